@@ -1,0 +1,139 @@
+"""The interface that all accumulators share, and the checks at its boundary."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from onlinels.arrays import Floats, Integers, Matrix, check_matrix, check_weights, row_blocks
+from onlinels.targets import check_targets
+
+
+class Accumulator(ABC):
+    """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
+
+    The statistics of two streams add up to the statistics of both. Output weights are a pure
+    function of statistics and ridge. No row is kept.
+
+    Parameters
+    ----------
+    n_features : int
+        Columns of the activations known beforehand. More may come at any time.
+    n_targets : int
+        Targets (classes) known beforehand. More may come at any time.
+    """
+
+    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
+        self._n_features = n_features
+        self._n_targets = n_targets
+        # A numpy integer is pickled to the same number of bytes whatever its value.
+        self._count = np.int64(0)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the activations."""
+        return self._n_features
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets (classes)."""
+        return self._n_targets
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt, whatever their weights."""
+        return int(self._count)
+
+    def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
+        """Add rows to the statistics, in place.
+
+        Parameters
+        ----------
+        activations : ndarray (n, n_features), any real dtype
+            Columns beyond those known are new features, 0 in every row so far.
+        targets : ndarray (n,) of int, or (n, n_targets) of float
+            The column of every row's label, or a matrix of targets. Columns beyond those known
+            are new targets, 0 in every row so far.
+        w : float or ndarray (n,), optional
+            Weights of the rows, at least 0; 1 by default.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If shapes do not fit or a value is not finite; nothing has changed then.
+        """
+        self._signed_update(activations, targets, w, 1)
+
+    def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
+        """Take rows out of the statistics again, in place: the inverse of `update`.
+
+        Parameters and errors are those of `update`; the weights are those the rows have now.
+        """
+        self._signed_update(activations, targets, w, -1)
+
+    def _signed_update(self, activations: Matrix, targets: Matrix, w: Any, sign: int) -> None:
+        activations = check_matrix("activations", activations)
+        if activations.shape[1] < self._n_features:
+            raise ValueError(
+                f"activations has {activations.shape[1]} columns, expected at least "
+                f"{self._n_features}. Pass 0 for features that are absent."
+            )
+        targets, n_targets = check_targets(targets, len(activations))
+        signed = sign * check_weights(w, len(activations))
+        self.grow(activations.shape[1], n_targets)
+        for rows in row_blocks(*activations.shape):
+            block = np.ascontiguousarray(activations[rows], dtype=np.float64)
+            w_block = signed if isinstance(signed, float) else signed[rows]
+            self.accumulate(block, targets[rows], w_block)
+        self._count += np.int64(sign * len(activations))
+
+    @abstractmethod
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+        """Add checked float64 rows with weights of any one sign, without counting them."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """Every feature's weighted sum of squares, (n_features,)."""
+
+    @abstractmethod
+    def merge(self, other: Self) -> None:
+        """Add the statistics of `other` in place; fewer columns count as zeros."""
+
+    @abstractmethod
+    def subtract(self, other: Self) -> None:
+        """Take the statistics of `other` away in place: the inverse of `merge`."""
+
+    @abstractmethod
+    def scale(self, factor: float) -> None:
+        """Multiply the weight of everything learnt so far by `factor`, in place."""
+
+    @abstractmethod
+    def grow(self, n_features: int, n_targets: int) -> None:
+        """Make room for features and targets that were 0 in every row so far, in place."""
+
+    @abstractmethod
+    def placed(
+        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return a copy whose columns stand at the given places among more columns.
+
+        Parameters
+        ----------
+        feature_columns : ndarray (self.n_features,) of int
+            The new column of every feature.
+        target_columns : ndarray (self.n_targets,) of int
+            The new column of every target.
+        n_features, n_targets : int
+            The sizes of the copy.
+        """
+
+    @abstractmethod
+    def solve(self, ridge: float) -> Floats:
+        """Return the output weights (n_features, n_targets)."""
+
+    @abstractmethod
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,) that goes with the output weights."""

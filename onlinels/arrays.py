@@ -1,0 +1,178 @@
+"""Checks of shape, dtype and size, raised at the boundary before any state changes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[Any]
+Floats = NDArray[np.float64]
+Integers = NDArray[np.intp]
+
+LARGEST_VALUE = 1e150
+"""Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
+
+BLOCK_BYTES = 1 << 26
+"""Float64 bytes of the rows that are cast and accumulated at once (64 MiB)."""
+
+
+def check_values(name: str, values: Matrix) -> None:
+    """Raise unless every value is a number between -1e150 and 1e150.
+
+    Parameters
+    ----------
+    name : str
+        What the values are called in the error.
+    values : ndarray
+        Booleans, integers or floats of any shape.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not boolean, integer or real floating point.
+    ValueError
+        If a value is NaN, infinite or larger in magnitude than 1e150.
+
+    Notes
+    -----
+    Two passes over `values`, no temporary array.
+
+    Examples
+    --------
+    >>> check_values("X", np.array([[1.0, np.nan]]))
+    Traceback (most recent call last):
+        ...
+    ValueError: X holds nan at position (0, 1), expected finite numbers. ...
+    """
+    if values.dtype.kind not in "biuf":
+        raise TypeError(
+            f"{name} has dtype {values.dtype}, expected numbers. "
+            "Encode text and categories first, for instance with river's OneHotEncoder."
+        )
+    if values.dtype.kind != "f" or not values.size:
+        return
+    if within_bounds(values):
+        return
+    with np.errstate(invalid="ignore"):
+        position = np.argwhere(~(np.abs(values) <= LARGEST_VALUE))[0]
+    value = float(values[tuple(position)])
+    where = tuple(int(index) for index in position)
+    raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value)}")
+
+
+def within_bounds(values: Matrix) -> bool:
+    """Tell whether all values (at least one) are finite and of magnitude at most 1e150."""
+    # Minimum and maximum pass NaN on, and comparisons with NaN are false.
+    return bool(values.min() >= -LARGEST_VALUE and values.max() <= LARGEST_VALUE)
+
+
+def value_remedy(value: float) -> str:
+    """Say what was expected instead of a value that cannot be learnt, and what to do about it."""
+    if np.isnan(value):
+        return (
+            "expected finite numbers. Fill missing values first, "
+            "for instance with river's preprocessing.StatImputer."
+        )
+    return (
+        f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. Remove infinite values "
+        "and rescale large ones, for instance with river's preprocessing.StandardScaler."
+    )
+
+
+def check_matrix(name: str, values: Any) -> Matrix:
+    """Return `values` as a two-dimensional array of numbers with at least one row.
+
+    Raises
+    ------
+    TypeError
+        If the dtype is not numeric.
+    ValueError
+        If the number of dimensions is not 2, there is no row, or a value is not finite.
+
+    Examples
+    --------
+    >>> check_matrix("X", np.ones((2, 3))).shape
+    (2, 3)
+    """
+    array = np.asarray(values)
+    if array.ndim != 2:
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected (n_rows, n_columns). "
+            "Reshape it so that every row is one sample."
+        )
+    if not array.shape[0]:
+        raise ValueError(f"{name} has 0 rows, expected at least one. Skip empty batches.")
+    check_values(name, array)
+    return array
+
+
+def check_weights(w: Any, n_rows: int) -> float | Floats:
+    """Return row weights as one float for all rows, or as a vector with one weight per row.
+
+    Raises
+    ------
+    TypeError
+        If `w` is not numeric.
+    ValueError
+        If a weight is negative or not finite, or their number is not `n_rows`.
+
+    Examples
+    --------
+    >>> check_weights(None, 3), check_weights([1, 2], 2)
+    (1.0, array([1., 2.]))
+    """
+    if w is None:
+        return 1.0
+    weights = np.asarray(w)
+    check_values("w", weights)
+    if weights.ndim and weights.shape != (n_rows,):
+        raise ValueError(
+            f"w has shape {weights.shape}, expected ({n_rows},). "
+            "Pass one weight per row, or a number."
+        )
+    if weights.size and weights.min() < 0:
+        raise ValueError(
+            f"w holds {weights.min()}, expected weights of at least 0. "
+            "Negative weights would unlearn; leave rows that should not count out, or weigh them 0."
+        )
+    return weights.astype(np.float64) if weights.ndim else float(weights)
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not an integer.
+    ValueError
+        If it is smaller than `minimum`.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}={value!r} must be an int. Pass an int >= {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raise unless `value` is one of the names in `choices`.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
+
+
+def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
+    """Cut rows into slices whose float64 copy takes at most 64 MiB (or one row)."""
+    step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))

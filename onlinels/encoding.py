@@ -1,0 +1,213 @@
+"""River samples, frames and arrays, read as a matrix whose columns have names."""
+
+from __future__ import annotations
+
+from array import array as packed_array
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.exceptions import NarwhalsError
+from river.utils.dataframe import to_numpy
+
+from onlinels.arrays import (
+    LARGEST_VALUE,
+    Matrix,
+    check_matrix,
+    check_values,
+    value_remedy,
+    within_bounds,
+)
+
+Name = Hashable
+Row = Mapping[Any, Any]
+
+
+@dataclass(frozen=True)
+class ArrayFeature:
+    """An array value of a sample: `length` features named (name, 0) to (name, length - 1)."""
+
+    name: Name
+    length: int
+
+
+Layout = range | tuple[Name | ArrayFeature, ...]
+"""The columns of a batch: a range for a plain array, else names and array features in order."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """A mini-batch as read.
+
+    Parameters
+    ----------
+    values : ndarray (n, n_columns)
+        Checked numbers of any real dtype.
+    layouts : list of Layout
+        The layouts that occur, in order of their first row; the last describes `values`.
+    source : narwhals DataFrame, list or ndarray
+        What was read, for answers in kind.
+    """
+
+    values: Matrix
+    layouts: tuple[Layout, ...]
+    source: Any
+
+
+def names_of(layout: Layout) -> Iterator[Name]:
+    """Iterate over the feature names of a layout, array features spelt out.
+
+    Examples
+    --------
+    >>> list(names_of(("age", ArrayFeature("h", 2))))
+    ['age', ('h', 0), ('h', 1)]
+    """
+    for entry in layout:
+        if isinstance(entry, ArrayFeature):
+            yield from ((entry.name, index) for index in range(entry.length))
+        else:
+            yield entry
+
+
+def read_row(x: Row) -> tuple[Layout, Matrix]:
+    """Read one river sample.
+
+    Parameters
+    ----------
+    x : mapping
+        Feature names to numbers, or to arrays of numbers.
+
+    Returns
+    -------
+    layout : tuple
+    values : ndarray (n_columns,), float64
+
+    Raises
+    ------
+    TypeError
+        If `x` is not a mapping or a value is not a number.
+    ValueError
+        If a value is missing or not finite.
+
+    Examples
+    --------
+    >>> read_row({"age": 3, "height": 1.5})
+    (('age', 'height'), array([3. , 1.5]))
+    """
+    if not isinstance(x, Mapping):
+        raise TypeError(
+            f"x is of type {type(x).__name__}, expected a dict of features. "
+            "Pass one sample as {name: value}; batches go to the *_many methods."
+        )
+    try:
+        # Refuses text, None and arrays; the quickest way from a dict's values to float64.
+        values = np.array(packed_array("d", x.values()))
+    except TypeError:
+        return _read_mixed_row(x)
+    if values.size and not within_bounds(values):
+        for name, value in x.items():
+            _number(name, value)
+    return tuple(x), values
+
+
+def _read_mixed_row(x: Row) -> tuple[Layout, Matrix]:
+    """Read a sample that holds arrays, or say which value is not a number."""
+    layout: list[Name | ArrayFeature] = []
+    parts = []
+    for name, value in x.items():
+        if isinstance(value, np.ndarray) and value.ndim:
+            check_values(f"x[{name!r}]", value)
+            layout.append(ArrayFeature(name, value.size))
+            parts.append(value.astype(np.float64).ravel())
+        else:
+            layout.append(name)
+            parts.append(np.array([_number(name, value)]))
+    return tuple(layout), np.concatenate(parts)
+
+
+def _number(name: Name, value: Any) -> float:
+    if value is None:
+        raise ValueError(
+            f"x[{name!r}] is None, expected a number. Leave an absent feature out (it counts as "
+            "0), or fill it with river's preprocessing.StatImputer."
+        )
+    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"x[{name!r}] is {value!r} of type {type(value).__name__}, expected a number or an "
+            "array of numbers. Encode categories with river's preprocessing.OneHotEncoder."
+        )
+    number = float(value)
+    if not abs(number) <= LARGEST_VALUE:
+        raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number)}")
+    return number
+
+
+def read_batch(X: Any) -> Batch:
+    """Read a mini-batch: a matrix, a frame (pandas, polars, pyarrow …) or a list of samples.
+
+    Raises
+    ------
+    TypeError
+        If `X` is none of these, or holds anything but numbers.
+    ValueError
+        If it has no rows, a wrong shape, names that occur twice, or values that are missing or
+        not finite.
+
+    Examples
+    --------
+    >>> batch = read_batch([{"a": 1}, {"b": 2}])
+    >>> batch.layouts[-1], batch.values
+    (('a', 'b'), array([[1., 0.],
+           [0., 2.]]))
+    """
+    if isinstance(X, np.ndarray):
+        values = check_matrix("X", X)
+        return Batch(values, (range(values.shape[1]),), values)
+    if isinstance(X, (list, tuple)):
+        return _read_rows(X)
+    return _read_frame(X)
+
+
+def _read_rows(rows: Iterable[Any]) -> Batch:
+    read = [read_row(row) for row in rows]
+    if not read:
+        raise ValueError("X has 0 rows, expected at least one. Skip empty batches.")
+    layouts = tuple(dict.fromkeys(layout for layout, _ in read))
+    if len(layouts) == 1:
+        return Batch(np.stack([values for _, values in read]), layouts, rows)
+    entries = tuple(dict.fromkeys(entry for layout in layouts for entry in layout))
+    columns = {name: column for column, name in enumerate(names_of(entries))}
+    places = {layout: [columns[name] for name in names_of(layout)] for layout in layouts}
+    matrix = np.zeros((len(read), len(columns)))
+    for row, (layout, values) in zip(matrix, read, strict=True):
+        row[places[layout]] = values
+    return Batch(matrix, (*layouts, entries), rows)
+
+
+def _read_frame(X: Any) -> Batch:
+    try:
+        frame = nw.from_native(X, eager_only=True)
+    except TypeError as error:
+        raise TypeError(
+            f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
+            "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
+        ) from error
+    names = tuple(frame.columns)
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X has more than one column {twice!r}, expected each once. Rename one.")
+    try:
+        values = to_numpy(frame, dtype=_common_dtype(frame))
+    except (TypeError, ValueError, NarwhalsError) as error:
+        raise TypeError(
+            f"X has columns that are not numbers: {error}. "
+            "Encode text and categories first, for instance with river's OneHotEncoder."
+        ) from error
+    return Batch(check_matrix("X", values), (names,), frame)
+
+
+def _common_dtype(frame: nw.DataFrame[Any]) -> type:
+    """Keep frames of nothing but float32 as they are: the accumulators cast once."""
+    return np.float32 if set(frame.schema.values()) == {nw.Float32()} else np.float64

@@ -1,0 +1,1 @@
+"""Fixed features: convolution, square, pooling and fourth root; hidden activations."""

@@ -1,0 +1,187 @@
+"""Images as they come: arrays, river samples that hold an array, or samples of named pixels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Integers, Matrix, check_values
+from onlinels.encoding import Layout, Name, names_of, read_batch, read_row
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images as read.
+
+    Parameters
+    ----------
+    values : ndarray (n, height, width, n_channels)
+    source : narwhals DataFrame, list or ndarray
+        What was read, for answers in kind.
+    from_pixels : bool
+        Whether every image came as a sample of named pixels, not as an array.
+    """
+
+    values: Matrix
+    source: Any
+    from_pixels: bool = False
+
+
+def check_image_shape(image_shape: Any) -> None:
+    """Raise unless `image_shape` is None, (height, width) or (height, width, n_channels).
+
+    Raises
+    ------
+    ValueError
+        If it is not, or a size is below 1.
+    """
+    if image_shape is None:
+        return
+    sizes = image_shape if isinstance(image_shape, tuple) else ()
+    whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
+    if len(sizes) not in (2, 3) or not whole or min(sizes) < 1:
+        raise ValueError(
+            f"image_shape={image_shape!r} is no image shape. Pass (height, width) or "
+            "(height, width, n_channels)."
+        )
+
+
+def read_image(x: Any, image_shape: Shape | None) -> Images:
+    """Read one river sample: {"image": array}, or a dict of pixels if their shape is given.
+
+    Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
+    text that ends in these numbers ("12", "pixel_3_4"). An absent pixel is 0.
+
+    Raises
+    ------
+    TypeError
+        If `x` is not a mapping or a pixel is not a number.
+    ValueError
+        If it holds several arrays, a shape does not fit, or a name is no pixel's.
+
+    Examples
+    --------
+    >>> read_image({"image": np.ones((8, 8))}, None).values.shape
+    (1, 8, 8, 1)
+    >>> read_image({3: 5.0, "pixel_1_0": 7.0}, (2, 2)).values[0, :, :, 0]
+    array([[0., 0.],
+           [7., 5.]])
+    """
+    array = _only_array(x)
+    if array is not None:
+        check_values("image", array)
+        return Images(_as_images(array[None], image_shape), None)
+    layout, values = read_row(x)
+    return Images(_place_pixels(layout, values[None], image_shape), None, from_pixels=True)
+
+
+def read_images(X: Any, image_shape: Shape | None) -> Images:
+    """Read a mini-batch of images.
+
+    Parameters
+    ----------
+    X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+        A column per pixel needs `image_shape`.
+    image_shape : tuple or None
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `X` cannot be read as images of one shape.
+
+    Examples
+    --------
+    >>> read_images(np.ones((5, 6)), (2, 3)).values.shape
+    (5, 2, 3, 1)
+    """
+    if isinstance(X, np.ndarray):
+        check_values("X", X)
+        if not len(X):
+            raise ValueError("X has 0 images, expected at least one. Skip empty batches.")
+        return Images(_as_images(X, image_shape), X)
+    if isinstance(X, (list, tuple)) and X and _only_array(X[0]) is not None:
+        return _stack([read_image(x, image_shape).values for x in X], X)
+    batch = read_batch(X)
+    pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape)
+    return Images(pixels, batch.source, from_pixels=True)
+
+
+def _stack(images: list[Matrix], source: Any) -> Images:
+    shapes = {image.shape[1:] for image in images}
+    if len(shapes) > 1:
+        raise ValueError(f"X holds images of shapes {sorted(shapes)}, expected one. Resize them.")
+    return Images(np.concatenate(images), source)
+
+
+def _only_array(x: Any) -> Matrix | None:
+    """Return the array of a sample that holds an array, None for a sample of pixels."""
+    if not isinstance(x, Mapping):
+        return None
+    arrays = [value for value in x.values() if isinstance(value, np.ndarray) and value.ndim]
+    if arrays and len(x) > 1:
+        raise ValueError(
+            f"x has {len(x)} features with arrays among them, expected one image. "
+            'Pass {"image": array}, for instance with river\'s compose.Select.'
+        )
+    return arrays[0] if arrays else None
+
+
+def _as_images(values: Matrix, image_shape: Shape | None) -> Matrix:
+    """Return (n, height, width, n_channels) from images or rows of pixels."""
+    if image_shape is None:
+        if values.ndim not in (3, 4) or 0 in values.shape:
+            raise ValueError(
+                f"An image has shape {values.shape[1:]}, expected (height, width) or (height, "
+                "width, n_channels). Pass image_shape if images come as rows of pixels."
+            )
+        return values.reshape(*values.shape[:3], -1)
+    full = (*image_shape, 1) if len(image_shape) == 2 else image_shape
+    if values.shape[1:] not in (image_shape, full, (int(np.prod(full)),)):
+        raise ValueError(
+            f"An image has shape {values.shape[1:]}, expected {image_shape}. "
+            "Resize it, or set image_shape."
+        )
+    return values.reshape(len(values), *full)
+
+
+def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None) -> Matrix:
+    if image_shape is None:
+        raise ValueError(
+            "Images came as named pixels, expected arrays as image_shape=None. "
+            "Set image_shape=(height, width[, n_channels])."
+        )
+    rows = np.zeros((len(values), int(np.prod(image_shape))), dtype=values.dtype)
+    rows[:, _pixel_positions(layout, image_shape)] = values
+    return _as_images(rows, image_shape)
+
+
+def _pixel_positions(layout: Layout, image_shape: Shape) -> Integers:
+    positions = [_pixel_position(name, image_shape) for name in names_of(layout)]
+    if len(set(positions)) < len(positions):
+        raise ValueError("Two names stand for one pixel, expected each once. Rename one.")
+    return np.array(positions, dtype=np.intp)
+
+
+def _pixel_position(name: Name, image_shape: Shape) -> int:
+    if isinstance(name, str):
+        numbers = re.fullmatch(r"[^\d]*(\d+)(?:_(\d+))?(?:_(\d+))?", name)
+        index = tuple(int(n) for n in numbers.groups() if n is not None) if numbers else ()
+    else:
+        index = name if isinstance(name, tuple) else (name,)
+    sizes = (int(np.prod(image_shape)),) if len(index) == 1 else image_shape
+    fits = len(index) == len(sizes) and all(
+        isinstance(i, (int, np.integer)) and 0 <= i < size
+        for i, size in zip(index, sizes, strict=True)
+    )
+    if not fits:
+        raise ValueError(
+            f"Feature {name!r} is no pixel of an image of shape {image_shape}. Name pixels by "
+            "position (0, 1, ...), by (row, column[, channel]) or by text ending in these numbers."
+        )
+    return int(np.ravel_multi_index(index, sizes))

@@ -1,0 +1,188 @@
+"""Labels and their columns; from least-squares scores to labels and probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+
+from onlinels.arrays import Floats, Integers, Matrix
+
+Label = Any
+"""Any hashable value; river's own label types are narrower, so this is left open."""
+
+
+class Classes:
+    """The classes of a model, in the order in which their labels were first learnt.
+
+    Any hashable label will do. Numpy scalars become the Python values they hold. Labels that are
+    equal (1, 1.0 and True) are one class, named after the first of them.
+
+    Examples
+    --------
+    >>> classes = Classes()
+    >>> classes.add(["cat", "dog", "cat"])
+    >>> classes.labels, classes.columns(["dog", "cat"])
+    (('cat', 'dog'), array([1, 0]))
+    """
+
+    def __init__(self) -> None:
+        self._index: dict[Label, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    @property
+    def labels(self) -> tuple[Label, ...]:
+        """Labels in the order of their columns."""
+        return tuple(self._index)
+
+    def add(self, labels: Iterable[Label]) -> None:
+        """Make checked labels known."""
+        for label in labels:
+            self._index.setdefault(label, len(self._index))
+
+    def columns(self, labels: Sequence[Label]) -> Integers:
+        """Return the columns of known labels, (len(labels),)."""
+        return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
+
+
+def read_label(y: Any) -> Label:
+    """Return a label as a hashable Python value.
+
+    Raises
+    ------
+    TypeError
+        If it is not hashable.
+    ValueError
+        If it is NaN, which equals nothing, not even itself.
+
+    Examples
+    --------
+    >>> read_label(np.int64(3))
+    3
+    """
+    label = y.item() if isinstance(y, np.generic) else y
+    try:
+        hash(label)
+    except TypeError as error:
+        raise TypeError(
+            f"y is {label!r} of type {type(label).__name__}, expected a hashable label such as a "
+            "str, int or bool. Convert it, for instance to a tuple."
+        ) from error
+    if not _equals_itself(label):
+        raise ValueError(
+            f"y is {label!r}, expected a label that equals itself. "
+            "Leave rows without a label out, or name the missing label."
+        )
+    return label
+
+
+def _equals_itself(label: Label) -> bool:
+    try:
+        return bool(label == label)
+    except TypeError:
+        # pandas.NA answers NA, which has no truth value.
+        return False
+
+
+def read_labels(y: Any, n_rows: int) -> list[Label]:
+    """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list.
+
+    Raises
+    ------
+    TypeError
+        If `y` is no sequence or a label is not hashable.
+    ValueError
+        If there are more or fewer labels than rows, `y` is not one-dimensional, or a label is NaN.
+
+    Examples
+    --------
+    >>> read_labels(np.array(["a", "b"]), n_rows=2)
+    ['a', 'b']
+    """
+    labels = [read_label(label) for label in _as_list(y)]
+    if len(labels) != n_rows:
+        raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
+    return labels
+
+
+def _as_list(y: Any) -> list[Any]:
+    if isinstance(y, (list, tuple)):
+        return list(y)
+    if isinstance(y, np.ndarray):
+        if y.ndim != 1:
+            raise ValueError(
+                f"y has shape {y.shape}, expected (n_rows,). "
+                "Pass one label per row, not one-hot rows."
+            )
+        return list(y.tolist())
+    try:
+        return list(nw.from_native(y, series_only=True).to_list())
+    except TypeError as error:
+        raise TypeError(
+            f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list "
+            "with one label per row."
+        ) from error
+
+
+def label_array(labels: Sequence[Label]) -> Matrix:
+    """Return labels as an array (n,): of their own type if they share one, else of objects.
+
+    Examples
+    --------
+    >>> label_array([1, 0]), label_array([None, (1, 2)])
+    (array([1, 0]), array([None, (1, 2)], dtype=object))
+    """
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
+        return np.array(labels)
+    array = np.empty(len(labels), dtype=object)
+    array[:] = list(labels)
+    return array
+
+
+def project_to_simplex(scores: Floats) -> Floats:
+    """Turn scores into probabilities: the nearest point, row by row, of the probability simplex.
+
+    Least squares on one-hot targets estimates class probabilities, but its scores may leave
+    [0, 1] and need not sum to 1.
+
+    Parameters
+    ----------
+    scores : ndarray (n, n_classes)
+
+    Returns
+    -------
+    ndarray (n, n_classes)
+        p = max(scores - t, 0) with the t of each row for which p sums to 1. The order of the
+        scores is kept.
+
+    Notes
+    -----
+    O(N log N) a row.
+
+    References
+    ----------
+    J. Duchi et al., "Efficient projections onto the l1-ball for learning in high dimensions",
+    ICML 2008, figure 1.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([[0.9, 0.3, -0.2]]))
+    array([[0.8, 0.2, 0. ]])
+    """
+    if not scores.shape[1]:
+        return scores
+    descending = -np.sort(-scores, axis=1)
+    excess = np.cumsum(descending, axis=1) - 1.0
+    kept = descending * np.arange(1, scores.shape[1] + 1) > excess
+    last = kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
+    threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
+    clipped = np.maximum(scores - threshold, 0.0)
+    # The projection sums to 1 but for rounding, which large scores magnify.
+    total: Floats = clipped.sum(axis=1, keepdims=True)
+    probabilities: Floats = clipped / total
+    return probabilities

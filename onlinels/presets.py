@@ -1,0 +1,83 @@
+"""Settings of ShallowConvClassifier that are known to classify well, by data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Settings = dict[str, Any]
+
+PARTS = {
+    "features": (
+        "filters",
+        "pool_size",
+        "stride",
+        "padding",
+        "drop_ring",
+        "normalize",
+        "image_shape",
+        "dtype",
+    ),
+    "hidden": ("n_hidden", "input_weights", "activation", "seed", "dtype"),
+    "classifier": ("ridge", "accumulator", "fit_intercept"),
+    "network": ("warm_up",),
+}
+"""Which part of the network takes which setting; the precision is set in two of them at once."""
+
+PRESETS: dict[str, Settings] = {
+    "mnist": {
+        "image_shape": (28, 28),
+        "pool_size": 8,
+        "stride": 3,
+        "drop_ring": 5,
+        "normalize": False,
+        "dtype": "float32",
+        "n_hidden": 6400,
+        "input_weights": "difference",
+        "ridge": "paper",
+        "fit_intercept": False,
+        "warm_up": 4000,
+    },
+    "digits": {
+        "image_shape": (8, 8),
+        "pool_size": 4,
+        "stride": 2,
+        "padding": 6,
+        "drop_ring": 3,
+        "normalize": False,
+        "n_hidden": 800,
+        "input_weights": "difference",
+        "ridge": "paper",
+        "fit_intercept": False,
+        "warm_up": 200,
+    },
+}
+
+
+def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
+    """Return a preset's settings by part of the network, with overrides in force.
+
+    Raises
+    ------
+    ValueError
+        If the preset or a setting is not known.
+
+    Examples
+    --------
+    >>> preset_settings("mnist", {"n_hidden": 100})["hidden"]["n_hidden"]
+    100
+    """
+    if name not in PRESETS:
+        known = ", ".join(f'"{preset}"' for preset in PRESETS)
+        raise ValueError(f"name={name!r} is not a preset. Pass one of {known}.")
+    known_settings = {setting for settings in PARTS.values() for setting in settings}
+    for setting in overrides:
+        if setting not in known_settings:
+            raise ValueError(
+                f"{setting!r} is no setting of the network. "
+                f"Pass any of {', '.join(sorted(known_settings))}."
+            )
+    chosen = PRESETS[name] | overrides
+    return {
+        part: {setting: chosen[setting] for setting in settings if setting in chosen}
+        for part, settings in PARTS.items()
+    }

@@ -1,0 +1,75 @@
+"""Targets of a batch: label columns, or a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats, Matrix, check_matrix
+
+
+def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
+    """Return the targets as an array, and how many target columns they need.
+
+    Parameters
+    ----------
+    targets : array-like (n_rows,) of int, or (n_rows, n_targets) of numbers
+        The column of every row's label, or a matrix of targets.
+    n_rows : int
+
+    Raises
+    ------
+    TypeError
+        If label columns are not integers or the matrix is not numeric.
+    ValueError
+        If there are more or fewer rows than `n_rows`, a label column is negative, or a value is
+        not finite.
+
+    Examples
+    --------
+    >>> check_targets([0, 2], n_rows=2)
+    (array([0, 2]), 3)
+    """
+    array = np.asarray(targets)
+    if array.ndim == 1:
+        _check_label_columns(array)
+        n_targets = int(array.max()) + 1 if array.size else 0
+    else:
+        array = check_matrix("targets", array)
+        n_targets = array.shape[1]
+    if len(array) != n_rows:
+        raise ValueError(
+            f"targets has {len(array)} rows, expected {n_rows}. Pass one target per row."
+        )
+    return array, n_targets
+
+
+def _check_label_columns(labels: Matrix) -> None:
+    if labels.dtype.kind not in "iu":
+        raise TypeError(
+            f"targets has dtype {labels.dtype}, expected the integer columns of the labels. "
+            "Pass real-valued targets as a matrix (n_rows, n_targets)."
+        )
+    if labels.size and labels.min() < 0:
+        raise ValueError(
+            f"targets holds {labels.min()}, expected label columns of at least 0. "
+            "Number the labels from 0."
+        )
+
+
+def target_mean(targets: Matrix, n_targets: int, w: float | Floats, total: float) -> Floats:
+    """Return the weighted mean of every target, the labels' shares if they are label columns.
+
+    Examples
+    --------
+    >>> target_mean(np.array([0, 1, 1, 1]), n_targets=2, w=1.0, total=4.0)
+    array([0.25, 0.75])
+    """
+    weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
+    if targets.ndim == 1:
+        sums = np.bincount(targets, weights, minlength=n_targets).astype(np.float64)
+    else:
+        sums = np.zeros(n_targets)
+        sums[: targets.shape[1]] = weights @ targets
+    return sums / total
