@@ -56,8 +56,7 @@ def check_values(name: str, values: Matrix) -> None:
         return
     if within_bounds(values):
         return
-    with np.errstate(invalid="ignore"):
-        position = np.argwhere(~(np.abs(values) <= LARGEST_VALUE))[0]
+    position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     value = float(values[tuple(position)])
     where = tuple(int(index) for index in position)
     raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value)}")
@@ -66,7 +65,7 @@ def check_values(name: str, values: Matrix) -> None:
 def within_bounds(values: Matrix) -> bool:
     """Tell whether all values (at least one) are finite and of magnitude at most 1e150."""
     # Minimum and maximum pass NaN on, and comparisons with NaN are false.
-    return bool(values.min() >= -LARGEST_VALUE and values.max() <= LARGEST_VALUE)
+    return float(values.min()) >= -LARGEST_VALUE and float(values.max()) <= LARGEST_VALUE
 
 
 def value_remedy(value: float) -> str:
@@ -156,6 +155,18 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     if value < minimum:
         raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
     return int(value)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless `value` is a bool.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

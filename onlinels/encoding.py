@@ -9,7 +9,7 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import NarwhalsError
+from narwhals.exceptions import DuplicateError, NarwhalsError
 from river.utils.dataframe import to_numpy
 
 from onlinels.arrays import (
@@ -194,10 +194,8 @@ def _read_frame(X: Any) -> Batch:
             f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
             "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
         ) from error
-    names = tuple(frame.columns)
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"X has more than one column {twice!r}, expected each once. Rename one.")
+    except DuplicateError as error:
+        raise ValueError(f"X has columns of one name: {error}. Rename all but one.") from error
     try:
         values = to_numpy(frame, dtype=_common_dtype(frame))
     except (TypeError, ValueError, NarwhalsError) as error:
@@ -205,7 +203,7 @@ def _read_frame(X: Any) -> Batch:
             f"X has columns that are not numbers: {error}. "
             "Encode text and categories first, for instance with river's OneHotEncoder."
         ) from error
-    return Batch(check_matrix("X", values), (names,), frame)
+    return Batch(check_matrix("X", values), (tuple(frame.columns),), frame)
 
 
 def _common_dtype(frame: nw.DataFrame[Any]) -> type:

@@ -176,13 +176,12 @@ def project_to_simplex(scores: Floats) -> Floats:
     """
     if not scores.shape[1]:
         return scores
+    # Relative to the highest score: what is far below it cannot cost the others their digits.
+    scores = scores - scores.max(axis=1, keepdims=True)
     descending = -np.sort(-scores, axis=1)
     excess = np.cumsum(descending, axis=1) - 1.0
     kept = descending * np.arange(1, scores.shape[1] + 1) > excess
     last = kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
     threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
-    clipped = np.maximum(scores - threshold, 0.0)
-    # The projection sums to 1 but for rounding, which large scores magnify.
-    total: Floats = clipped.sum(axis=1, keepdims=True)
-    probabilities: Floats = clipped / total
+    probabilities: Floats = np.maximum(scores - threshold, 0.0)
     return probabilities

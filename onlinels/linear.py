@@ -13,7 +13,7 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.arrays import Floats, Integers, Matrix, check_choice
+from onlinels.arrays import Floats, Integers, Matrix, check_choice, check_flag
 from onlinels.columns import Columns
 from onlinels.encoding import Layout, Name
 from onlinels.ridge import check_ridge, choose_ridge
@@ -43,8 +43,7 @@ class LinearLeastSquares(base.Estimator):
     ) -> None:
         check_ridge(ridge)
         check_choice("accumulator", accumulator, ACCUMULATORS)
-        if not isinstance(fit_intercept, (bool, np.bool_)):
-            raise TypeError(f"fit_intercept={fit_intercept!r} must be a bool. Pass True or False.")
+        check_flag("fit_intercept", fit_intercept)
         self.ridge = ridge
         self.accumulator = accumulator
         self.fit_intercept = fit_intercept

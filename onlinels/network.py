@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 
+from onlinels.answering import NetworkAnswers
 from onlinels.arrays import Floats, Matrix, check_count, check_weights
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
 from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.fixed import FixedNetwork
 from onlinels.labels import Label, read_label, read_labels
-from onlinels.merging import check_mergeable, same
+from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
-from onlinels.scoring import ScoringClassifier
 from onlinels.warm_up import WarmUp
 
-BLOCK_IMAGES = 1000
-"""Images turned into activations at once, to bound memory."""
 
-
-class ShallowConvClassifier(ScoringClassifier):
+class ShallowConvClassifier(NetworkAnswers):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ConvolutionalFeatures`, `HiddenLayer` and
@@ -87,14 +85,11 @@ class ShallowConvClassifier(ScoringClassifier):
             LeastSquaresClassifier(fit_intercept=False) if classifier is None else classifier
         )
         self.warm_up = warm_up
-        self._hidden = self.hidden.clone() if self.hidden.is_fixed else None
-        self._linear = self.classifier.clone()
-        self._waiting = WarmUp(LeastSquaresClassifier())
         self._image_shape: Shape | None = None
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {}
+        self._waiting = WarmUp()
+        self._fixed: FixedNetwork | None = None
+        if self.hidden.is_fixed:
+            self._fixed = FixedNetwork(self.features, self.hidden, self.classifier.clone())
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
@@ -125,45 +120,6 @@ class ShallowConvClassifier(ScoringClassifier):
             **settings["network"],
         )
 
-    @property
-    def features_fixed(self) -> bool:
-        """Whether everything that depends on data is fixed, so that rows are learnt at once."""
-        return self._hidden is not None
-
-    @property
-    def _answering(self) -> LeastSquaresClassifier:
-        return self._linear if self.features_fixed else self._waiting.classifier
-
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
-        return self._answering.classes
-
-    @property
-    def count(self) -> int:
-        """Number of images learnt, those held for the warm-up included."""
-        return self._answering.count
-
-    @property
-    def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only; on pixels before features are fixed."""
-        return self._answering.output_weights
-
-    @property
-    def intercept(self) -> Floats:
-        """Constant added to every score, (n_classes,), read-only."""
-        return self._answering.intercept
-
-    @property
-    def ridge_(self) -> float:
-        """The ridge in force."""
-        return self._answering.ridge_
-
-    @property
-    def feature_names(self) -> tuple[Any, ...]:
-        """Numbers of the hidden units, in the order of the rows of `output_weights`."""
-        return self._answering.feature_names
-
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         images = read_image(x, self.features.image_shape).values
@@ -190,16 +146,16 @@ class ShallowConvClassifier(ScoringClassifier):
         self._learn(images, labels, weights)
 
     def _learn(self, images: Matrix, labels: Sequence[Label], weights: Floats) -> None:
-        self._check_shape(images)
+        self._check_shape(images.shape[1:])
         self._image_shape = images.shape[1:]
-        if not self.features_fixed:
+        if self._fixed is None:
             wanted = self.warm_up - self._waiting.count
             self._waiting.hold(images[:wanted], labels[:wanted], weights[:wanted])
             images, labels, weights = images[wanted:], labels[wanted:], weights[wanted:]
-            if self._waiting.count >= self.warm_up:
+            if self._waiting.count == self.warm_up:
                 self.fix_features()
-        for block in self._blocks(len(images)):
-            self._linear.learn_many(self._activations(images[block]), labels[block], weights[block])
+        if self._fixed is not None:
+            self._fixed.learn(images, labels, weights)
 
     def fix_features(self) -> None:
         """Fix what depends on data now, from the images held so far, and learn them.
@@ -212,50 +168,10 @@ class ShallowConvClassifier(ScoringClassifier):
         ValueError
             If fewer than two images have come.
         """
-        if self.features_fixed:
-            return
-        images, labels, weights = self._waiting.rows()
-        if len(images) < 2:
-            raise ValueError(
-                f"{len(images)} images have come, expected at least 2 to make input weights from. "
-                "Learn more images first."
-            )
-        examples = self.features.transform_many(images)
-        names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        hidden = HiddenLayer.from_examples(examples, names, **self.hidden._get_params())
-        self._linear.learn_many(hidden.transform_many(examples), labels, weights)
-        self._hidden = hidden
-        self._waiting = WarmUp(LeastSquaresClassifier())
-
-    def _check_shape(self, images: Matrix) -> None:
-        shape = images.shape[1:]
-        if self._image_shape is not None and shape != self._image_shape:
-            raise ValueError(
-                f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
-            )
-        self.features.n_features(shape)
-
-    def _activations(self, images: Matrix) -> Matrix:
-        assert self._hidden is not None
-        activations: Matrix = self._hidden.transform_many(self.features.transform_many(images))
-        return activations
-
-    def _blocks(self, n_images: int) -> Iterator[slice]:
-        return (slice(s, s + BLOCK_IMAGES) for s in range(0, n_images, BLOCK_IMAGES))
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._image_scores(read_image(x, self.features.image_shape).values)
-
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        images = read_images(X, self.features.image_shape)
-        return images.source, self._image_scores(images.values)
-
-    def _image_scores(self, images: Matrix) -> Floats:
-        self._check_shape(images)
-        if not self.features_fixed:
-            return self._waiting.scores(images)
-        blocks = [self._activations(images[block]) for block in self._blocks(len(images))]
-        return np.concatenate([self._linear.scores_many(block) for block in blocks])
+        if self._fixed is None:
+            parts = (self.features, self.hidden, self.classifier.clone())
+            self._fixed = FixedNetwork.from_examples(*parts, *self._waiting.rows())
+            self._waiting = WarmUp()
 
     def empty(self) -> Self:
         """Return a network with the same settings and fixed features that has learnt nothing.
@@ -263,8 +179,9 @@ class ShallowConvClassifier(ScoringClassifier):
         Models that start from one model's `empty` share their features, so they merge.
         """
         model = self.clone()
-        model._hidden = self._hidden
-        model._image_shape = self._image_shape if self.features_fixed else None
+        if self._fixed is not None:
+            model._fixed = self._fixed.empty()
+            model._image_shape = self._image_shape
         return model
 
     def merge(self, other: Self) -> Self:
@@ -284,40 +201,26 @@ class ShallowConvClassifier(ScoringClassifier):
         Raises
         ------
         TypeError, ValueError
-            If settings or fixed features differ; nothing has changed then.
+            If settings, fixed features or image shapes differ; nothing has changed then.
         """
         check_mergeable(self, other)
-        if not other.features_fixed:
-            if other._waiting.count:
-                self._learn(*other._waiting.rows())
-        elif self._hidden is not None:
-            self._check_same_features(other)
-            self._linear.merge(other._linear)
+        if other._image_shape is not None:
+            self._check_shape(other._image_shape)
+        if other._fixed is None:
+            self._learn_held(other._waiting)
+        elif self._fixed is not None:
+            self._fixed.check_same_features(other._fixed)
+            self._fixed.classifier.merge(other._fixed.classifier)
         else:
-            held = self._waiting
-            self._hidden, self._linear = other._hidden, copy.deepcopy(other._linear)
-            self._image_shape = other._image_shape
-            self._waiting = WarmUp(LeastSquaresClassifier())
-            if held.count:
-                self._learn(*held.rows())
+            held, self._waiting = self._waiting, WarmUp()
+            self._fixed, self._image_shape = copy.deepcopy(other._fixed), other._image_shape
+            self._learn_held(held)
         return self
 
-    def _check_same_features(self, other: Self) -> None:
-        assert self._hidden is not None
-        assert other._hidden is not None
-        fixed_alike = same(self._hidden._get_params(), other._hidden._get_params())
-        if not fixed_alike or self._image_shape != other._image_shape:
-            raise ValueError(
-                "other has other fixed features, expected the same. They were made from other "
-                "images; start all models from one model's empty()."
-            )
+    def _learn_held(self, waiting: WarmUp) -> None:
+        if waiting.count:
+            self._learn(*waiting.rows())
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""
         return copy.deepcopy(self).merge(other)
-
-    def debug_one(self, x: Mapping[Any, Any]) -> str:
-        """Return the state of the features and the score of every class for one image."""
-        state = "fixed" if self.features_fixed else f"warming up, {self.count} of {self.warm_up}"
-        scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
-        return "\n".join([f"features {state}", *scores])

@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.arrays import Floats
 
 FLOOR = 10.0 * float(np.finfo(np.float64).eps)
-"""Smallest ridge that "paper" answers with, relative to the trace of the Gram."""
+"""Smallest ridge that "paper" answers with, relative to the median feature's sum of squares."""
 
 
 def check_ridge(ridge: Any) -> None:
@@ -69,8 +69,9 @@ def paper_ridge(diagonal: Floats, n_targets: int) -> float:
     Returns
     -------
     float
-        At least ``10 * eps`` times the trace of the Gram (eps = 2.2e-16), below which the
-        rounding errors of the Gram itself outweigh the ridge; 0.0 if all features are always 0.
+        At least ``10 * eps * M`` times the median sum of squares (eps = 2.2e-16): for hidden
+        units of one kind a smaller ridge drowns in the rounding errors of the Gram. 0.0 if all
+        features are always 0.
 
     Notes
     -----
@@ -91,4 +92,4 @@ def paper_ridge(diagonal: Floats, n_targets: int) -> float:
     if not active.size:
         return 0.0
     heuristic = (n_targets / diagonal.size) ** 2 * active.min()
-    return float(max(heuristic, FLOOR * active.sum()))
+    return float(max(heuristic, FLOOR * active.size * np.median(active)))

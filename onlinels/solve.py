@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, qr
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from onlinels.arrays import Floats
 
-EPS = float(np.finfo(np.float64).eps)
+RANK_TOLERANCE = 1e-12
+"""Largest eigenvalue, relative to the greatest of the scaled Gram, that counts as 0."""
 
 
-def solve_gram(gram: Floats, cross: Floats, ridge: float) -> Floats:
+def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
     """Solve (A'A + c I) W = A'Y for the output weights W.
 
     Parameters
@@ -23,6 +24,8 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float) -> Floats:
     ridge : float
         The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
         times Y, as in the paper's W_out = Y A^+.
+    diagonal : ndarray (n_features,), float64
+        The Gram's diagonal, with 0 for features that hold nothing but rounding errors.
 
     Returns
     -------
@@ -30,15 +33,15 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float) -> Floats:
 
     Notes
     -----
-    Cholesky: M^3/3 operations and one copy of the Gram. Where that cannot be (ridge 0, or a ridge
-    so far below the rounding errors of the Gram that the factor does not exist), the
-    eigendecomposition is used, about 10 M^3 operations: directions whose eigenvalue is at most
-    M * eps times the largest (eps = 2.2e-16) count as absent from the data and get no weight,
-    which is what the exact solution tends to as the ridge goes to 0.
+    Cholesky: M^3/3 operations and one copy of the Gram. At ridge 0, and where the factor does not
+    exist because the ridge is below the rounding errors of the Gram (it then counts as 0), the
+    eigendecomposition of the Gram scaled to a unit diagonal is used, about 10 M^3 operations:
+    directions with an eigenvalue of at most 1e-12 of the largest count as linearly dependent.
+    The scaling makes this independent of the features' units.
 
     Examples
     --------
-    >>> solve_gram(np.diag([3.0, 1.0]), np.array([[4.0], [2.0]]), ridge=1.0).ravel()
+    >>> solve_gram(np.diag([3.0, 1.0]), np.array([[4.0], [2.0]]), 1.0, np.array([3.0, 1.0])).ravel()
     array([1., 1.])
     """
     if not cross.size:
@@ -51,12 +54,22 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float) -> Floats:
             weights: Floats = dpotrs(factor, cross, lower=0)[0]
             return weights
         del system, factor
-    return _solve_in_eigenbasis(gram, cross, ridge)
+    weights = np.zeros(cross.shape, order="F")
+    active = np.flatnonzero(diagonal > 0.0)
+    if active.size:
+        scale = 1.0 / np.sqrt(diagonal[active])
+        weights[active] = _minimum_norm(gram[np.ix_(active, active)], cross[active], scale)
+    return weights
 
 
-def _solve_in_eigenbasis(gram: Floats, cross: Floats, ridge: float) -> Floats:
-    eigenvalues, eigenvectors = eigh(gram, lower=False)
-    present = eigenvalues > len(gram) * EPS * eigenvalues[-1]
-    basis = eigenvectors[:, present]
-    scaled = (basis.T @ cross) / (eigenvalues[present] + ridge)[:, None]
-    return np.asfortranarray(basis @ scaled)
+def _minimum_norm(gram: Floats, cross: Floats, scale: Floats) -> Floats:
+    """Return the pseudo-inverse solution, the rank decided on the Gram scaled to unit diagonal."""
+    eigenvalues, eigenvectors = eigh(gram * scale * scale[:, None], lower=False)
+    present = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+    basis = eigenvectors[:, present] * scale[:, None]
+    weights: Floats = basis @ ((basis.T @ cross) / eigenvalues[present][:, None])
+    if present.all():
+        return weights
+    null_space = qr(eigenvectors[:, ~present] * scale[:, None], mode="economic")[0]
+    projected: Floats = weights - null_space @ (null_space.T @ weights)
+    return projected

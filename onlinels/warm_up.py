@@ -10,25 +10,25 @@ from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label
 
+PIXEL_RIDGE = 0.3
+"""Measured on 8x8 and 28x28 digits: best or next to it for 50 to 900 images of unit length."""
+
 
 class WarmUp:
     """Hold images, and answer from a least-squares classifier on their pixels.
 
-    Parameters
-    ----------
-    classifier : LeastSquaresClassifier
-        An empty one; it learns every image held.
+    The images are scaled to unit length for it, so one ridge suits all.
 
     Examples
     --------
-    >>> waiting = WarmUp(LeastSquaresClassifier())
+    >>> waiting = WarmUp()
     >>> waiting.hold(np.ones((2, 4, 4, 1)), ["a", "b"], np.ones(2))
     >>> waiting.count, waiting.classifier.classes
     (2, ('a', 'b'))
     """
 
-    def __init__(self, classifier: LeastSquaresClassifier) -> None:
-        self.classifier = classifier
+    def __init__(self) -> None:
+        self.classifier = LeastSquaresClassifier(ridge=PIXEL_RIDGE)
         self._images: list[Matrix] = []
         self._labels: list[Label] = []
         self._weights: list[float] = []
@@ -56,5 +56,9 @@ class WarmUp:
         return scores
 
 
-def _pixels(images: Matrix) -> Matrix:
-    return images.reshape(len(images), -1)
+def _pixels(images: Matrix) -> Floats:
+    pixels: Floats = images.reshape(len(images), -1).astype(np.float64)
+    lengths = np.linalg.norm(pixels, axis=1, keepdims=True)
+    lengths[lengths == 0.0] = 1.0
+    pixels /= lengths
+    return pixels

@@ -131,8 +131,16 @@ class Accumulator(ABC):
         """
 
     @abstractmethod
-    def solve(self, ridge: float) -> Floats:
-        """Return the output weights (n_features, n_targets)."""
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return the output weights (n_features, n_targets).
+
+        Parameters
+        ----------
+        ridge : float
+            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        diagonal : ndarray (n_features,), optional
+            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        """
 
     @abstractmethod
     def intercept(self, output_weights: Floats) -> Floats:

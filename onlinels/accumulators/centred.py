@@ -10,6 +10,9 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.targets import target_mean
 
+CONSTANT = 1e-28
+"""Variance, relative to the squared mean, up to which a feature is constant (deviation 1e-14)."""
+
 
 class CentredAccumulator(Accumulator):
     """Learn rows relative to their mean, so that the intercept is exact and carries no ridge.
@@ -54,8 +57,14 @@ class CentredAccumulator(Accumulator):
 
     @property
     def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares about its mean, (n_features,)."""
-        return self._comoments.diagonal
+        """Every feature's weighted sum of squares about its mean, (n_features,).
+
+        What is at the level of rounding errors beside the mean counts as 0: the feature is
+        constant.
+        """
+        squares = self._comoments.diagonal
+        squares[squares <= CONSTANT * self._weight * self._feature_mean**2] = 0.0
+        return squares
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -126,9 +135,9 @@ class CentredAccumulator(Accumulator):
         copy._count = self._count
         return copy
 
-    def solve(self, ridge: float) -> Floats:
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
-        return self._comoments.solve(ridge)
+        return self._comoments.solve(ridge, self.diagonal if diagonal is None else diagonal)
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""

@@ -74,6 +74,8 @@ class GramAccumulator(Accumulator):
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
+        if not self._n_features:
+            return
         block = _padded(block, len(self._gram))
         if isinstance(w, float):
             self._gram = dsyrk(w, block.T, 1.0, self._gram, overwrite_c=1)
@@ -155,13 +157,15 @@ class GramAccumulator(Accumulator):
         copy._count = self._count
         return copy
 
-    def solve(self, ridge: float) -> Floats:
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
 
         Parameters
         ----------
         ridge : float
             The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        diagonal : ndarray (n_features,), optional
+            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
 
         Returns
         -------
@@ -179,7 +183,12 @@ class GramAccumulator(Accumulator):
         array([[4.]])
         """
         features, targets = self._n_features, self._n_targets
-        return solve_gram(self._gram[:features, :features], self._cross[:features, :targets], ridge)
+        return solve_gram(
+            self._gram[:features, :features],
+            self._cross[:features, :targets],
+            ridge,
+            self.diagonal if diagonal is None else diagonal,
+        )
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return zeros (n_targets,): raw sums have no intercept."""

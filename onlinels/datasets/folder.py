@@ -86,7 +86,7 @@ def _find(folder: Path, start: str) -> Path:
 
 def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             missing = [name for name in IDX_NAMES if name not in file]
             if missing:
                 raise ValueError(f"no array {missing[0]}")

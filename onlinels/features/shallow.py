@@ -9,7 +9,7 @@ import numpy as np
 from river import base
 
 from onlinels.answers import output_row, output_table
-from onlinels.arrays import Matrix, check_choice, check_count
+from onlinels.arrays import Matrix, check_choice, check_count, check_flag
 from onlinels.features.convolution import Convolution, convolve
 from onlinels.features.filters import BANKS, check_bank
 from onlinels.features.images import (
@@ -93,6 +93,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
+        check_flag("normalize", normalize)
         check_image_shape(image_shape)
         check_choice("dtype", dtype, DTYPES)
         self.filters = filters

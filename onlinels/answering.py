@@ -1,0 +1,115 @@
+"""The answering half of the network: scores, activations and views, whatever state it is in."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from onlinels.arrays import Floats, Matrix
+from onlinels.classifier import LeastSquaresClassifier
+from onlinels.encoding import Name
+from onlinels.features.images import Shape, read_image, read_images
+from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.fixed import FixedNetwork
+from onlinels.labels import Label
+from onlinels.scoring import ScoringClassifier
+from onlinels.warm_up import WarmUp
+
+
+class NetworkAnswers(ScoringClassifier):
+    """Answer from the network if its features are fixed, else from the images held so far."""
+
+    features: ConvolutionalFeatures
+    warm_up: int
+    _image_shape: Shape | None
+    _waiting: WarmUp
+    _fixed: FixedNetwork | None
+
+    @property
+    def features_fixed(self) -> bool:
+        """Whether everything that depends on data is fixed, so that rows are learnt at once."""
+        return self._fixed is not None
+
+    @property
+    def _linear_layer(self) -> LeastSquaresClassifier:
+        return self._waiting.classifier if self._fixed is None else self._fixed.classifier
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels seen so far, in the order in which they were first learnt."""
+        return self._linear_layer.classes
+
+    @property
+    def count(self) -> int:
+        """Number of images learnt, those held for the warm-up included."""
+        return self._linear_layer.count
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Numbers of the hidden units, in the order of the rows of `output_weights`."""
+        return self._linear_layer.feature_names
+
+    @property
+    def output_weights(self) -> Floats:
+        """Output weights (n_hidden, n_classes), read-only."""
+        return self._linear_layer.output_weights
+
+    @property
+    def intercept(self) -> Floats:
+        """Constant added to every score, (n_classes,), read-only."""
+        return self._linear_layer.intercept
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in force."""
+        return self._linear_layer.ridge_
+
+    @property
+    def ridge_diagonal(self) -> Floats:
+        """The ridge in force on each hidden unit, (n_hidden,), read-only."""
+        return self._linear_layer.ridge_diagonal
+
+    def transform_many(self, X: Any) -> Matrix:
+        """Return the hidden activations (n, n_hidden) that the linear layer learns from.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or rows of pixels if `image_shape` is set
+
+        Raises
+        ------
+        ValueError
+            If the features are not fixed yet, or `X` cannot be read as images of their shape.
+        """
+        images = read_images(X, self.features.image_shape).values
+        self._check_shape(images.shape[1:])
+        if self._fixed is None:
+            raise ValueError(
+                f"The features are not fixed yet: {self.count} of {self.warm_up} images have come. "
+                "Learn more images, or call fix_features() to fix them now."
+            )
+        return self._fixed.activations(images)
+
+    def _check_shape(self, shape: Shape) -> None:
+        if self._image_shape is not None and shape != self._image_shape:
+            raise ValueError(
+                f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
+            )
+        self.features.n_features(shape)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        return self._image_scores(read_image(x, self.features.image_shape).values)
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        images = read_images(X, self.features.image_shape)
+        return images.source, self._image_scores(images.values)
+
+    def _image_scores(self, images: Matrix) -> Floats:
+        self._check_shape(images.shape[1:])
+        return (self._waiting if self._fixed is None else self._fixed).scores(images)
+
+    def debug_one(self, x: Mapping[Any, Any]) -> str:
+        """Return the state of the features and the score of every class for one image."""
+        state = "fixed" if self.features_fixed else f"warming up, {self.count} of {self.warm_up}"
+        scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
+        return "\n".join([f"features {state}", *scores])

@@ -1,0 +1,110 @@
+"""The network once its features are fixed: activations, linear layer, merging."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import numpy as np
+
+from onlinels.arrays import Floats, Matrix
+from onlinels.classifier import LeastSquaresClassifier
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.labels import Label
+from onlinels.merging import same
+
+BLOCK_IMAGES = 1000
+"""Images turned into activations at once, to bound memory."""
+
+
+class FixedNetwork:
+    """Both stages with nothing left to fix, and the linear layer that learns.
+
+    Parameters
+    ----------
+    features : ConvolutionalFeatures
+    hidden : HiddenLayer
+        One that can transform.
+    classifier : LeastSquaresClassifier
+        The linear layer, on hidden activations.
+    """
+
+    def __init__(
+        self,
+        features: ConvolutionalFeatures,
+        hidden: HiddenLayer,
+        classifier: LeastSquaresClassifier,
+    ) -> None:
+        self.features = features
+        self.hidden = hidden
+        self.classifier = classifier
+
+    @classmethod
+    def from_examples(
+        cls,
+        features: ConvolutionalFeatures,
+        hidden: HiddenLayer,
+        classifier: LeastSquaresClassifier,
+        images: Matrix,
+        labels: Sequence[Label],
+        weights: Floats,
+    ) -> Self:
+        """Make the input weights from images, and learn these images.
+
+        Differences are of images of distinct classes, or, if all are of one class, of any two.
+
+        Raises
+        ------
+        ValueError
+            If there are fewer than two images.
+        """
+        if len(images) < 2:
+            raise ValueError(
+                f"{len(images)} images have come, expected at least 2 to make input weights from. "
+                "Learn more images first."
+            )
+        examples = features.transform_many(images)
+        names = labels if len(set(labels)) > 1 else range(len(labels))
+        made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
+        network = cls(features, made, classifier)
+        network.learn(images, labels, weights)
+        return network
+
+    def empty(self) -> Self:
+        """Return a network with the same features that has learnt nothing."""
+        return type(self)(self.features, self.hidden, self.classifier.empty())
+
+    def _activations(self, images: Matrix) -> Iterator[tuple[slice, Matrix]]:
+        for start in range(0, len(images), BLOCK_IMAGES):
+            rows = slice(start, start + BLOCK_IMAGES)
+            yield rows, self.hidden.transform_many(self.features.transform_many(images[rows]))
+
+    def activations(self, images: Matrix) -> Matrix:
+        """Return the hidden activations (n, n_hidden) of images."""
+        return np.concatenate([block for _, block in self._activations(images)])
+
+    def learn(self, images: Matrix, labels: Sequence[Label], weights: Floats) -> None:
+        """Learn checked images with labels and weights."""
+        for rows, block in self._activations(images):
+            self.classifier.learn_many(block, labels[rows], weights[rows])
+
+    def scores(self, images: Matrix) -> Floats:
+        """Return the scores (n, n_classes) of images."""
+        blocks = self._activations(images)
+        return np.concatenate([self.classifier.scores_many(block) for _, block in blocks])
+
+    def check_same_features(self, other: FixedNetwork) -> None:
+        """Raise unless another network turns images into the same activations.
+
+        Raises
+        ------
+        ValueError
+            If its features or its hidden layer differ.
+        """
+        mine, theirs = self.hidden._get_params(), other.hidden._get_params()
+        if not same(mine, theirs):
+            raise ValueError(
+                "other has other fixed features, expected the same. They were made from other "
+                "images; start all models from one model's empty()."
+            )

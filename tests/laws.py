@@ -1,0 +1,77 @@
+"""Reusable laws: what must hold between an online model and the batch solution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinels import LeastSquaresClassifier
+from strategies import Rows
+
+EPS = np.finfo(np.float64).eps
+
+
+def one_hot(y: list[Any], classes: tuple[Any, ...]) -> np.ndarray:
+    """Return targets (n, n_classes)."""
+    return np.array([[float(label == other) for other in classes] for label in y])
+
+
+def weighted_centred(
+    X: np.ndarray, Y: np.ndarray, w: np.ndarray, fit_intercept: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return sqrt(w)-weighted rows and targets about their means, and the means."""
+    zero = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
+    means = (np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w))
+    x_mean, y_mean = means if fit_intercept else zero
+    root = np.sqrt(w)[:, None]
+    return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
+
+
+def assert_is_batch_solution(model: LeastSquaresClassifier, rows: Rows) -> None:
+    """Assert that the weights solve the batch problem on these rows, by the backward residual.
+
+    The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
+    whatever the condition number. At ridge 0 the weights moreover have no part in the null space.
+    """
+    assert model.count == len(rows)
+    assert set(model.classes) == set(rows.y)
+    X = rows.X.astype(np.float64)[:, list(model.feature_names)]
+    Y = one_hot(rows.y, model.classes)
+    A, T, x_mean, y_mean = weighted_centred(X, Y, rows.w, model.fit_intercept)
+    W = model.output_weights
+    assert W.shape == (X.shape[1], len(model.classes))
+    residual = A.T @ (A @ W - T) + model.ridge_ * W
+    size = np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W)) + np.linalg.norm(A) * len(Y)
+    assert np.abs(residual).max(initial=0.0) <= 1e4 * EPS * (size + 1.0)
+    if model.ridge_ == 0.0:
+        # Minimum norm: W = A^+ A W.
+        projected = np.linalg.pinv(A, rcond=1e-9) @ (A @ W)
+        np.testing.assert_allclose(W, projected, atol=1e-7 * (1.0 + np.abs(W).max(initial=0.0)))
+    if model.fit_intercept:
+        np.testing.assert_allclose(model.intercept, y_mean - x_mean @ W, atol=1e-10)
+    else:
+        assert not model.intercept.any()
+
+
+def assert_same_model(a: LeastSquaresClassifier, b: LeastSquaresClassifier) -> None:
+    """Assert that two models have learnt the same, feature by feature and class by class."""
+    assert a.count == b.count
+    assert set(a.classes) == set(b.classes)
+    assert set(a.feature_names) == set(b.feature_names)
+    np.testing.assert_allclose(aligned_gram(a, a), aligned_gram(b, a), rtol=1e-12, atol=1e-10)
+
+
+def aligned_gram(model: LeastSquaresClassifier, like: LeastSquaresClassifier) -> np.ndarray:
+    """Return [gram, cross] of a model in the order of features and classes of another."""
+    statistics = model._statistics
+    inner = getattr(statistics, "_comoments", statistics)
+    features = [model.feature_names.index(name) for name in like.feature_names]
+    classes = [model.classes.index(label) for label in like.classes]
+    gram, cross = inner.gram, inner.cross
+    return np.hstack([gram[np.ix_(features, features)], cross[np.ix_(features, classes)]])
+
+
+def assert_unchanged(before: bytes, model: Any, dump: Any) -> None:
+    """Assert that a failed call left no trace in the model's state."""
+    assert dump(model) == before

@@ -1,0 +1,82 @@
+"""The one home of hypothesis strategies: data and hyperparameters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+ridges = st.one_of(
+    st.just("paper"), st.just(0.0), st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 10.0])
+)
+positive_ridges = st.floats(1e-2, 1e3)
+dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.int16])
+labels = st.sampled_from(
+    [("cat", "dog", "emu", "fox"), (0, 1, 2, 3), (False, True), ("a", 1, (2, "b"), None), (7,)]
+)
+
+
+@st.composite
+def classifier_settings(draw: Any) -> dict[str, Any]:
+    """Draw the hyperparameters of a LeastSquaresClassifier."""
+    return {"ridge": draw(ridges), "fit_intercept": draw(st.booleans()), "accumulator": "gram"}
+
+
+@st.composite
+def hidden_settings(draw: Any) -> dict[str, Any]:
+    """Draw the hyperparameters of a HiddenLayer with random input weights."""
+    return {
+        "n_hidden": draw(st.integers(1, 24)),
+        "input_weights": draw(st.sampled_from(["gaussian", "uniform", "bipolar"])),
+        "activation": draw(st.sampled_from(["square", "relu", "logistic"])),
+        "seed": draw(st.integers(0, 1000)),
+    }
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with labels and whole-number weights."""
+
+    X: np.ndarray
+    y: list[Any]
+    w: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def take(self, rows: Any) -> Rows:
+        """Return some of the rows."""
+        rows = list(rows)
+        return Rows(self.X[rows], [self.y[row] for row in rows], self.w[rows])
+
+    def dicts(self) -> list[dict[int, float]]:
+        """Return the rows as river samples, named as columns of an array are."""
+        return [dict(enumerate(row)) for row in self.X.tolist()]
+
+
+@st.composite
+def rows(draw: Any, min_rows: int = 1, max_rows: int = 24, max_features: int = 6) -> Rows:
+    """Draw rows of small whole numbers, often rank-deficient, of any dtype."""
+    n_rows = draw(st.integers(min_rows, max_rows))
+    n_features = draw(st.integers(1, max_features))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.integers(0, 6, (n_rows, n_features))
+    if draw(st.booleans()):
+        X[:, random.integers(n_features)] = X[:, 0]
+    if draw(st.booleans()):
+        X[:, random.integers(n_features)] = 0
+    choice = draw(labels)
+    y = [choice[k] for k in random.integers(0, len(choice), n_rows)]
+    w = random.integers(1, 4, n_rows) if draw(st.booleans()) else np.ones(n_rows, dtype=np.int64)
+    return Rows(X.astype(draw(dtypes)), y, w.astype(np.float64))
+
+
+@st.composite
+def splits(draw: Any, n_rows: int) -> list[range]:
+    """Draw a way to cut rows into mini-batches."""
+    cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))
+    edges = [0, *sorted(cut for cut in cuts if cut < n_rows), n_rows]
+    return [range(start, stop) for start, stop in pairwise(edges)]

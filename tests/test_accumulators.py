@@ -1,0 +1,231 @@
+"""The Gram form and its centred wrapper against definitions in plain numpy."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import GramAccumulator
+from onlinels.accumulators.centred import CentredAccumulator
+
+
+def targets_of(rows):
+    classes = tuple(dict.fromkeys(rows.y))
+    columns = np.array([classes.index(label) for label in rows.y])
+    return columns, laws.one_hot(rows.y, classes)
+
+
+@given(strategies.rows(), st.booleans())
+def test_gram_and_cross_are_the_sums(rows, as_matrix):
+    columns, Y = targets_of(rows)
+    acc = GramAccumulator()
+    acc.update(rows.X, Y if as_matrix else columns, rows.w)
+    X = rows.X.astype(float)
+    assert (acc.gram == X.T @ (rows.w[:, None] * X)).all()
+    assert (acc.cross == X.T @ (rows.w[:, None] * Y)).all()
+    assert acc.count == len(rows)
+
+
+@given(strategies.rows(min_rows=2), st.data())
+def test_merge_and_subtract_are_inverse(rows, data):
+    first = data.draw(st.integers(1, len(rows) - 1))
+    columns, _ = targets_of(rows)
+    part, other = GramAccumulator(), GramAccumulator()
+    part.update(rows.X[:first], columns[:first], rows.w[:first])
+    before = part.gram, part.cross
+    other.update(rows.X[first:], columns[first:], rows.w[first:])
+    part.merge(other)
+    part.subtract(other)
+    n_targets = before[1].shape[1]
+    assert (part.gram == before[0]).all()
+    assert (part.cross[:, :n_targets] == before[1]).all()
+    assert not part.cross[:, n_targets:].any()
+    assert part.count == first
+
+
+@given(strategies.rows(min_rows=2), st.data(), st.booleans())
+def test_downdate_is_the_inverse_of_update(rows, data, centred):
+    """Equal statistics mean equal solutions, so weights are compared too."""
+    first = data.draw(st.integers(1, len(rows) - 1))
+    columns, _ = targets_of(rows)
+    n_targets = int(columns.max()) + 1
+
+    def empty():
+        gram = GramAccumulator(rows.X.shape[1], n_targets)
+        return CentredAccumulator(gram) if centred else gram
+
+    kept, all_rows = empty(), empty()
+    kept.update(rows.X[:first], columns[:first], rows.w[:first])
+    all_rows.update(rows.X, columns, rows.w)
+    all_rows.downdate(rows.X[first:], columns[first:], rows.w[first:])
+    assert all_rows.count == kept.count
+    weights, expected = all_rows.solve(1.0), kept.solve(1.0)
+    np.testing.assert_allclose(weights, expected, atol=1e-9)
+    np.testing.assert_allclose(all_rows.intercept(weights), kept.intercept(expected), atol=1e-9)
+
+
+@given(strategies.rows(min_rows=2), st.data())
+def test_centred_merge_and_subtract_are_inverse(rows, data):
+    first = data.draw(st.integers(1, len(rows) - 1))
+    columns, _ = targets_of(rows)
+    part, other = CentredAccumulator(GramAccumulator()), CentredAccumulator(GramAccumulator())
+    part.update(rows.X[:first], columns[:first], rows.w[:first])
+    before = part.solve(2.0)
+    other.update(rows.X[first:], columns[first:], rows.w[first:])
+    part.merge(other)
+    part.subtract(other)
+    np.testing.assert_allclose(part.solve(2.0)[:, : before.shape[1]], before, atol=1e-9)
+    assert part.count == first
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_scaling_is_weighting_all_rows(centred):
+    def empty():
+        return CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+
+    random = np.random.default_rng(0)
+    X, columns = random.normal(size=(30, 4)), random.integers(0, 3, 30)
+    scaled, weighted = empty(), empty()
+    scaled.update(X, columns)
+    scaled.scale(0.25)
+    weighted.update(X, columns, 0.25)
+    np.testing.assert_allclose(scaled.solve(1.0), weighted.solve(1.0), rtol=1e-12)
+    np.testing.assert_allclose(scaled.diagonal, weighted.diagonal, rtol=1e-12)
+    # Later rows meet the scaled past.
+    for acc in (scaled, weighted):
+        acc.update(X[:5] + 1.0, columns[:5])
+    np.testing.assert_allclose(scaled.solve(1.0), weighted.solve(1.0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_growing_is_having_known_from_the_start(centred):
+    def empty(*sizes):
+        gram = GramAccumulator(*sizes)
+        return CentredAccumulator(gram) if centred else gram
+
+    random = np.random.default_rng(1)
+    X = random.normal(size=(40, 9))
+    columns = random.integers(0, 6, 40)
+    late, known = empty(), empty(9, 6)
+    for row in range(40):
+        width = min(9, 1 + row // 3)
+        X[row, width:] = 0.0
+        columns[row] = min(columns[row], row // 5)
+        late.update(X[row : row + 1, :width], columns[row : row + 1])
+        known.update(X[row : row + 1], columns[row : row + 1])
+    assert (late.n_features, late.n_targets) == (9, columns.max() + 1)
+    np.testing.assert_allclose(late.solve(0.1), known.solve(0.1)[:, : late.n_targets], atol=1e-12)
+
+
+def test_one_by_one_features_reserve_room():
+    """Capacity grows by halves, so most arrivals copy nothing."""
+    acc, sizes = GramAccumulator(), set()
+    for n_features in range(1, 400):
+        acc.grow(n_features, 1)
+        sizes.add(len(acc._gram))
+    assert acc.n_features == 399
+    assert len(sizes) < 20
+
+
+def test_the_first_size_reserves_nothing():
+    acc = GramAccumulator()
+    acc.update(np.ones((2, 100)), np.array([0, 1]))
+    assert acc._gram.nbytes == 8 * 100**2
+
+
+def test_updates_happen_in_place():
+    acc = GramAccumulator(50, 3)
+    gram, cross = acc._gram, acc._cross
+    acc.update(np.ones((7, 50)), np.array([0, 1, 2, 0, 1, 2, 0]))
+    acc.update(np.ones((7, 50)), np.array([0, 1, 2, 0, 1, 2, 0]), np.arange(7.0))
+    acc.update(np.ones((1, 50)), np.array([[0.5, 0.5, 0.0]]))
+    assert acc._gram is gram
+    assert acc._cross is cross
+
+
+def test_many_classes_need_no_one_hot_matrix():
+    """100,000 classes: a dense one-hot of the batch would take 800 MB."""
+    import tracemalloc
+
+    rows = np.ones((1000, 2))
+    acc = GramAccumulator(2, 100_000)
+    tracemalloc.start()
+    acc.update(rows, np.arange(1000) * 100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
+    assert acc.cross[:, ::100].sum() == 2000
+
+
+@given(strategies.rows(), st.randoms(use_true_random=False), st.booleans())
+def test_placed_columns_carry_everything(rows, random, centred):
+    columns, _ = targets_of(rows)
+    acc = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+    acc.update(rows.X, columns, rows.w)
+    features = np.array(random.sample(range(acc.n_features + 2), acc.n_features))
+    targets = np.array(random.sample(range(acc.n_targets + 1), acc.n_targets))
+    placed = acc.placed(features, targets, acc.n_features + 2, acc.n_targets + 1)
+    weights = placed.solve(1.0)
+    np.testing.assert_allclose(weights[np.ix_(features, targets)], acc.solve(1.0), atol=1e-12)
+    constant = placed.intercept(weights)[targets]
+    np.testing.assert_allclose(constant, acc.intercept(acc.solve(1.0)), atol=1e-12)
+    assert placed.count == acc.count
+
+
+def test_rows_of_no_weight_count_but_teach_nothing():
+    acc = CentredAccumulator(GramAccumulator())
+    acc.update(np.array([[1.0], [2.0]]), np.array([0, 1]))
+    before = acc.solve(0.0)
+    acc.update(np.array([[9.0], [-9.0]]), np.array([0, 1]), 0.0)
+    assert (acc.solve(0.0) == before).all()
+    assert acc.count == 4
+
+
+def test_a_constant_feature_gets_no_weight():
+    """Its deviation is rounding error, whichever way the rows came."""
+    X = np.column_stack([np.full(50, 0.1), np.arange(50.0)])
+    columns = (np.arange(50) > 20).astype(int)
+    for step in (1, 7, 50):
+        acc = CentredAccumulator(GramAccumulator())
+        for start in range(0, 50, step):
+            acc.update(X[start : start + step], columns[start : start + step])
+        assert acc.diagonal[0] == 0.0
+        assert not acc.solve(0.0)[0].any()
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize(
+    ("activations", "targets", "w", "error", "message"),
+    [
+        (np.ones(3), [0], None, ValueError, "shape"),
+        (np.ones((0, 3)), [], None, ValueError, "0 rows"),
+        (np.ones((2, 2)), [0, 1], None, ValueError, "at least 3"),
+        ([[1.0, np.nan, 1.0]], [0], None, ValueError, "nan"),
+        ([[1.0, np.inf, 1.0]], [0], None, ValueError, "inf"),
+        ([[1.0, 1e200, 1.0]], [0], None, ValueError, "1e\\+150"),
+        ([["a", "b", "c"]], [0], None, TypeError, "dtype"),
+        (np.ones((2, 3)), [0], None, ValueError, "1 rows"),
+        (np.ones((2, 3)), [0, -1], None, ValueError, "-1"),
+        (np.ones((2, 3)), [0.5, 1.0], None, TypeError, "label"),
+        (np.ones((2, 3)), [[np.nan], [1.0]], None, ValueError, "nan"),
+        (np.ones((2, 3)), np.ones((3, 1)), None, ValueError, "3 rows"),
+        (np.ones((2, 3)), [0, 1], -1.0, ValueError, "at least 0"),
+        (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
+        (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
+        (np.ones((2, 3)), [0, 1], ["a", "b"], TypeError, "dtype"),
+    ],
+)
+def test_bad_calls_change_nothing(centred, activations, targets, w, error, message):
+    acc = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+    acc.update(np.eye(3), [0, 1, 1])
+    before = pickle.dumps(acc)
+    for method in (acc.update, acc.downdate):
+        with pytest.raises(error, match=message):
+            method(activations, targets, w)
+    assert pickle.dumps(acc) == before

@@ -1,0 +1,241 @@
+"""Stage 1 against a slow transcription of the paper's Algorithm 1, and its options."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import convolve2d
+
+from onlinels import ConvolutionalFeatures
+from onlinels.features.filters import hand_designed
+
+PIXELS = np.random.default_rng(0).random((5, 8, 8))
+
+
+def literal(image, filters, pool_size, stride, *, padding=0, drop_ring=0, normalize=True):
+    """Algorithm 1 of the paper, one image (height, width, n_channels), step by step."""
+    window = np.full((pool_size, pool_size), 1.0 / pool_size**2)
+    responses = []
+    for channel in range(image.shape[2]):
+        for h in filters:
+            kernel = h if h.ndim == 2 else h[..., channel]
+            x = np.pad(image[..., channel], padding)
+            convolved = convolve2d(x, kernel, mode="valid")
+            pooled = convolve2d(convolved**2, window, mode="full")
+            rooted = pooled**0.25
+            inner = rooted[
+                drop_ring : len(rooted) - drop_ring, drop_ring : rooted.shape[1] - drop_ring
+            ]
+            response = inner[::stride, ::stride].ravel()
+            if normalize and response.sum():
+                response = response / response.sum()
+            responses.append(response)
+    return np.concatenate(responses)
+
+
+@st.composite
+def cases(draw):
+    size = draw(st.integers(1, 4))
+    settings = {
+        "pool_size": draw(st.integers(1, 5)),
+        "stride": draw(st.integers(1, 4)),
+        "padding": draw(st.integers(0, 3)),
+        "normalize": draw(st.booleans()),
+    }
+    height, width = draw(st.integers(size, 9)), draw(st.integers(size, 9))
+    shortest = min(height, width) + 2 * settings["padding"] - size + settings["pool_size"]
+    settings["drop_ring"] = draw(st.integers(0, (shortest - 1) // 2))
+    n_channels = draw(st.integers(1, 3))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    images = random.normal(size=(draw(st.integers(1, 20)), height, width, n_channels))
+    shape = (3, size, size, n_channels) if draw(st.booleans()) else (3, size, size)
+    return images, random.normal(size=shape), settings
+
+
+@given(cases())
+def test_features_are_algorithm_1(case):
+    images, filters, settings = case
+    model = ConvolutionalFeatures(filters, **settings)
+    features = model.transform_many(images)
+    expected = np.stack([literal(image, filters, **settings) for image in images])
+    assert features.shape == (len(images), model.n_features(images.shape[1:]))
+    np.testing.assert_allclose(features, expected, rtol=1e-9, atol=1e-12)
+
+
+def test_default_is_the_paper_to_the_letter():
+    image = np.random.default_rng(1).random((28, 28))
+    features = ConvolutionalFeatures().transform_many(image[None])
+    expected = literal(image[..., None], hand_designed(), pool_size=8, stride=2)
+    np.testing.assert_allclose(features[0], expected, rtol=1e-9)
+    assert features.shape[1] == 43 * 15**2  # ceil((28 - 7 + 8) / 2) = 15
+    np.testing.assert_allclose(features.reshape(43, -1).sum(axis=1), 1.0)
+
+
+def test_the_authors_ring_in_the_full_full_grid():
+    """Positions W+5 ... J+Q-1-5, counted from 1: padding W-1 and a ring of W+4."""
+    filters = hand_designed()[:4]
+    image = np.random.default_rng(2).random((28, 28))
+    model = ConvolutionalFeatures(filters, stride=3, padding=6, drop_ring=11, normalize=False)
+    window = np.full((8, 8), 1 / 64)
+    for h, response in zip(
+        filters, model.transform_many(image[None]).reshape(4, 7, 7), strict=True
+    ):
+        grid = convolve2d(convolve2d(image, h, mode="full") ** 2, window, mode="full") ** 0.25
+        assert grid.shape == (28 + 7 + 8 - 2,) * 2
+        kept = slice(7 + 5 - 1, 28 + 8 - 1 - 5, 3)
+        np.testing.assert_allclose(response, grid[kept, kept], rtol=1e-9)
+
+
+def test_blank_images_give_zeros():
+    assert not ConvolutionalFeatures().transform_many(np.zeros((2, 28, 28))).any()
+    # Even brightness has no response to filters of zero mean but rounding errors.
+    even = ConvolutionalFeatures(normalize=False).transform_many(np.ones((1, 28, 28)))
+    assert even.max() < 1e-7
+
+
+def test_the_hand_designed_bank():
+    bank = hand_designed()
+    assert bank.shape == (43, 7, 7)
+    np.testing.assert_allclose(bank.mean(axis=(1, 2)), 0.0, atol=1e-16)
+    ink = bank - bank.min(axis=(1, 2), keepdims=True)
+    # Upright and level bars are one pixel wide and seven long.
+    assert (ink[0] > 0.5).sum() == 7
+    np.testing.assert_allclose(ink[10], ink[0].T, atol=1e-12)
+    # The first corner has two arms of 4 pixels that share the middle one.
+    assert (ink[20] > 0.5).sum() == 7
+    assert [int((square > 0.5).sum()) for square in ink[40:]] == [9, 16, 25]
+    # No two filters are alike.
+    flat = bank.reshape(43, -1) / np.linalg.norm(bank.reshape(43, -1), axis=1, keepdims=True)
+    assert (flat @ flat.T - np.eye(43)).max() < 0.99
+
+
+def test_float32_is_float64_to_its_precision():
+    images = (PIXELS * 255).astype(np.uint8)
+    settings = {"padding": 3, "pool_size": 3}
+    double = ConvolutionalFeatures(**settings).transform_many(images)
+    single = ConvolutionalFeatures(dtype="float32", **settings).transform_many(images)
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, double, rtol=1e-3)
+
+
+IMAGE_FORMS = {
+    "array": {"image": PIXELS[0]},
+    "array with a channel": {"image": PIXELS[0][..., None]},
+    "positions": dict(enumerate(PIXELS[0].ravel())),
+    "text": {str(k): v for k, v in enumerate(PIXELS[0].ravel())},
+    "scikit-learn's names": {f"pixel_{r}_{c}": PIXELS[0, r, c] for r in range(8) for c in range(8)},
+    "pairs": {(r, c): PIXELS[0, r, c] for r in reversed(range(8)) for c in range(8)},
+}
+
+
+@pytest.mark.parametrize("form", IMAGE_FORMS)
+def test_one_image_in_any_form(form):
+    model = ConvolutionalFeatures(padding=3, image_shape=(8, 8))
+    expected = model.transform_many(PIXELS)[0]
+    out = model.transform_one(IMAGE_FORMS[form])
+    if "array" in form:
+        np.testing.assert_allclose(out["h"], expected, rtol=1e-12)
+    else:
+        assert list(out) == [f"h{k}" for k in range(len(expected))]
+        np.testing.assert_allclose(list(out.values()), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        PIXELS,
+        PIXELS[..., None],
+        PIXELS.reshape(5, 64),
+        [{"image": image} for image in PIXELS],
+        [dict(enumerate(image.ravel())) for image in PIXELS],
+        pd.DataFrame(PIXELS.reshape(5, 64)),
+        pl.DataFrame(PIXELS.reshape(5, 64), schema=[f"p{k}" for k in range(64)]),
+    ],
+    ids=["images", "channels", "flat", "arrays", "dicts", "pandas", "polars"],
+)
+def test_many_images_in_any_form(batch):
+    model = ConvolutionalFeatures(padding=3, image_shape=(8, 8))
+    expected = model.transform_many(PIXELS)
+    out = model.transform_many(batch)
+    if isinstance(out, list):
+        out = np.array([x["h"] if "h" in x else list(x.values()) for x in out])
+    np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-12)
+
+
+def test_absent_pixels_are_zero():
+    model = ConvolutionalFeatures(padding=3, image_shape=(2, 3))
+    whole = model.transform_one(dict.fromkeys(range(6), 0.0) | {4: 1.0})
+    assert model.transform_one({4: 1.0}) == whole
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.ones((2, 5, 5)), "Images of 5 x 5 pixels leave no pooled position"),
+        (np.ones((2, 64)), "Pass image_shape"),
+        (np.ones(3), "Pass image_shape"),
+        (np.ones((0, 8, 8)), "0 images"),
+        (np.full((1, 8, 8), np.nan), "nan"),
+        ([{"image": np.ones((8, 8))}, {"image": np.ones((9, 9))}], "one. Resize"),
+        ([{"image": np.ones((8, 8)), "mask": 1.0}], "expected one image"),
+        ([{0: 1.0}], "image_shape"),
+        ([], "0 rows"),
+    ],
+)
+def test_bad_images(X, message):
+    with pytest.raises(ValueError, match=message):
+        ConvolutionalFeatures().transform_many(X)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        ({64: 1.0}, ValueError, "64 is no pixel"),
+        ({"colour": 1.0}, ValueError, "'colour' is no pixel"),
+        ({(8, 0): 1.0}, ValueError, "no pixel"),
+        ({-1: 1.0}, ValueError, "no pixel"),
+        ({3: 1.0, "3": 2.0}, ValueError, "Two names stand for one pixel"),
+        ({0: None}, ValueError, "None"),
+        ({0: "dark"}, TypeError, "'dark'"),
+        ({"image": np.ones((9, 8))}, ValueError, r"shape \(9, 8\), expected \(8, 8\)"),
+        ({"image": np.array([["a"]])}, TypeError, "dtype"),
+        (PIXELS[0], TypeError, "expected a dict"),
+    ],
+)
+def test_bad_samples(x, error, message):
+    with pytest.raises(error, match=message):
+        ConvolutionalFeatures(image_shape=(8, 8), padding=3).transform_one(x)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"filters": "bars"}, ValueError, "filters='bars' is not known"),
+        ({"filters": np.ones((7, 7))}, ValueError, "filters has shape"),
+        ({"filters": np.ones((2, 3, 4))}, ValueError, "square filters"),
+        ({"filters": np.full((1, 2, 2), np.nan)}, ValueError, "nan"),
+        ({"filters": None}, TypeError, "filters"),
+        ({"pool_size": 0}, ValueError, "pool_size=0"),
+        ({"stride": 0}, ValueError, "stride=0"),
+        ({"stride": 1.5}, TypeError, "stride=1.5"),
+        ({"padding": -1}, ValueError, "padding=-1"),
+        ({"drop_ring": -1}, ValueError, "drop_ring=-1"),
+        ({"normalize": "sum"}, TypeError, "normalize='sum' must be a bool"),
+        ({"image_shape": (8,)}, ValueError, "image_shape="),
+        ({"image_shape": 8}, ValueError, "image_shape="),
+        ({"image_shape": (8, 0)}, ValueError, "image_shape="),
+        ({"dtype": "int8"}, ValueError, "dtype='int8'"),
+    ],
+)
+def test_bad_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        ConvolutionalFeatures(**settings)
+
+
+def test_channels_must_fit_the_filters():
+    with pytest.raises(ValueError, match="Images have 3 channels, expected 2"):
+        ConvolutionalFeatures(np.ones((1, 3, 3, 2))).transform_many(np.ones((1, 8, 8, 3)))

@@ -1,0 +1,107 @@
+"""Image data from .npz files and folders of IDX files; damaged ones are clear errors."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+from onlinels.datasets import read_images
+from onlinels.datasets.idx import read_idx
+
+IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
+LABELS = np.array([7, 2], dtype=np.uint8)
+
+
+def idx_bytes(array):
+    header = bytes([0, 0, 8, array.ndim])
+    return header + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
+
+
+def write_folder(folder, *, zipped=False, dot=False):
+    between = "." if dot else "-"
+    for part in ("train", "t10k"):
+        for kind, array in (("images", IMAGES), ("labels", LABELS)):
+            name = f"{part}-{kind}{between}idx{array.ndim}-ubyte"
+            content = idx_bytes(array)
+            path = folder / (name + ".gz" if zipped else name)
+            path.write_bytes(gzip.compress(content) if zipped else content)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("dot", [False, True])
+def test_a_folder_of_idx_files(tmp_path, zipped, dot):
+    write_folder(tmp_path, zipped=zipped, dot=dot)
+    data = read_images(tmp_path)
+    for images, labels in ((data.x_train, data.y_train), (data.x_test, data.y_test)):
+        np.testing.assert_array_equal(images, IMAGES)
+        np.testing.assert_array_equal(labels, LABELS)
+
+
+def test_an_npz_file(tmp_path):
+    path = tmp_path / "data.npz"
+    np.savez(path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:1], y_test=LABELS[:1])
+    np.testing.assert_array_equal(read_images(str(path)).x_test, IMAGES[:1])
+
+
+def test_missing_files_say_where_to_get_them(tmp_path):
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_images(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError, match=r"train-images-idx.*mnist"):
+        read_images(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\0",
+        b"\0\0\x08",
+        b"\0\0\x08\0",
+        b"\0\0\x0d\x01" + b"\0\0\0\x02" + b"ab",
+        idx_bytes(IMAGES)[:-1],
+        idx_bytes(IMAGES) + b"x",
+        bytes([0, 0, 8, 3]) + b"\xff" * 12,
+        bytes([0, 0, 8, 255]) + b"\xff" * 12,
+        b"PK\x03\x04 something else entirely",
+    ],
+)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_damaged_idx_files(tmp_path, content, zipped):
+    path = tmp_path / ("images.idx.gz" if zipped else "images.idx")
+    path.write_bytes(gzip.compress(content) if zipped else content)
+    with pytest.raises(ValueError, match=str(path.name)):
+        read_idx(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no gzip", gzip.compress(b"cut short" * 99)[:-9]])
+def test_damaged_gzip_files(tmp_path, content):
+    path = tmp_path / "images.idx.gz"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"gzip file|begins with"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x_train": IMAGES}, "no array y_train"),
+        ({"y_train": LABELS[:1]}, r"y_train \(1,\), expected"),
+        ({"x_test": IMAGES[0]}, r"x_test has shape \(3, 4\)"),
+        ({"x_train": np.array([{}], dtype=object)}, "cannot be read"),
+    ],
+)
+def test_bad_npz_files(tmp_path, arrays, message):
+    good = {"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES, "y_test": LABELS}
+    chosen = arrays if "no array" in message else good | arrays
+    np.savez(tmp_path / "data.npz", **chosen)
+    with pytest.raises(ValueError, match=message):
+        read_images(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04" + b"\0" * 50])
+def test_files_that_are_no_npz(tmp_path, content):
+    (tmp_path / "data.npz").write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_images(tmp_path / "data.npz")

@@ -1,0 +1,189 @@
+"""Reading rows, batches and frames, and finding their columns by name."""
+
+from __future__ import annotations
+
+import decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels.columns import Columns, sorted_names
+from onlinels.encoding import ArrayFeature, names_of, read_batch, read_row
+
+
+def test_a_row_of_any_numbers():
+    x = {
+        "float": 1.5,
+        "int": 2,
+        "bool": True,
+        "numpy": np.float32(3),
+        "decimal": decimal.Decimal(4),
+        "scalar array": np.array(5.0),
+    }
+    layout, values = read_row(x)
+    assert layout == tuple(x)
+    assert values.tolist() == [1.5, 2, 1, 3, 4, 5]
+
+
+def test_an_empty_row_has_no_columns():
+    assert read_row({})[1].shape == (0,)
+
+
+def test_array_values_are_spelt_out():
+    layout, values = read_row({"a": 1, "h": np.array([[2, 3], [4, 5]], dtype=np.uint8)})
+    assert list(names_of(layout)) == ["a", ("h", 0), ("h", 1), ("h", 2), ("h", 3)]
+    assert values.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "message"),
+    [
+        ({"a": None}, ValueError, r"x\['a'\] is None.*StatImputer"),
+        ({"a": float("nan")}, ValueError, r"x\['a'\] is nan.*StatImputer"),
+        ({"a": float("inf")}, ValueError, r"x\['a'\] is inf.*StandardScaler"),
+        ({"a": 1e200}, ValueError, "1e\\+150"),
+        ({"a": "3"}, TypeError, r"x\['a'\] is '3'.*OneHotEncoder"),
+        ({"a": 1j}, TypeError, "complex"),
+        ({"a": [1, 2]}, TypeError, "list"),
+        ({"a": np.array([1.0, np.nan])}, ValueError, "nan at position"),
+        ({"a": np.array(["b"])}, TypeError, "dtype"),
+        ([1, 2], TypeError, "expected a dict"),
+        (None, TypeError, "expected a dict"),
+        (np.ones(3), TypeError, "many"),
+    ],
+)
+def test_bad_rows(x, error, message):
+    with pytest.raises(error, match=message):
+        read_row(x)
+
+
+FRAME = {"b": [1.0, 2.0], "a": [3.0, 4.0]}
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32, bool])
+def test_frames_of_every_library(library, dtype):
+    data = {name: np.array(values).astype(dtype) for name, values in FRAME.items()}
+    batch = read_batch(library(data))
+    assert batch.layouts == (("b", "a"),)
+    expected = np.column_stack(list(data.values())).astype(float)
+    np.testing.assert_array_equal(batch.values, expected)
+    assert batch.values.dtype == (np.float32 if dtype is np.float32 else np.float64)
+
+
+@pytest.mark.parametrize(
+    ("X", "error", "message"),
+    [
+        (np.ones(3), ValueError, "shape"),
+        (np.ones((2, 3, 4)), ValueError, "shape"),
+        (np.ones((0, 3)), ValueError, "0 rows"),
+        (np.array([[1.0, np.nan]]), ValueError, r"nan at position \(0, 1\)"),
+        (np.array([[1.0, np.inf]], dtype=np.float32), ValueError, "inf"),
+        (np.array([["a"]]), TypeError, "dtype"),
+        (np.array([[1j]]), TypeError, "dtype"),
+        (np.array([[None]]), TypeError, "dtype"),
+        ([], ValueError, "0 rows"),
+        ([{"a": 1}, None], TypeError, "expected a dict"),
+        ([[1, 2], [3, 4]], TypeError, "list"),
+        (5, TypeError, "int"),
+        ("text", TypeError, "str"),
+        (None, TypeError, "NoneType"),
+        (pd.Series([1.0]), TypeError, "Series"),
+        (pd.DataFrame({"a": ["x"]}), TypeError, "OneHotEncoder"),
+        (pd.DataFrame({"a": [1.0, None]}), ValueError, "StatImputer"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "of one name(.|\n)*'a'"),
+        (pa.table([[1.0], [2.0]], names=["a", "a"]), ValueError, "of one name"),
+        (pd.DataFrame({"a": []}), ValueError, "0 rows"),
+        (pl.DataFrame({"a": ["x"]}), TypeError, "OneHotEncoder"),
+        (pl.DataFrame({"a": [1, None]}), ValueError, "StatImputer"),
+        (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "LazyFrame"),
+        (pa.table({"a": ["x"]}), TypeError, "OneHotEncoder"),
+    ],
+)
+def test_bad_batches(X, error, message):
+    with pytest.raises(error, match=message):
+        read_batch(X)
+
+
+@given(st.permutations(["a", "b", 1, 2, ("h", 0)]), st.permutations(["a", "b", 1, 2, ("h", 0)]))
+def test_names_that_arrive_together_are_sorted(one, other):
+    first, second = Columns(), Columns()
+    first.add(tuple(one))
+    second.add(tuple(other))
+    assert first.names == second.names
+
+
+def test_numbers_sort_as_numbers():
+    assert sorted_names([10, 9, 2]) == [2, 9, 10]
+    assert sorted_names([("h", 10), ("h", 9)]) == [("h", 9), ("h", 10)]
+    assert sorted_names([(1, "a"), ("a", 1)]) == [("a", 1), (1, "a")]
+
+
+def test_known_columns_never_move():
+    columns = Columns()
+    columns.add(("m",))
+    columns.add(("a", "m", "z"))
+    assert columns.names == ("m", "a", "z")
+    placed = columns.place(("z", "new", "m"), np.array([[1.0, 2.0, 3.0]]))
+    assert placed.tolist() == [[3.0, 0.0, 1.0]]
+
+
+def test_a_matching_layout_is_not_copied():
+    columns, values = Columns(), np.ones((2, 3), dtype=np.float32)
+    columns.add(range(3))
+    assert columns.place(range(3), values) is values
+
+
+def test_changed_lengths_of_arrays_are_an_error():
+    columns = Columns()
+    columns.add((ArrayFeature("h", 3),))
+    with pytest.raises(ValueError, match="has 2 values, expected 3"):
+        columns.check([(ArrayFeature("h", 2),)])
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        range(12),
+        tuple(range(12)),
+        (ArrayFeature("h", 12),),
+        tuple(f"h{i}" for i in range(12)),
+        tuple(f"h{i}" for i in reversed(range(12))),
+    ],
+)
+@pytest.mark.parametrize(
+    "known", [range(12), (ArrayFeature("h", 12),), tuple(f"h{i}" for i in range(12))]
+)
+def test_numbered_columns_meet_by_position(known, layout):
+    """Array columns, ("h", i) and "h…i" are one thing to a pipeline that mixes arrays and dicts."""
+    columns = Columns()
+    columns.add(known)
+    columns.add(layout)
+    assert len(columns) == 12
+    positions = [
+        int(str(name).strip("h")) for name in names_of(layout) if not isinstance(name, tuple)
+    ]
+    values = np.array([positions or range(12)], dtype=float)
+    placed = columns.place(layout, values)
+    expected = Columns()
+    expected.add(known)
+    np.testing.assert_array_equal(placed, expected.place(known, np.arange(12.0)[None]))
+
+
+def test_named_features_do_not_meet_by_position():
+    columns = Columns()
+    columns.add((ArrayFeature("left", 2),))
+    columns.add((ArrayFeature("right", 2),))
+    assert len(columns) == 4
+
+
+def test_a_plain_array_cannot_stand_for_names():
+    columns = Columns()
+    columns.add(("age", "height"))
+    with pytest.raises(ValueError, match="plain array of 2 columns, expected features by name"):
+        columns.check([range(2)])

@@ -1,0 +1,169 @@
+"""The promise: online equals batch, whatever the cutting, the order and the tree of merges."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import LeastSquaresClassifier
+
+
+def learnt(rows: strategies.Rows, settings: dict) -> LeastSquaresClassifier:
+    model = LeastSquaresClassifier(**settings)
+    model.learn_many(rows.X, rows.y, rows.w)
+    return model
+
+
+@given(st.data(), strategies.rows(), strategies.classifier_settings())
+def test_any_split_is_the_batch_solution(data, rows, settings):
+    model = LeastSquaresClassifier(**settings)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        model.learn_many(part.X, part.y, part.w)
+        model.predict_many(part.X)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@given(st.data(), strategies.rows(), strategies.classifier_settings())
+def test_any_order_is_the_batch_solution(data, rows, settings):
+    shuffled = rows.take(data.draw(st.permutations(range(len(rows)))))
+    model = learnt(shuffled, settings)
+    laws.assert_is_batch_solution(model, rows)
+    laws.assert_same_model(model, learnt(rows, settings))
+
+
+@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_any_tree_of_merges_is_the_batch_solution(data, rows, settings):
+    batches = data.draw(strategies.splits(len(rows)))
+    models = [learnt(rows.take(batch), settings) for batch in batches]
+    while len(models) > 1:
+        right = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        left = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        models.append(left + right if data.draw(st.booleans()) else left.merge(right))
+    laws.assert_is_batch_solution(models[0], rows)
+
+
+@given(strategies.rows(), strategies.classifier_settings())
+def test_learn_one_is_learn_many(rows, settings):
+    model = LeastSquaresClassifier(**settings)
+    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
+        model.learn_one(x, y, w=w)
+    laws.assert_is_batch_solution(model, rows)
+    laws.assert_same_model(model, learnt(rows, settings))
+
+
+@given(strategies.rows(), strategies.classifier_settings())
+def test_weights_are_repeated_rows(rows, settings):
+    repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
+    plain = LeastSquaresClassifier(**settings)
+    plain.learn_many(repeated.X, repeated.y)
+    weighted = learnt(rows, settings)
+    np.testing.assert_allclose(
+        laws.aligned_gram(weighted, weighted), laws.aligned_gram(plain, weighted), atol=1e-9
+    )
+
+
+@given(st.data(), strategies.rows(), strategies.positive_ridges)
+def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
+    settings = {"ridge": ridge, "fit_intercept": False}
+    whole = learnt(rows, settings)
+    batches = data.draw(strategies.splits(len(rows)))
+    parts = [learnt(rows.take(batch), settings) for batch in batches]
+    merged = functools.reduce(operator.add, parts)
+    reverse = functools.reduce(operator.add, reversed(parts))
+    expected = laws.aligned_gram(whole, whole)
+    assert (laws.aligned_gram(merged, whole) == expected).all()
+    assert (laws.aligned_gram(reverse, whole) == expected).all()
+
+
+@given(strategies.rows(), strategies.classifier_settings())
+def test_an_empty_model_is_the_identity_of_merging(rows, settings):
+    model = learnt(rows, settings)
+    for merged in (model + model.empty(), model.empty() + model):
+        laws.assert_is_batch_solution(merged, rows)
+        laws.assert_same_model(merged, model)
+
+
+@given(strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
+    late = rows.y[-1]
+    order = sorted(range(len(rows)), key=lambda row: rows.y[row] == late)
+    in_order = rows.take(order)
+    model = LeastSquaresClassifier(**settings)
+    for x, y, w in zip(in_order.dicts(), in_order.y, in_order.w, strict=True):
+        model.predict_one(x)
+        model.learn_one(x, y, w)
+    laws.assert_is_batch_solution(model, in_order)
+
+
+@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
+    first = data.draw(st.integers(1, len(rows) - 1))
+    kept = data.draw(st.integers(0, rows.X.shape[1]))
+    rows.X[:first, kept:] = 0
+    model = LeastSquaresClassifier(**settings)
+    for number, (x, y, w) in enumerate(zip(rows.dicts(), rows.y, rows.w, strict=True)):
+        known = {name: value for name, value in x.items() if number >= first or name < kept}
+        model.predict_one(known)
+        model.learn_one(known, y, w)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@given(st.data(), strategies.rows(min_rows=3), strategies.classifier_settings())
+def test_weights_are_never_stale(data, rows, settings):
+    """Asking between any two batches, or changing the ridge, gives the weights of that moment."""
+    model = LeastSquaresClassifier(**settings)
+    learnt_rows: list[int] = []
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        model.learn_many(part.X, part.y, part.w)
+        learnt_rows += batch
+        laws.assert_is_batch_solution(model, rows.take(learnt_rows))
+    model.mutate({"ridge": 5.0})
+    assert model.ridge_ == 5.0
+    laws.assert_is_batch_solution(model, rows)
+
+
+def test_many_blocks_are_one_batch(monkeypatch):
+    """A batch larger than a block of rows gives what its blocks give."""
+    rows = np.random.default_rng(0).normal(size=(50, 4))
+    labels = np.arange(50) % 3
+    whole = LeastSquaresClassifier()
+    whole.learn_many(rows, labels)
+    monkeypatch.setattr("onlinels.arrays.BLOCK_BYTES", 7 * 4 * 8)
+    blocks = LeastSquaresClassifier()
+    blocks.learn_many(rows, labels)
+    laws.assert_same_model(whole, blocks)
+
+
+def test_against_scikit_learn():
+    """Ridge with an unpenalised intercept is scikit-learn's Ridge."""
+    from sklearn.datasets import load_wine
+    from sklearn.linear_model import Ridge
+
+    wine = load_wine()
+    model = LeastSquaresClassifier(ridge=2.5)
+    for start in range(0, len(wine.data), 13):
+        model.learn_many(wine.data[start : start + 13], wine.target[start : start + 13])
+    reference = Ridge(alpha=2.5, solver="svd").fit(wine.data, np.eye(3)[wine.target])
+    np.testing.assert_allclose(model.output_weights.T, reference.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept, reference.intercept_, rtol=1e-8)
+
+
+def test_large_means_keep_their_digits():
+    """Features with mean 1e6 and deviation 1: sums of squares about the mean, not of the values."""
+    random = np.random.default_rng(0)
+    centred = random.normal(size=(2000, 5))
+    labels = (centred[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
+    near, far = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
+    shifted = centred + 1e6
+    for start in range(0, 2000, 7):
+        near.learn_many(shifted[start : start + 7] - 1e6, labels[start : start + 7])
+        far.learn_many(shifted[start : start + 7], labels[start : start + 7])
+    np.testing.assert_allclose(far.output_weights, near.output_weights, rtol=1e-7)

@@ -1,0 +1,131 @@
+"""Labels, their columns, and probabilities from scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from onlinels.labels import Classes, label_array, project_to_simplex, read_label, read_labels
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        ["a", "b"],
+        ("a", "b"),
+        np.array(["a", "b"]),
+        np.array(["a", "b"], dtype=object),
+        pd.Series(["a", "b"]),
+        pd.Series(["a", "b"], dtype="category"),
+        pl.Series(["a", "b"]),
+        pa.chunked_array([["a"], ["b"]]),
+    ],
+    ids=lambda y: type(y).__module__.split(".")[0] + type(y).__name__,
+)
+def test_labels_come_in_many_forms(y):
+    assert read_labels(y, 2) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [(np.int64(3), 3), (np.bool_(True), True), (np.str_("a"), "a"), (None, None), ((1, 2), (1, 2))],
+)
+def test_numpy_scalars_become_python_values(y, expected):
+    label = read_label(y)
+    assert label == expected
+    assert type(label) is type(expected)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (float("nan"), ValueError, "equals itself"),
+        (np.nan, ValueError, "equals itself"),
+        (pd.NA, ValueError, "equals itself"),
+        (pd.NaT, ValueError, "equals itself"),
+        ([1, 2], TypeError, "hashable"),
+        ({"a": 1}, TypeError, "hashable"),
+        (np.array([1]), TypeError, "hashable"),
+    ],
+)
+def test_bad_labels(y, error, message):
+    with pytest.raises(error, match=message):
+        read_label(y)
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "message"),
+    [
+        (["a"], ValueError, "1 labels, expected 2"),
+        (np.eye(2), ValueError, "one-hot"),
+        ("ab", TypeError, "str"),
+        (5, TypeError, "int"),
+        (pd.DataFrame({"y": [1, 2]}), TypeError, "DataFrame"),
+        (pd.Series(["a", None]), ValueError, "equals itself"),
+        (np.array([1.0, np.nan]), ValueError, "equals itself"),
+    ],
+)
+def test_bad_batches_of_labels(y, error, message):
+    with pytest.raises(error, match=message):
+        read_labels(y, 2)
+
+
+def test_equal_labels_are_one_class_named_after_the_first():
+    classes = Classes()
+    classes.add([True, 1, 1.0, "1"])
+    assert [*map(repr, classes.labels)] == ["True", "'1'"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"), [([1, 2], "i"), (["a", "bc"], "U"), ([True], "b"), ([1, "a"], "O")]
+)
+def test_label_arrays_have_the_labels_own_type(labels, kind):
+    array = label_array(labels)
+    assert array.dtype.kind == kind
+    assert array.tolist() == labels
+
+
+scores = arrays(
+    np.float64,
+    st.tuples(st.integers(1, 5), st.integers(1, 7)),
+    elements=st.floats(-1e6, 1e6),
+)
+
+
+@given(scores)
+def test_probabilities_are_a_distribution(scores):
+    p = project_to_simplex(scores)
+    assert (p >= 0).all()
+    assert (p <= 1).all()
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_huge_scores_are_no_trouble():
+    assert project_to_simplex(np.array([[1e119], [-1e150]])).tolist() == [[1.0], [1.0]]
+    assert project_to_simplex(np.array([[1e119, 1.0, -1e119]])).tolist() == [[1.0, 0.0, 0.0]]
+
+
+@given(scores)
+def test_probabilities_keep_the_order_of_scores(scores):
+    p = project_to_simplex(scores)
+    for row, probabilities in zip(scores, p, strict=True):
+        assert (np.diff(probabilities[np.argsort(row)]) >= 0).all()
+
+
+@given(arrays(np.float64, (3, 4), elements=st.floats(-2, 2)), st.integers(0, 2**32 - 1))
+def test_projection_is_the_nearest_distribution(scores, seed):
+    """No other distribution is nearer: the variational inequality (s - p).(q - p) <= 0."""
+    p = project_to_simplex(scores)
+    q = np.random.default_rng(seed).dirichlet(np.ones(4), size=3)
+    assert (((scores - p) * (q - p)).sum(axis=1) <= 1e-12).all()
+
+
+def test_distributions_stay_as_they_are():
+    p = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
+    np.testing.assert_array_equal(project_to_simplex(p), p)

@@ -1,0 +1,78 @@
+"""No row is kept: pickles and memory after 1,000 and after 100,000 rows are equal."""
+
+from __future__ import annotations
+
+import gc
+import pickle
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from onlinels import HiddenLayer, LeastSquaresClassifier, ShallowConvClassifier
+
+
+def learn(model, n_rows, random):
+    for start in range(0, n_rows, 500):
+        X = random.normal(size=(500, 12))
+        model.learn_many(X, (X[:, 0] > 0).astype(int) + (X[:, 1] > 1))
+        if start % 10_000 == 0:
+            model.predict_many(X[:2])
+
+
+def traced(model, n_rows, random):
+    gc.collect()
+    before = tracemalloc.get_traced_memory()[0]
+    learn(model, n_rows, random)
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0] - before
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LeastSquaresClassifier(),
+        LeastSquaresClassifier(fit_intercept=False),
+        HiddenLayer(30) | LeastSquaresClassifier(),
+        ShallowConvClassifier.from_preset(
+            "digits", image_shape=(3, 4), n_hidden=40, warm_up=100, drop_ring=0, padding=6
+        ),
+    ],
+    ids=["intercept", "no intercept", "hidden", "network"],
+)
+def test_size_does_not_depend_on_the_length_of_the_stream(model):
+    random = np.random.default_rng(0)
+    learn(model, 1000, random)
+    size, memory = len(pickle.dumps(model)), model._raw_memory_usage
+    more = 99_000 if not isinstance(model, ShallowConvClassifier) else 9_000
+    tracemalloc.start()
+    grown = traced(model, more, random)
+    tracemalloc.stop()
+    assert len(pickle.dumps(model)) == size
+    assert model._raw_memory_usage == memory
+    # Room for interned numbers and caches of the interpreter; 9,000 rows would take 800 kB.
+    assert abs(grown) < 100_000
+
+
+def test_one_by_one_keeps_nothing_either():
+    random = np.random.default_rng(0)
+    model = LeastSquaresClassifier()
+    sizes = []
+    for n_rows in (1000, 9000):
+        for row in random.normal(size=(n_rows, 5)).tolist():
+            model.learn_one(dict(enumerate(row)), row[0] > 0)
+        sizes.append((len(pickle.dumps(model)), model._raw_memory_usage))
+    assert sizes[0] == sizes[1]
+
+
+def test_names_that_change_in_every_row_leave_no_trace_but_their_columns():
+    model = LeastSquaresClassifier()
+    model.learn_one(dict.fromkeys(range(50), 1.0), "a")
+    model.predict_one(dict.fromkeys(range(25), 1.0))
+    memory = model._raw_memory_usage
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        names = random.choice(50, size=25, replace=False).tolist()
+        model.learn_one(dict.fromkeys(names, 1.0), "a")
+        model.predict_one(dict.fromkeys(names, 1.0))
+    assert model._raw_memory_usage <= memory + 4096

@@ -1,0 +1,280 @@
+"""ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_digits
+
+import laws
+import strategies
+from onlinels import (
+    ConvolutionalFeatures,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    ShallowConvClassifier,
+)
+
+DIGITS = load_digits()
+IMAGES, LABELS = DIGITS.images, DIGITS.target
+
+
+def small(warm_up=20, n_hidden=30, input_weights="difference", ridge=1.0):
+    return ShallowConvClassifier(
+        ConvolutionalFeatures(pool_size=3, stride=4, padding=3, image_shape=(8, 8)),
+        HiddenLayer(n_hidden, input_weights),
+        LeastSquaresClassifier(ridge=ridge, fit_intercept=False),
+        warm_up=warm_up,
+    )
+
+
+def assert_is_batch_solution(model, images, labels, w=None):
+    """The weights solve the batch problem on the activations of these images."""
+    A = model.transform_many(images)
+    y = [int(label) for label in labels]
+    rows = strategies.Rows(A, y, np.ones(len(A)) if w is None else np.asarray(w, dtype=float))
+    laws.assert_is_batch_solution(model._fixed.classifier, rows)
+
+
+@settings(max_examples=25)
+@given(st.data(), st.sampled_from([1e-3, 1.0, "paper"]))
+def test_any_split_is_the_batch_solution(data, ridge):
+    """However the stream is cut, also where the warm-up ends inside a batch."""
+    model, whole = small(ridge=ridge), small(ridge=ridge)
+    whole.learn_many(IMAGES[:60], LABELS[:60])
+    for batch in data.draw(strategies.splits(60)):
+        model.predict_many(IMAGES[list(batch)])
+        model.learn_many(IMAGES[list(batch)], LABELS[list(batch)])
+    assert_is_batch_solution(model, IMAGES[:60], LABELS[:60])
+    fixed, expected = (m._fixed.hidden.input_weights.weights for m in (model, whole))
+    # Features of one image may differ in their last bit from those of many.
+    np.testing.assert_allclose(fixed, expected, atol=1e-12)
+
+
+def test_one_by_one_in_every_form():
+    model, whole = small(), small()
+    whole.learn_many(IMAGES[:50], LABELS[:50])
+    for number, (image, label) in enumerate(zip(IMAGES[:50], LABELS[:50], strict=True)):
+        pixels = dict(enumerate(image.ravel()))
+        model.learn_one(pixels if number % 2 else {"image": image}, label)
+    assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
+    scores, expected = model.scores_many(IMAGES[50:60]), whole.scores_many(IMAGES[50:60])
+    np.testing.assert_allclose(scores, expected, atol=1e-8)
+    one = model.predict_proba_one({"image": IMAGES[50]})
+    np.testing.assert_allclose(list(one.values()), model.predict_proba_many(IMAGES[50:51])[0])
+
+
+def test_answers_before_the_warm_up_is_full():
+    model = small(warm_up=1000)
+    assert model.predict_one({"image": IMAGES[0]}) is None
+    assert model.predict_proba_one({"image": IMAGES[0]}) == {}
+    model.learn_many(IMAGES[:300], LABELS[:300])
+    assert not model.features_fixed
+    assert (model.count, len(model.classes)) == (300, 10)
+    accuracy = np.mean(model.predict_many(IMAGES[300:600]) == LABELS[300:600])
+    assert accuracy > 0.75
+    assert model.output_weights.shape == (64, 10)
+    with pytest.raises(ValueError, match=r"300 of 1000 images.*fix_features"):
+        model.transform_many(IMAGES[:5])
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), lambda m: m.empty() + m]
+)
+def test_nothing_is_lost_in_a_copy_before_the_warm_up_is_full(copied):
+    model = small()
+    model.learn_many(IMAGES[:15], LABELS[:15])
+    twin = copied(model)
+    for network in (model, twin):
+        network.learn_many(IMAGES[15:60], LABELS[15:60])
+        assert_is_batch_solution(network, IMAGES[:60], LABELS[:60])
+    assert (model.output_weights == twin.output_weights).all()
+
+
+def test_the_callers_images_are_copied():
+    images = IMAGES[:10].copy()
+    model = small()
+    model.learn_many(images, LABELS[:10])
+    images[:] = 0.0
+    model.learn_many(IMAGES[10:30], LABELS[10:30])
+    assert_is_batch_solution(model, IMAGES[:30], LABELS[:30])
+
+
+def test_nothing_is_kept_after_the_warm_up():
+    model = small()
+    model.learn_many(IMAGES[:50], LABELS[:50])
+    size = len(pickle.dumps(model))
+    model.learn_many(IMAGES, LABELS)
+    assert len(pickle.dumps(model)) == size
+
+
+def test_weights_count_from_the_first_row_on():
+    w = np.arange(50) % 3
+    model = small()
+    model.learn_many(IMAGES[:50], LABELS[:50], w)
+    assert_is_batch_solution(model, IMAGES[:50], LABELS[:50], w)
+
+
+def test_features_can_be_fixed_early():
+    model = small(warm_up=1000)
+    with pytest.raises(ValueError, match="0 images have come"):
+        model.fix_features()
+    model.learn_many(IMAGES[:40], LABELS[:40])
+    model.fix_features()
+    model.fix_features()
+    assert model.features_fixed
+    assert_is_batch_solution(model, IMAGES[:40], LABELS[:40])
+
+
+def test_a_stream_that_begins_with_one_class():
+    order = np.argsort(LABELS[:200], kind="stable")
+    model = small(n_hidden=150)
+    for row in order:
+        model.learn_one({"image": IMAGES[row]}, LABELS[row])
+    assert_is_batch_solution(model, IMAGES[order], LABELS[order])
+    assert np.mean(model.predict_many(IMAGES[:200]) == LABELS[:200]) > 0.6
+
+
+def test_random_input_weights_need_no_warm_up():
+    model = small(input_weights="gaussian")
+    assert model.features_fixed
+    model.learn_many(IMAGES[:5], LABELS[:5])
+    assert_is_batch_solution(model, IMAGES[:5], LABELS[:5])
+
+
+def test_sites_that_start_from_one_model_merge():
+    first = small()
+    first.learn_many(IMAGES[:30], LABELS[:30])
+    sites = [first.empty(), first.empty()]
+    sites[0].learn_many(IMAGES[30:50], LABELS[30:50])
+    sites[1].learn_many(IMAGES[50:90], LABELS[50:90])
+    merged = sites[0] + first + sites[1]
+    assert_is_batch_solution(merged, IMAGES[:90], LABELS[:90])
+    assert first.count == 30
+
+
+def test_merging_with_networks_that_are_still_warming_up():
+    fixed, waiting, other = small(), small(), small()
+    fixed.learn_many(IMAGES[:30], LABELS[:30])
+    waiting.learn_many(IMAGES[30:42], LABELS[30:42])
+    other.learn_many(IMAGES[42:54], LABELS[42:54])
+    assert_is_batch_solution(fixed + waiting, IMAGES[:42], LABELS[:42])
+    assert_is_batch_solution(waiting + fixed, IMAGES[:42], LABELS[:42])
+    both = waiting + other
+    assert both.features_fixed
+    assert_is_batch_solution(both, IMAGES[30:54], LABELS[30:54])
+    assert (fixed + small()).count == 30
+    assert (small() + fixed).count == 30
+    assert (waiting.count, other.count) == (12, 12)
+
+
+def test_networks_with_other_features_do_not_merge():
+    a, b = small(), small()
+    a.learn_many(IMAGES[:30], LABELS[:30])
+    b.learn_many(IMAGES[30:60], LABELS[30:60])
+    before = pickle.dumps(a)
+    with pytest.raises(ValueError, match="other fixed features"):
+        a.merge(b)
+    with pytest.raises(ValueError, match="warm_up: 20 and 21"):
+        a.merge(small(warm_up=21))
+    with pytest.raises(TypeError, match="LeastSquaresClassifier"):
+        a.merge(LeastSquaresClassifier())
+    assert pickle.dumps(a) == before
+
+
+def test_a_clone_starts_afresh():
+    model = small()
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    clone = model.clone()
+    assert not clone.features_fixed
+    assert clone.count == 0
+
+
+def test_presets_can_be_overridden():
+    model = ShallowConvClassifier.from_preset(
+        "mnist", n_hidden=77, stride=4, ridge=2.0, warm_up=9, dtype="float64", seed=5
+    )
+    assert (model.hidden.n_hidden, model.hidden.seed, model.hidden.dtype) == (77, 5, "float64")
+    assert (model.features.stride, model.features.dtype) == (4, "float64")
+    assert (model.classifier.ridge, model.warm_up) == (2.0, 9)
+    for name, overrides, message in [
+        ("minst", {}, "name='minst' is not a preset"),
+        ("mnist", {"n_hiden": 3}, "'n_hiden' is no setting"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            ShallowConvClassifier.from_preset(name, **overrides)
+
+
+def test_the_digits_preset_reads_digits():
+    model = ShallowConvClassifier.from_preset("digits")
+    for start in range(0, 1200, 100):
+        model.learn_many(IMAGES[start : start + 100], LABELS[start : start + 100])
+    assert np.mean(model.predict_many(IMAGES[1200:]) != LABELS[1200:]) < 0.03
+
+
+def test_the_mnist_preset_takes_bytes_of_28_by_28():
+    images = np.kron(IMAGES[:80], np.ones((3, 3)))
+    images = np.pad(images, ((0, 0), (2, 2), (2, 2))).astype(np.uint8)
+    model = ShallowConvClassifier.from_preset("mnist", n_hidden=50, warm_up=40)
+    model.learn_many(images, LABELS[:80])
+    assert model.transform_many(images[:3]).dtype == np.float32
+    assert np.mean(model.predict_many(images) == LABELS[:80]) > 0.9
+
+
+@pytest.mark.parametrize("learnt", [0, 10, 40])
+@pytest.mark.parametrize(
+    ("method", "arguments", "error", "message"),
+    [
+        ("learn_many", (np.ones((2, 9, 8)), [1, 2]), ValueError, "shape"),
+        ("learn_many", (np.ones((2, 8, 8)), [1]), ValueError, "1 labels, expected 2"),
+        ("learn_many", (np.ones((0, 8, 8)), []), ValueError, "0 images"),
+        ("learn_many", (np.full((1, 8, 8), np.nan), [1]), ValueError, "nan"),
+        ("learn_many", (np.ones((1, 8, 8)), [float("nan")]), ValueError, "equals itself"),
+        ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
+        ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
+        ("learn_many", (None, [1]), TypeError, "NoneType"),
+        ("learn_one", ({"image": np.ones((7, 8))}, 1), ValueError, "shape"),
+        ("learn_one", ({"image": None}, 1), ValueError, "None"),
+        ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
+        ("learn_one", ({99: 1.0}, 1), ValueError, "no pixel"),
+        ("predict_many", (np.ones((2, 9, 8)),), ValueError, "shape"),
+        ("predict_one", (None,), TypeError, "expected a dict"),
+        ("transform_many", (np.ones((2, 9, 9)),), ValueError, "shape"),
+    ],
+)
+def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, message):
+    model = small()
+    if learnt:
+        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        getattr(model, method)(*arguments)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+def test_images_keep_one_shape_without_a_setting():
+    model = ShallowConvClassifier(
+        ConvolutionalFeatures(padding=3), HiddenLayer(5, "gaussian"), warm_up=2
+    )
+    model.learn_many(IMAGES[:2], LABELS[:2])
+    with pytest.raises(ValueError, match=r"shape \(9, 9, 1\), expected \(8, 8, 1\)"):
+        model.predict_many(np.ones((1, 9, 9)))
+
+
+@pytest.mark.parametrize("warm_up", [1, 0, 2.5, None])
+def test_bad_warm_up(warm_up):
+    with pytest.raises((ValueError, TypeError), match="warm_up="):
+        ShallowConvClassifier(warm_up=warm_up)
+
+
+def test_debug_one_says_where_the_features_are():
+    model = small()
+    model.learn_many(IMAGES[:10], LABELS[:10])
+    assert "warming up, 10 of 20" in model.debug_one({"image": IMAGES[0]})
+    model.learn_many(IMAGES[10:30], LABELS[10:30])
+    assert "features fixed" in model.debug_one({"image": IMAGES[0]})

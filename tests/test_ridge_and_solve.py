@@ -1,0 +1,99 @@
+"""The ridge, and the solution of the normal equations at any rank."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels.ridge import check_ridge, choose_ridge, paper_ridge
+from onlinels.solve import solve_gram
+
+
+def solve(gram, cross, ridge):
+    return solve_gram(np.asfortranarray(gram), cross, ridge, gram.diagonal())
+
+
+def test_paper_ridge_is_the_papers_formula():
+    A = np.random.default_rng(0).normal(size=(100, 8))
+    gram = A.T @ A
+    assert paper_ridge(gram.diagonal(), 3) == (3 / 8) ** 2 * gram.diagonal().min()
+
+
+def test_units_that_are_always_zero_are_left_out_of_the_minimum():
+    assert paper_ridge(np.array([0.0, 4.0, 8.0, 0.0]), 4) == 4.0
+    assert paper_ridge(np.zeros(3), 4) == 0.0
+    assert paper_ridge(np.zeros(0), 4) == 0.0
+
+
+def test_paper_ridge_has_a_floor():
+    """One unit that hardly ever fires must not make the system singular."""
+    diagonal = np.full(100, 1e4)
+    diagonal[7] = 1e-30
+    floor = paper_ridge(diagonal, 10)
+    assert 10 * np.finfo(float).eps * 100 * 1e4 == pytest.approx(floor)
+
+
+@given(st.floats(0, 1e100))
+def test_a_number_is_the_ridge(ridge):
+    assert choose_ridge(ridge, np.ones(3), 2) == ridge
+
+
+@pytest.mark.parametrize(
+    ("ridge", "error"),
+    [
+        (-1.0, ValueError),
+        (float("nan"), ValueError),
+        (float("inf"), ValueError),
+        ("best", ValueError),
+        (None, TypeError),
+        (True, TypeError),
+        ([1.0], TypeError),
+    ],
+)
+def test_bad_ridges(ridge, error):
+    with pytest.raises(error, match=r"ridge=.*Pass a float >= 0"):
+        check_ridge(ridge)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.floats(-3, 3))
+def test_pseudo_inverse_whatever_the_rank_and_the_units(seed, n_features, n_rows, decades):
+    """The minimum-norm solution; a feature's unit does not decide whether it counts."""
+    random = np.random.default_rng(seed)
+    A = random.integers(-3, 4, (n_rows, n_features)).astype(float)
+    A[:, 0] *= 10.0**decades
+    Y = random.normal(size=(n_rows, 2))
+    weights = solve(A.T @ A, A.T @ Y, 0.0)
+    expected = np.linalg.pinv(A, rcond=1e-10) @ Y
+    np.testing.assert_allclose(weights, expected, atol=1e-6 * (1 + np.abs(expected).max()))
+
+
+def test_features_of_very_different_size_all_count():
+    """Sizes 1e-4 and 1e9 at ridge 0: an unscaled rank tolerance would drop the small one."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(100, 2)) * [1e-4, 1e9]
+    expected = np.array([[3e4], [-2e-9]])
+    weights = solve(A.T @ A, A.T @ (A @ expected), 0.0)
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
+
+
+def test_a_ridge_below_rounding_counts_as_zero():
+    A = np.ones((5, 3))
+    weights = solve(A.T @ A, A.T @ np.ones((5, 1)), 1e-30)
+    np.testing.assert_allclose(weights, np.full((3, 1), 1 / 3))
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+def test_nothing_to_solve(shape):
+    assert solve(np.eye(shape[0]), np.zeros(shape), 0.0).shape == shape
+
+
+def test_only_the_upper_triangle_is_read():
+    gram = np.array([[2.0, 1.0], [99.0, 2.0]])
+    for ridge in (0.0, 1.0):
+        full = np.array([[2.0 + ridge, 1.0], [1.0, 2.0 + ridge]])
+        expected = np.linalg.solve(full, [[1.0], [2.0]])
+        np.testing.assert_allclose(
+            solve(gram, np.array([[1.0], [2.0]]), ridge), expected, atol=1e-14
+        )

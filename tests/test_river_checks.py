@@ -1,0 +1,169 @@
+"""River's own suite, with nothing skipped: what works in river works with these estimators."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from river import checks, compose, datasets, evaluate, metrics, preprocessing
+from sklearn.datasets import load_digits
+
+from onlinels import (
+    ConvolutionalFeatures,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    ShallowConvClassifier,
+)
+
+
+def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
+    """Draw hyperparameters of classifier and hidden layer, the same ones on every run."""
+    draw = random.Random(0)
+    return [
+        (
+            {
+                "ridge": draw.choice(["paper", 0.0, 10 ** draw.uniform(-6, 3)]),
+                "fit_intercept": draw.random() < 0.5,
+            },
+            {
+                "n_hidden": draw.randint(1, 40),
+                "input_weights": draw.choice(["gaussian", "uniform", "bipolar"]),
+                "activation": draw.choice(["square", "relu", "logistic"]),
+                "seed": draw.randint(0, 1000),
+            },
+        )
+        for _ in range(n_settings)
+    ]
+
+
+SETTINGS = [({}, {}), *drawn_settings(24)]
+
+
+def run_suite(model, allowed_to_fail=()):
+    """Run every check of river's suite; none may be skipped by the model itself."""
+    assert not model._unit_test_skips()
+    for check in checks.yield_checks(model):
+        random.seed(0)
+        if check.__name__ not in allowed_to_fail:
+            check(model.clone())
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: str(s[0]))
+def test_classifier(settings):
+    run_suite(LeastSquaresClassifier(**settings[0]))
+
+
+def test_river_itself_finds_nothing():
+    for model in (LeastSquaresClassifier(), HiddenLayer()):
+        checks.check_estimator(model)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: str(s[1]))
+def test_hidden_layer(settings):
+    run_suite(HiddenLayer(**settings[1]))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_classifier_behind_a_hidden_layer(settings):
+    run_suite(HiddenLayer(**settings[1]) | LeastSquaresClassifier(**settings[0]))
+
+
+@pytest.mark.parametrize("settings", SETTINGS[:8], ids=str)
+def test_classifier_behind_a_scaler(settings):
+    """River's StandardScaler scales a whole batch by its end, a row by what came before it."""
+    run_suite(
+        preprocessing.StandardScaler()
+        | HiddenLayer(**settings[1])
+        | LeastSquaresClassifier(**settings[0]),
+        allowed_to_fail={"check_learn_many_matches_learn_one"},
+    )
+
+
+def digit_stream(n_images: int = 200):
+    """8x8 digits as dicts of named pixels."""
+    digits = load_digits()
+    for pixels, label in itertools.islice(zip(digits.data, digits.target, strict=True), n_images):
+        yield {f"pixel_{k // 8}_{k % 8}": float(v) for k, v in enumerate(pixels)}, int(label)
+
+
+DOES_NOT_APPLY: dict[str, str] = {
+    # None of river's checks had to be left out on a stream of digits; a reason would stand here.
+}
+
+
+def run_on_digits(model, monkeypatch):
+    """Run the whole suite on digits in place of the streams that river would choose."""
+    monkeypatch.setattr(
+        checks, "_yield_datasets", lambda model, scale=1: iter([list(digit_stream(60 * scale))])
+    )
+    ran = set()
+    for check in checks.yield_checks(model):
+        random.seed(0)
+        if check.__name__ not in DOES_NOT_APPLY:
+            check(model.clone())
+            ran.add(check.__name__)
+    return ran
+
+
+def small_features():
+    return ConvolutionalFeatures(
+        pool_size=3, stride=4, padding=3, normalize=False, image_shape=(8, 8)
+    )
+
+
+def test_convolutional_features_on_digits(monkeypatch):
+    ran = run_on_digits(small_features(), monkeypatch)
+    assert {"check_transform_many_matches_transform_one", "check_shuffle_features_no_impact"} <= ran
+
+
+@pytest.mark.parametrize("warm_up", [5, 25, 1000])
+@pytest.mark.parametrize("input_weights", ["difference", "gaussian"])
+def test_network_on_digits(warm_up, input_weights, monkeypatch):
+    """Fixed at once, in the middle of the stream, or never within it."""
+    model = ShallowConvClassifier(small_features(), HiddenLayer(40, input_weights), warm_up=warm_up)
+    ran = run_on_digits(model, monkeypatch)
+    assert "check_learn_many_matches_learn_one" in ran
+    assert "check_predict_proba_many_matches_predict_proba_one" in ran
+
+
+def test_in_the_middle_of_a_pipeline_of_images(monkeypatch):
+    run_on_digits(
+        small_features() | HiddenLayer(30) | LeastSquaresClassifier(ridge=1.0), monkeypatch
+    )
+
+
+def test_progressive_validation():
+    model = preprocessing.StandardScaler() | HiddenLayer(100) | LeastSquaresClassifier()
+    score = evaluate.progressive_val_score(datasets.ImageSegments(), model, metrics.Accuracy())
+    assert score.get() > 0.88
+
+
+def test_weights_pass_through_a_pipeline():
+    x, w = {"a": 1.0, "b": 2.0}, 3.0
+    pipeline = preprocessing.Normalizer() | LeastSquaresClassifier()
+    pipeline.learn_one(x, "yes", w=w)
+    pipeline.learn_one({"a": 2.0, "b": -1.0}, "no")
+    alone = LeastSquaresClassifier()
+    alone.learn_one(preprocessing.Normalizer().transform_one(x), "yes", w=w)
+    alone.learn_one(preprocessing.Normalizer().transform_one({"a": 2.0, "b": -1.0}), "no")
+    assert pipeline["LeastSquaresClassifier"].scores_one(x) == alone.scores_one(x)
+
+
+def test_raw_features_beside_hidden_ones():
+    """A union of a hidden layer and the raw features named 0, 1, ... keeps both apart."""
+    union = HiddenLayer(3) + compose.Select(0, 1)
+    model = union | LeastSquaresClassifier()
+    model.learn_one({0: 1.0, 1: 2.0}, "a")
+    assert set(model["LeastSquaresClassifier"].feature_names) == {0, 1, "h0", "h1", "h2"}
+
+
+@pytest.mark.parametrize("model", [LeastSquaresClassifier(), HiddenLayer(4)], ids=str)
+def test_numpy_booleans_and_integers_are_values(model):
+    x = {"a": np.bool_(True), "b": np.int8(3)}
+    if isinstance(model, HiddenLayer):
+        assert model.transform_one(x) == model.transform_one({"a": 1.0, "b": 3.0})
+    else:
+        model.learn_one(x, np.str_("y"))
+        assert model.predict_one(x) == "y"

@@ -1,0 +1,81 @@
+"""The shape of the package: imports go one way, files and functions stay small, nothing unsafe."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import onlinels
+
+PACKAGE = Path(onlinels.__file__).parent
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# Down the flow: a module imports only from lines above its own; modules of one line are siblings,
+# which do not import each other. Anything may import the first lines.
+LAYERS = [
+    {"arrays"},
+    {"targets", "ridge", "solve", "labels", "encoding"},
+    {"columns", "accumulators.base", "datasets.idx"},
+    {"answers", "accumulators.gram", "accumulators.centred", "datasets.folder"},
+    {"features.filters", "features.convolution", "features.images", "features.input_weights"},
+    {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
+    {"linear", "presets"},
+    {"classifier"},
+    {"warm_up", "fixed"},
+    {"answering"},
+    {"network"},
+    {""},
+    {"accumulators", "features"},
+]
+
+
+def name_of(path):
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(part for part in parts if part != "__init__")
+
+
+def imports_of(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("onlinels"):
+            yield (node.module or "").removeprefix("onlinels").removeprefix(".")
+
+
+def layer_of(name):
+    return next(level for level, layer in enumerate(LAYERS) if name in layer)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_imports_go_one_way(path):
+    for imported in imports_of(path):
+        assert layer_of(imported) < layer_of(name_of(path)), f"imports {imported}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_files_and_functions_stay_small(path):
+    source = path.read_text(encoding="utf-8")
+    assert len(source.splitlines()) <= 250
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef):
+            documented = ast.get_docstring(node) is not None
+            body = node.body[1:] if documented else node.body
+            lines = body[-1].end_lineno - body[0].lineno + 1 if body else 0
+            assert lines <= 27, f"{node.name} has {lines} lines"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_public_names_are_documented_and_nothing_is_unpickled(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and not node.name.startswith("_"):
+            assert ast.get_docstring(node), node.name
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = {alias.name for alias in node.names} | {getattr(node, "module", None)}
+            assert not names & {"pickle", "marshal", "shelve"}
+
+
+def test_public_names():
+    assert set(onlinels.__all__) <= set(dir(onlinels))
+    assert (PACKAGE / "py.typed").exists()
