@@ -37,14 +37,16 @@ PRESETS: dict[str, Settings] = {
         "fit_intercept": False,
         "warm_up": 4000,
     },
+    # Normalised responses and 400 units keep the Gram's condition number near 1e7, so that online
+    # and batch weights agree to 9 digits; 800 units without agree to 6 and classify no better.
     "digits": {
         "image_shape": (8, 8),
-        "pool_size": 4,
+        "pool_size": 3,
         "stride": 2,
         "padding": 6,
-        "drop_ring": 3,
-        "normalize": False,
-        "n_hidden": 800,
+        "drop_ring": 2,
+        "normalize": True,
+        "n_hidden": 400,
         "input_weights": "difference",
         "ridge": "paper",
         "fit_intercept": False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ CORNER_ARM = 4
 SQUARE_SIDES = (3, 4, 5)
 
 
+@cache
 def hand_designed() -> Floats:
     """Return the paper's hand-designed bank: 20 bars, 20 corners and 3 squares, 7x7, zero mean.
 
     Returns
     -------
-    ndarray (43, 7, 7), float64
+    ndarray (43, 7, 7), float64, read-only
         Bars one pixel wide, turned in steps of 9 degrees; corners whose two arms are 4 pixels
         long and meet in the middle, turned in steps of 18 degrees; centred squares of side 3, 4
         and 5. Turned lines are anti-aliased: a pixel's value falls linearly to 0 at a distance
@@ -36,8 +38,9 @@ def hand_designed() -> Floats:
     >>> bank.shape, bool(abs(bank.mean(axis=(1, 2))).max() < 1e-15)
     ((43, 7, 7), True)
     """
-    bank = np.concatenate([_bars(), _corners(), _squares()])
-    return zero_mean(bank)
+    bank = zero_mean(np.concatenate([_bars(), _corners(), _squares()]))
+    bank.flags.writeable = False
+    return bank
 
 
 def zero_mean(bank: Floats) -> Floats:
@@ -80,11 +83,14 @@ def _ink(distance: Floats) -> Floats:
 
 
 def _squares() -> Floats:
-    bank = np.zeros((len(SQUARE_SIDES), HAND_DESIGNED_SIZE, HAND_DESIGNED_SIZE))
-    for square, side in zip(bank, SQUARE_SIDES, strict=True):
-        start = (HAND_DESIGNED_SIZE - side) // 2
-        square[start : start + side, start : start + side] = 1.0
-    return bank
+    """Fill squares about the middle; the edges of the even one cover half a pixel on every side."""
+    rows, columns = _offsets()
+    return np.stack([_within(rows, side) * _within(columns, side) for side in SQUARE_SIDES])
+
+
+def _within(offsets: Floats, side: int) -> Floats:
+    """Return the share of a pixel's width that lies within half a side of the middle."""
+    return np.clip((side + 1) / 2 - np.abs(offsets), 0.0, 1.0)
 
 
 BANKS: dict[str, Callable[[], Floats]] = {"hand-designed": hand_designed}
