@@ -67,8 +67,8 @@ class ShallowConvClassifier(NetworkAnswers):
     >>> digits = load_digits()
     >>> model = ShallowConvClassifier.from_preset("digits")
     >>> model.learn_many(digits.images[:1000], digits.target[:1000])
-    >>> round(float(np.mean(model.predict_many(digits.images[1000:]) == digits.target[1000:])), 2)
-    0.97
+    >>> bool(np.mean(model.predict_many(digits.images[1000:]) == digits.target[1000:]) > 0.96)
+    True
     """
 
     def __init__(
