@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.arrays import Floats, check_weights
-from onlinels.encoding import read_batch, read_row
+from onlinels.encoding import Batch, read_batch, read_row
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linear import LinearLeastSquares
 from onlinels.merging import check_mergeable
@@ -97,12 +97,8 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         'young'
         """
         layout, values = read_row(x)
-        self._columns.check((layout,))
         weight = check_weights(w, 1)
-        label = read_label(y)
-        self._classes.add((label,))
-        targets = self._classes.columns((label,))
-        self._learn((layout,), values[None], targets, len(self._classes), weight)
+        self._learn(Batch(values[None], (layout,), None), [read_label(y)], weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
@@ -127,21 +123,22 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         array(['low', 'high'], dtype='<U4')
         """
         batch = read_batch(X)
-        self._columns.check(batch.layouts)
         weights = check_weights(w, len(batch.values))
-        labels = read_labels(y, len(batch.values))
-        self._classes.add(labels)
-        targets = self._classes.columns(labels)
-        self._learn(batch.layouts, batch.values, targets, len(self._classes), weights)
+        self._learn(batch, read_labels(y, len(batch.values)), weights)
+
+    def _learn(self, batch: Batch, labels: list[Label], w: float | Floats) -> None:
+        columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
+        activations = columns.place(batch.layouts[-1], batch.values)
+        self._make_room(columns, len(classes))
+        self._classes = classes
+        self._statistics.update(activations, classes.columns(labels), w)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         layout, values = read_row(x)
-        self._columns.check((layout,))
         return self._scores(layout, values[None])
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
-        self._columns.check(batch.layouts)
         return batch.source, self._scores(batch.layouts[-1], batch.values)
 
     def merge(self, other: Self) -> Self:
@@ -172,10 +169,13 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        classes = copy.deepcopy(self._classes)
-        classes.add(other.classes)
-        self._merge(other, classes.columns(other.classes), len(classes))
+        columns = self._columns.extended(other._columns.layouts())
+        classes = self._classes.extended(other.classes)
+        places = columns.locate(other.feature_names), classes.columns(other.classes)
+        placed = other._statistics.placed(*places, len(columns), len(classes))
+        self._make_room(columns, len(classes))
         self._classes = classes
+        self._statistics.merge(placed)
         return self
 
     def __add__(self, other: Self) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -30,8 +31,7 @@ class Columns:
 
     Examples
     --------
-    >>> columns = Columns()
-    >>> columns.add(("b", "a"))
+    >>> columns = Columns().extended([("b", "a")])
     >>> columns.names, columns.locate(("b", "c"))
     (('a', 'b'), array([ 1, -1]))
     """
@@ -58,24 +58,27 @@ class Columns:
         arrays = {name for feature in features for name in names_of((feature,))}
         return (features, tuple(name for name in self._index if name not in arrays))
 
-    def check(self, layouts: Iterable[Layout]) -> None:
-        """Raise if an array feature has another length than before, or names and array clash.
+    def extended(self, layouts: Iterable[Layout]) -> Columns:
+        """Return columns that know all features of the layouts too: these, if they do already.
 
         Raises
         ------
         ValueError
-            If it has.
+            If an array feature has another length than before, or a plain array meets names.
         """
+        columns = self
         for layout in layouts:
-            if self._last is not None and layout == self._last[0]:
-                continue
-            self._check_lengths(layout)
-            if isinstance(layout, range):
-                self._locate(layout)
+            if (columns.locate(layout) < 0).any():
+                columns = copy.copy(self) if columns is self else columns
+                columns._add(layout)
+        return columns
+
+    def __copy__(self) -> Columns:
+        columns = Columns()
+        columns._index, columns._lengths = self._index.copy(), self._lengths.copy()
+        return columns
 
     def _check_lengths(self, layout: Layout) -> None:
-        if isinstance(layout, range):
-            return
         for entry in layout:
             if isinstance(entry, ArrayFeature):
                 known = self._lengths.get(entry.name, entry.length)
@@ -85,11 +88,9 @@ class Columns:
                         "Bring arrays to one size, or use another name."
                     )
 
-    def add(self, layout: Layout) -> None:
+    def _add(self, layout: Layout) -> None:
         """Make the features of a checked layout known, in sorted order."""
         located = self.locate(layout)
-        if (located >= 0).all():
-            return
         names = tuple(names_of(layout))
         unknown = [name for name, column in zip(names, located, strict=True) if column < 0]
         for name in sorted_names(unknown):
@@ -99,15 +100,23 @@ class Columns:
             self._lengths.update({entry.name: entry.length for entry in features})
         self._last = None
 
-    def add_in_order(self, names: Iterable[Name]) -> None:
-        """Make features known in the order given, as columns that are fixed already need it."""
-        for name in names:
-            self._index.setdefault(name, len(self._index))
-        self._last = None
+    @classmethod
+    def in_order(cls, names: Iterable[Name]) -> Columns:
+        """Return columns in the order given, as weights that are fixed already need them."""
+        columns = cls()
+        columns._index = {name: column for column, name in enumerate(names)}
+        return columns
 
     def locate(self, layout: Layout) -> Integers:
-        """Return the column of every feature of a layout, -1 where it is unknown."""
+        """Return the column of every feature of a layout, -1 where it is unknown.
+
+        Raises
+        ------
+        ValueError
+            If an array feature has another length than before, or a plain array meets names.
+        """
         if self._last is None or layout != self._last[0]:
+            self._check_lengths(layout)
             self._last = (layout, self._locate(layout))
         return self._last[1]
 

@@ -178,12 +178,23 @@ def _read_rows(rows: Iterable[Any]) -> Batch:
     if len(layouts) == 1:
         return Batch(np.stack([values for _, values in read]), layouts, rows)
     entries = tuple(dict.fromkeys(entry for layout in layouts for entry in layout))
+    _check_one_length([entry for entry in entries if isinstance(entry, ArrayFeature)])
     columns = {name: column for column, name in enumerate(names_of(entries))}
     places = {layout: [columns[name] for name in names_of(layout)] for layout in layouts}
     matrix = np.zeros((len(read), len(columns)))
     for row, (layout, values) in zip(matrix, read, strict=True):
         row[places[layout]] = values
     return Batch(matrix, (*layouts, entries), rows)
+
+
+def _check_one_length(features: list[ArrayFeature]) -> None:
+    lengths = {feature.name: feature.length for feature in features}
+    for feature in features:
+        if feature.length != lengths[feature.name]:
+            raise ValueError(
+                f"X[...][{feature.name!r}] has {feature.length} values in one row and "
+                f"{lengths[feature.name]} in another, expected one. Bring arrays to one size."
+            )
 
 
 def _read_frame(X: Any) -> Batch:

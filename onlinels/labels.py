@@ -22,8 +22,7 @@ class Classes:
 
     Examples
     --------
-    >>> classes = Classes()
-    >>> classes.add(["cat", "dog", "cat"])
+    >>> classes = Classes().extended(["cat", "dog", "cat"])
     >>> classes.labels, classes.columns(["dog", "cat"])
     (('cat', 'dog'), array([1, 0]))
     """
@@ -39,10 +38,16 @@ class Classes:
         """Labels in the order of their columns."""
         return tuple(self._index)
 
-    def add(self, labels: Iterable[Label]) -> None:
-        """Make checked labels known."""
-        for label in labels:
-            self._index.setdefault(label, len(self._index))
+    def extended(self, labels: Iterable[Label]) -> Classes:
+        """Return classes that know all these labels too: this object, if it does already."""
+        unknown = [label for label in labels if label not in self._index]
+        if not unknown:
+            return self
+        classes = Classes()
+        classes._index = self._index.copy()
+        for label in unknown:
+            classes._index.setdefault(label, len(classes._index))
+        return classes
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, (len(labels),)."""

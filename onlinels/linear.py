@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.arrays import Floats, Integers, Matrix, check_choice, check_flag
+from onlinels.arrays import Floats, Matrix, check_choice, check_flag
 from onlinels.columns import Columns
 from onlinels.encoding import Layout, Name
 from onlinels.ridge import check_ridge, choose_ridge
@@ -89,15 +88,10 @@ class LinearLeastSquares(base.Estimator):
         """The ridge in force on each feature, (n_features,), read-only."""
         return _read_only(np.full(len(self._columns), self.ridge_))
 
-    def _learn(
-        self, layouts: Iterable[Layout], values: Matrix, targets: Matrix, n_targets: int, w: Any
-    ) -> None:
-        """Add checked rows, whose columns the last layout describes."""
-        for layout in layouts:
-            self._columns.add(layout)
-        activations = self._columns.place(layout, values)
-        self._statistics.grow(len(self._columns), n_targets)
-        self._statistics.update(activations, targets, w)
+    def _make_room(self, columns: Columns, n_targets: int) -> None:
+        """Take columns into use, which so far are 0 in every row: allocate first, then commit."""
+        self._statistics.grow(len(columns), n_targets)
+        self._columns = columns
         self._solved = None
 
     def _solution(self) -> Solution:
@@ -118,19 +112,6 @@ class LinearLeastSquares(base.Estimator):
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
         return self.clone()
-
-    def _merge(self, other: Self, target_columns: Integers, n_targets: int) -> None:
-        """Add the statistics of another model of the same settings, feature by feature."""
-        columns = copy.deepcopy(self._columns)
-        columns.check(other._columns.layouts())
-        for layout in other._columns.layouts():
-            columns.add(layout)
-        feature_columns = columns.locate(other._columns.names)
-        places = (feature_columns, target_columns, len(columns), n_targets)
-        placed = other._statistics.placed(*places)
-        self._statistics.merge(placed)
-        self._columns = columns
-        self._solved = None
 
 
 def _read_only(array: Floats) -> Floats:

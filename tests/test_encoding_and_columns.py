@@ -112,9 +112,7 @@ def test_bad_batches(X, error, message):
 
 @given(st.permutations(["a", "b", 1, 2, ("h", 0)]), st.permutations(["a", "b", 1, 2, ("h", 0)]))
 def test_names_that_arrive_together_are_sorted(one, other):
-    first, second = Columns(), Columns()
-    first.add(tuple(one))
-    second.add(tuple(other))
+    first, second = Columns().extended([tuple(one)]), Columns().extended([tuple(other)])
     assert first.names == second.names
 
 
@@ -125,25 +123,24 @@ def test_numbers_sort_as_numbers():
 
 
 def test_known_columns_never_move():
-    columns = Columns()
-    columns.add(("m",))
-    columns.add(("a", "m", "z"))
+    columns = Columns().extended([("m",), ("a", "m", "z")])
     assert columns.names == ("m", "a", "z")
     placed = columns.place(("z", "new", "m"), np.array([[1.0, 2.0, 3.0]]))
     assert placed.tolist() == [[3.0, 0.0, 1.0]]
 
 
 def test_a_matching_layout_is_not_copied():
-    columns, values = Columns(), np.ones((2, 3), dtype=np.float32)
-    columns.add(range(3))
+    columns, values = Columns().extended([range(3)]), np.ones((2, 3), dtype=np.float32)
     assert columns.place(range(3), values) is values
 
 
 def test_changed_lengths_of_arrays_are_an_error():
-    columns = Columns()
-    columns.add((ArrayFeature("h", 3),))
-    with pytest.raises(ValueError, match="has 2 values, expected 3"):
-        columns.check([(ArrayFeature("h", 2),)])
+    columns = Columns().extended([(ArrayFeature("h", 3),)])
+    for method in (columns.locate, lambda layout: columns.extended([layout])):
+        with pytest.raises(ValueError, match="has 2 values, expected 3"):
+            method((ArrayFeature("h", 2),))
+    with pytest.raises(ValueError, match="2 values in one row and 3 in another"):
+        read_batch([{"h": np.ones(2)}, {"h": np.ones(3)}])
 
 
 @pytest.mark.parametrize(
@@ -161,29 +158,30 @@ def test_changed_lengths_of_arrays_are_an_error():
 )
 def test_numbered_columns_meet_by_position(known, layout):
     """Array columns, ("h", i) and "h…i" are one thing to a pipeline that mixes arrays and dicts."""
-    columns = Columns()
-    columns.add(known)
-    columns.add(layout)
+    columns = Columns().extended([known, layout])
     assert len(columns) == 12
     positions = [
         int(str(name).strip("h")) for name in names_of(layout) if not isinstance(name, tuple)
     ]
     values = np.array([positions or range(12)], dtype=float)
     placed = columns.place(layout, values)
-    expected = Columns()
-    expected.add(known)
+    expected = Columns().extended([known])
     np.testing.assert_array_equal(placed, expected.place(known, np.arange(12.0)[None]))
 
 
 def test_named_features_do_not_meet_by_position():
-    columns = Columns()
-    columns.add((ArrayFeature("left", 2),))
-    columns.add((ArrayFeature("right", 2),))
+    columns = Columns().extended([(ArrayFeature("left", 2),), (ArrayFeature("right", 2),)])
     assert len(columns) == 4
 
 
 def test_a_plain_array_cannot_stand_for_names():
-    columns = Columns()
-    columns.add(("age", "height"))
+    columns = Columns().extended([("age", "height")])
     with pytest.raises(ValueError, match="plain array of 2 columns, expected features by name"):
-        columns.check([range(2)])
+        columns.locate(range(2))
+
+
+def test_extending_leaves_the_original_as_it_was():
+    columns = Columns().extended([("a",)])
+    assert columns.extended([("a",)]) is columns
+    assert columns.extended([("b",)]).names == ("a", "b")
+    assert columns.names == ("a",)

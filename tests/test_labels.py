@@ -77,8 +77,7 @@ def test_bad_batches_of_labels(y, error, message):
 
 
 def test_equal_labels_are_one_class_named_after_the_first():
-    classes = Classes()
-    classes.add([True, 1, 1.0, "1"])
+    classes = Classes().extended([True, 1, 1.0, "1"])
     assert [*map(repr, classes.labels)] == ["True", "'1'"]
 
 

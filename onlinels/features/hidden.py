@@ -95,7 +95,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
         if isinstance(input_weights, FixedWeights):
             _check_width(input_weights, n_hidden)
-            self._columns.add_in_order(input_weights.names)
+            self._columns = Columns.in_order(input_weights.names)
             self._weights = np.asarray(input_weights.weights, dtype=DTYPES[dtype])
 
     @classmethod
@@ -140,9 +140,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         labels = read_labels(y, len(batch.values))
         if input_weights != "difference":
             return layer
-        columns = Columns()
-        for layout in batch.layouts:
-            columns.add(layout)
+        columns = Columns().extended(batch.layouts)
         features = columns.place(batch.layouts[-1], batch.values).astype(DTYPES[dtype])
         weights = difference_weights(features, labels, n_hidden, seed)
         return cls(n_hidden, FixedWeights(columns.names, weights), activation, seed, dtype)
@@ -166,10 +164,8 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
         self._check_fixed()
-        self._columns.check(layouts)
         if not isinstance(self.input_weights, FixedWeights):
-            for layout in layouts:
-                self._columns.add(layout)
+            self._columns = self._columns.extended(layouts)
             self._draw_missing()
         placed = self._columns.place(layouts[-1], values)
         projections = (
