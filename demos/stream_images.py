@@ -29,7 +29,7 @@ from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 from stream_images_plot import Curve, Tested, draw
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_images
+from onlinels.datasets import ImageData, read_image_data
 from onlinels.presets import PRESETS
 
 Array = NDArray[Any]
@@ -89,7 +89,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def read_data(arguments: argparse.Namespace) -> ImageData:
-    data = read_images(arguments.data) if arguments.data else split_digits()
+    data = read_image_data(arguments.data) if arguments.data else split_digits()
     if not arguments.quick:
         return data
     rows, test_rows = slice(QUICK["rows"]), slice(QUICK["test_rows"])

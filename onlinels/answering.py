@@ -7,11 +7,11 @@ from typing import Any
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.encoding import Name
 from onlinels.features.images import Shape, read_image, read_images
 from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.fixed import FixedNetwork
 from onlinels.labels import Label
+from onlinels.names import Name
 from onlinels.scoring import ScoringClassifier
 from onlinels.warm_up import WarmUp
 
@@ -20,6 +20,7 @@ class NetworkAnswers(ScoringClassifier):
     """Answer from the network if its features are fixed, else from the images held so far."""
 
     features: ConvolutionalFeatures
+    classifier: LeastSquaresClassifier
     warm_up: int
     _image_shape: Shape | None
     _waiting: WarmUp
@@ -31,8 +32,14 @@ class NetworkAnswers(ScoringClassifier):
         return self._fixed is not None
 
     @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"classifier"}
+
+    @property
     def _linear_layer(self) -> LeastSquaresClassifier:
-        return self._waiting.classifier if self._fixed is None else self._fixed.classifier
+        if self._fixed is None:
+            return self._waiting.classifier
+        return self._fixed.at_ridge(self.classifier.ridge)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -46,12 +53,12 @@ class NetworkAnswers(ScoringClassifier):
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Numbers of the hidden units, in the order of the rows of `output_weights`."""
+        """Numbers of the hidden units (during the warm-up: pixels), in the order of weights."""
         return self._linear_layer.feature_names
 
     @property
     def output_weights(self) -> Floats:
-        """Output weights (n_hidden, n_classes), read-only."""
+        """Output weights (n_hidden, n_classes), read-only; during the warm-up those of pixels."""
         return self._linear_layer.output_weights
 
     @property
@@ -82,7 +89,7 @@ class NetworkAnswers(ScoringClassifier):
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
         images = read_images(X, self.features.image_shape).values
-        self._check_shape(images.shape[1:])
+        self._check_images(images)
         if self._fixed is None:
             raise ValueError(
                 f"The features are not fixed yet: {self.count} of {self.warm_up} images have come. "
@@ -90,12 +97,15 @@ class NetworkAnswers(ScoringClassifier):
             )
         return self._fixed.activations(images)
 
+    def _check_images(self, images: Matrix) -> None:
+        self._check_shape(images.shape[1:])
+        self.features.check_images(images)
+
     def _check_shape(self, shape: Shape) -> None:
         if self._image_shape is not None and shape != self._image_shape:
             raise ValueError(
                 f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
             )
-        self.features.n_features(shape)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         return self._image_scores(read_image(x, self.features.image_shape).values)
@@ -105,8 +115,10 @@ class NetworkAnswers(ScoringClassifier):
         return images.source, self._image_scores(images.values)
 
     def _image_scores(self, images: Matrix) -> Floats:
-        self._check_shape(images.shape[1:])
-        return (self._waiting if self._fixed is None else self._fixed).scores(images)
+        self._check_images(images)
+        if self._fixed is None:
+            return self._waiting.scores(images)
+        return self._fixed.scores(images, self.classifier.ridge)
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the state of the features and the score of every class for one image."""

@@ -15,6 +15,9 @@ Integers = NDArray[np.intp]
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
 
+DTYPES = {"float32": np.float32, "float64": np.float64}
+"""Precisions in which features and activations may be computed."""
+
 BLOCK_BYTES = 1 << 26
 """Float64 bytes of the rows that are cast and accumulated at once (64 MiB)."""
 
@@ -96,6 +99,11 @@ def check_matrix(name: str, values: Any) -> Matrix:
     >>> check_matrix("X", np.ones((2, 3))).shape
     (2, 3)
     """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
+            "or leave these rows out."
+        )
     array = np.asarray(values)
     if array.ndim != 2:
         raise ValueError(
@@ -140,6 +148,25 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     return weights.astype(np.float64) if weights.ndim else float(weights)
 
 
+def check_mass(values: Matrix, w: float | Floats) -> None:
+    """Raise if weight times squared value could overflow a sum over a stream.
+
+    Raises
+    ------
+    ValueError
+        If the largest weight times the largest squared value is over 1e300.
+    """
+    heaviest = w if isinstance(w, float) else float(w.max())
+    if heaviest <= 1.0 or not values.size:
+        return
+    largest = max(-float(values.min()), float(values.max()))
+    if heaviest > LARGEST_VALUE**2 / max(largest, 1.0) ** 2:
+        raise ValueError(
+            f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times squared "
+            f"value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
+        )
+
+
 def check_count(name: str, value: Any, minimum: int) -> int:
     """Return `value` as an int of at least `minimum`.
 
@@ -167,6 +194,28 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def frozen_copy(array: Any) -> Matrix:
+    """Return a copy of an array that nobody can write to."""
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy
+
+
+def check_part(name: str, value: Any, kind: type) -> None:
+    """Raise unless `value` is None or an instance of `kind`.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    """
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
+            f"Pass a {kind.__name__}, or None for the default."
+        )
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:

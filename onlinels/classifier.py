@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.arrays import Floats, check_weights
+from onlinels.arrays import Floats, check_mass, check_weights
 from onlinels.encoding import Batch, read_batch, read_row
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linear import LinearLeastSquares
@@ -128,18 +128,19 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
 
     def _learn(self, batch: Batch, labels: list[Label], w: float | Floats) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
-        activations = columns.place(batch.layouts[-1], batch.values)
+        activations = columns.place(batch.layouts, batch.values)
+        check_mass(activations, w)
         self._make_room(columns, len(classes))
         self._classes = classes
         self._statistics.update(activations, classes.columns(labels), w)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         layout, values = read_row(x)
-        return self._scores(layout, values[None])
+        return self._scores((layout,), values[None])
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
-        return batch.source, self._scores(batch.layouts[-1], batch.values)
+        return batch.source, self._scores(batch.layouts, batch.values)
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, in place, matching features and classes by name.
@@ -186,7 +187,7 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         """Return the score of every class and what the ten strongest features add to it."""
         layout, values = read_row(x)
         scores = self.scores_one(x)
-        activations = self._columns.place(layout, values[None])[0]
+        activations = self._columns.place((layout,), values[None])[0]
         lines = []
         for column, (label, score) in enumerate(scores.items()):
             parts = activations * self.output_weights[:, column]

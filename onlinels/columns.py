@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import copy
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix
-from onlinels.encoding import ArrayFeature, Layout, Name, names_of
-
-OUTPUT_NAME = "h"
-"""What transformers call their output: "h0", "h1", … as numbers, "h" as an array."""
+from onlinels.encoding import ArrayFeature, Layout, names_of
+from onlinels.names import Name, check_distinct, feature_key, plain_name, sorted_names
 
 
 class Columns:
     """The columns of a model: features in the order in which they became known.
 
     Names that arrive together are sorted, so neither the order of a dict's keys nor that of a
-    frame's columns matters, to the last bit.
+    frame's columns matters, to the last bit. A plain array has positions instead of names: its
+    columns are the features 0, 1, … (see `feature_key` for other ways to name these).
 
     Notes
     -----
-    A plain array has positions instead of names. Its columns are named 0, 1, …; where a model
-    knows none of these names but n features that are numbered 0 … n-1 in another way (an array
-    value, ("h", 0) …, or a transformer's "h0" …), the columns are these by position, and the
-    other way round. So a pipeline may learn from arrays and predict from dicts.
+    Columns never change; `extended` makes new ones. Only the last layout is remembered, for speed.
 
     Examples
     --------
@@ -37,6 +31,7 @@ class Columns:
     """
 
     def __init__(self) -> None:
+        self._names: dict[Name, Name] = {}
         self._index: dict[Name, int] = {}
         self._lengths: dict[Name, int] = {}
         self._last: tuple[Layout, Integers] | None = None
@@ -47,16 +42,23 @@ class Columns:
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_last": None}
 
+    @classmethod
+    def in_order(cls, names: Iterable[Name]) -> Columns:
+        """Return columns in the order given, as weights that are fixed already need them."""
+        columns = cls()
+        for name in names:
+            columns._append(name)
+        return columns
+
     @property
     def names(self) -> tuple[Name, ...]:
-        """Names of the features, in the order of their columns."""
-        return tuple(self._index)
+        """Names of the features as they first came, in the order of their columns."""
+        return tuple(self._names.values())
 
     def layouts(self) -> tuple[Layout, ...]:
         """Return layouts that, added to other columns, make all these features known there."""
         features = tuple(ArrayFeature(name, length) for name, length in self._lengths.items())
-        arrays = {name for feature in features for name in names_of((feature,))}
-        return (features, tuple(name for name in self._index if name not in arrays))
+        return (features, self.names)
 
     def extended(self, layouts: Iterable[Layout]) -> Columns:
         """Return columns that know all features of the layouts too: these, if they do already.
@@ -64,19 +66,52 @@ class Columns:
         Raises
         ------
         ValueError
-            If an array feature has another length than before, or a plain array meets names.
+            If an array feature has another length than before, two names of a layout are one
+            feature, or a plain array meets features that have other names.
         """
         columns = self
         for layout in layouts:
-            if (columns.locate(layout) < 0).any():
-                columns = copy.copy(self) if columns is self else columns
+            if (columns.locate(layout) < 0).any() or columns._new_lengths(layout):
+                columns = columns._copy() if columns is self else columns
                 columns._add(layout)
         return columns
 
-    def __copy__(self) -> Columns:
+    def _copy(self) -> Columns:
         columns = Columns()
-        columns._index, columns._lengths = self._index.copy(), self._lengths.copy()
+        columns._names, columns._index = self._names.copy(), self._index.copy()
+        columns._lengths = self._lengths.copy()
         return columns
+
+    def _add(self, layout: Layout) -> None:
+        """Make the features of a checked layout known, in sorted order."""
+        for name in sorted_names(names_of(layout)):
+            self._append(name)
+        self._lengths |= self._new_lengths(layout)
+        self._last = None
+
+    def _append(self, name: Name) -> None:
+        key = feature_key(name)
+        if key not in self._index:
+            self._index[key] = len(self._index)
+            self._names[key] = plain_name(name)
+
+    def _new_lengths(self, layout: Layout) -> dict[Name, int]:
+        entries = () if isinstance(layout, range) else layout
+        features = [entry for entry in entries if isinstance(entry, ArrayFeature)]
+        return {f.name: f.length for f in features if f.name not in self._lengths}
+
+    def locate(self, layout: Layout) -> Integers:
+        """Return the column of every feature of a layout, -1 where it is unknown.
+
+        Raises
+        ------
+        ValueError
+            As `extended`.
+        """
+        if self._last is None or layout != self._last[0]:
+            self._check_lengths(layout)
+            self._last = (layout, self._locate(layout))
+        return self._last[1]
 
     def _check_lengths(self, layout: Layout) -> None:
         for entry in layout:
@@ -88,126 +123,42 @@ class Columns:
                         "Bring arrays to one size, or use another name."
                     )
 
-    def _add(self, layout: Layout) -> None:
-        """Make the features of a checked layout known, in sorted order."""
-        located = self.locate(layout)
-        names = tuple(names_of(layout))
-        unknown = [name for name, column in zip(names, located, strict=True) if column < 0]
-        for name in sorted_names(unknown):
-            self._index[name] = len(self._index)
-        if not isinstance(layout, range):
-            features = [entry for entry in layout if isinstance(entry, ArrayFeature)]
-            self._lengths.update({entry.name: entry.length for entry in features})
-        self._last = None
-
-    @classmethod
-    def in_order(cls, names: Iterable[Name]) -> Columns:
-        """Return columns in the order given, as weights that are fixed already need them."""
-        columns = cls()
-        columns._index = {name: column for column, name in enumerate(names)}
-        return columns
-
-    def locate(self, layout: Layout) -> Integers:
-        """Return the column of every feature of a layout, -1 where it is unknown.
-
-        Raises
-        ------
-        ValueError
-            If an array feature has another length than before, or a plain array meets names.
-        """
-        if self._last is None or layout != self._last[0]:
-            self._check_lengths(layout)
-            self._last = (layout, self._locate(layout))
-        return self._last[1]
-
     def _locate(self, layout: Layout) -> Integers:
-        names = tuple(names_of(layout))
-        located = np.fromiter((self._index.get(name, -1) for name in names), np.intp, len(names))
-        if not self._index or not len(names) or (located >= 0).any():
-            return located
-        by_position = _match_positions(names, self.names)
-        if by_position is not None:
-            return by_position
-        if isinstance(layout, range):
+        keys = check_distinct(names_of(layout))
+        located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
+        if isinstance(layout, range) and self._index and not any(located >= 0):
+            shown = ", ".join(repr(name) for name in self.names[:3])
             raise ValueError(
-                f"X is a plain array of {len(layout)} columns, expected features by name "
-                f"({_some(self.names)}). Pass a frame or dicts with these names."
+                f"X is a plain array of {len(layout)} columns, expected features by name ({shown}"
+                f"{', …' if len(self) > 3 else ''}). Pass a frame or dicts with these names."
             )
         return located
 
-    def place(self, layout: Layout, values: Matrix) -> Matrix:
-        """Arrange the columns of values (n, n_columns) as the model's; absent ones are 0.
+    def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
+        """Arrange the columns of values as the model's; absent ones are 0.
+
+        Parameters
+        ----------
+        layouts : sequence of Layout
+            Those of the rows; the last describes the columns of `values`.
+        values : ndarray (n, n_columns)
 
         Returns
         -------
         ndarray (n, len(self)), dtype of `values`
             `values` itself if nothing has to move.
+
+        Raises
+        ------
+        ValueError
+            As `extended`.
         """
-        located = self.locate(layout)
+        for layout in layouts[:-1]:
+            self._check_lengths(layout)
+        located = self.locate(layouts[-1])
         if len(located) == len(self) and (located == np.arange(len(self))).all():
             return values
         placed = np.zeros((len(values), len(self)), dtype=values.dtype)
         known = located >= 0
         placed[:, located[known]] = values[:, known]
         return placed
-
-
-def sorted_names(names: list[Name]) -> list[Name]:
-    """Sort names of any hashable types; of different types, by type and spelling.
-
-    Examples
-    --------
-    >>> sorted_names(["b", 10, 9, "a"])
-    [10, 9, 'a', 'b']
-    """
-    kinds = {type(name) for name in names}
-    try:
-        if len(kinds) == 1 and kinds <= {int, str, tuple, float}:
-            return sorted(names)  # type: ignore[type-var]
-    except TypeError:
-        pass
-    return sorted(names, key=lambda name: (type(name).__name__, repr(name)))
-
-
-def numbered(name: Name) -> tuple[Any, int] | None:
-    """Return the family and the number of a numbered name, None for any other.
-
-    Examples
-    --------
-    >>> numbered(3), numbered("h12"), numbered(("h", 3)), numbered("age")
-    ((None, 3), ('h', 12), (('h',), 3), None)
-    """
-    if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
-        return None, int(name)
-    if isinstance(name, tuple) and len(name) == 2 and isinstance(name[1], int):
-        return (name[0],), name[1]
-    if isinstance(name, str) and (match := re.fullmatch(OUTPUT_NAME + r"(\d+)", name)):
-        return OUTPUT_NAME, int(match[1])
-    return None
-
-
-def _match_positions(names: tuple[Name, ...], known: tuple[Name, ...]) -> Integers | None:
-    """Return the column of every name by position, if both are numbered 0 … n-1."""
-    here, there = _numbering(names), _numbering(known)
-    if here is None or there is None or len(names) != len(known):
-        return None
-    if not {here[0], there[0]} & {None} and {here[0], there[0]} != {OUTPUT_NAME, (OUTPUT_NAME,)}:
-        return None
-    columns = np.empty(len(known), dtype=np.intp)
-    columns[there[1]] = np.arange(len(known))
-    return columns[here[1]]
-
-
-def _numbering(names: tuple[Name, ...]) -> tuple[Any, Integers] | None:
-    """Return the family and the numbers of names that are numbered 0 … n-1 in one family."""
-    parts = [part for part in map(numbered, names) if part is not None]
-    families = {family for family, _ in parts}
-    numbers = np.array([number for _, number in parts], dtype=np.intp)
-    if len(families) != 1 or not np.array_equal(np.sort(numbers), np.arange(len(names))):
-        return None
-    return families.pop(), numbers
-
-
-def _some(names: tuple[Name, ...]) -> str:
-    shown = ", ".join(repr(name) for name in names[:3])
-    return shown + (", …" if len(names) > 3 else "")

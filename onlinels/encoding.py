@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array as packed_array
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import DuplicateError, NarwhalsError
+from narwhals.exceptions import DuplicateError
 from river.utils.dataframe import to_numpy
 
 from onlinels.arrays import (
@@ -20,8 +21,8 @@ from onlinels.arrays import (
     value_remedy,
     within_bounds,
 )
+from onlinels.names import Name, check_distinct
 
-Name = Hashable
 Row = Mapping[Any, Any]
 
 
@@ -45,8 +46,8 @@ class Batch:
     ----------
     values : ndarray (n, n_columns)
         Checked numbers of any real dtype.
-    layouts : list of Layout
-        The layouts that occur, in order of their first row; the last describes `values`.
+    layouts : tuple of Layout
+        The layouts of the rows, in order of their first one; the last describes `values`.
     source : narwhals DataFrame, list or ndarray
         What was read, for answers in kind.
     """
@@ -104,7 +105,7 @@ def read_row(x: Row) -> tuple[Layout, Matrix]:
     try:
         # Refuses text, None and arrays; the quickest way from a dict's values to float64.
         values = np.array(packed_array("d", x.values()))
-    except TypeError:
+    except (TypeError, OverflowError):
         return _read_mixed_row(x)
     if values.size and not within_bounds(values):
         for name, value in x.items():
@@ -138,7 +139,10 @@ def _number(name: Name, value: Any) -> float:
             f"x[{name!r}] is {value!r} of type {type(value).__name__}, expected a number or an "
             "array of numbers. Encode categories with river's preprocessing.OneHotEncoder."
         )
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number)}")
     return number
@@ -177,17 +181,18 @@ def _read_rows(rows: Iterable[Any]) -> Batch:
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))
     if len(layouts) == 1:
         return Batch(np.stack([values for _, values in read]), layouts, rows)
-    entries = tuple(dict.fromkeys(entry for layout in layouts for entry in layout))
-    _check_one_length([entry for entry in entries if isinstance(entry, ArrayFeature)])
-    columns = {name: column for column, name in enumerate(names_of(entries))}
-    places = {layout: [columns[name] for name in names_of(layout)] for layout in layouts}
+    _check_one_length([entry for layout in layouts for entry in layout])
+    keys = {layout: check_distinct(names_of(layout)) for layout in layouts}
+    columns = {key: column for column, key in enumerate(dict.fromkeys(chain(*keys.values())))}
+    places = {layout: [columns[key] for key in keys[layout]] for layout in layouts}
     matrix = np.zeros((len(read), len(columns)))
     for row, (layout, values) in zip(matrix, read, strict=True):
         row[places[layout]] = values
-    return Batch(matrix, (*layouts, entries), rows)
+    return Batch(matrix, (*layouts, tuple(columns)), rows)
 
 
-def _check_one_length(features: list[ArrayFeature]) -> None:
+def _check_one_length(entries: Sequence[Name | ArrayFeature]) -> None:
+    features = [entry for entry in entries if isinstance(entry, ArrayFeature)]
     lengths = {feature.name: feature.length for feature in features}
     for feature in features:
         if feature.length != lengths[feature.name]:
@@ -207,13 +212,13 @@ def _read_frame(X: Any) -> Batch:
         ) from error
     except DuplicateError as error:
         raise ValueError(f"X has columns of one name: {error}. Rename all but one.") from error
-    try:
-        values = to_numpy(frame, dtype=_common_dtype(frame))
-    except (TypeError, ValueError, NarwhalsError) as error:
-        raise TypeError(
-            f"X has columns that are not numbers: {error}. "
-            "Encode text and categories first, for instance with river's OneHotEncoder."
-        ) from error
+    for name, kind in frame.schema.items():
+        if not (kind.is_numeric() or kind == nw.Boolean):
+            raise TypeError(
+                f"X has a column {name!r} of type {kind}, expected numbers. Encode text and "
+                "categories with river's OneHotEncoder; cast numbers in columns of objects."
+            )
+    values = to_numpy(frame, dtype=_common_dtype(frame))
     return Batch(check_matrix("X", values), (tuple(frame.columns),), frame)
 
 

@@ -67,6 +67,7 @@ class FixedNetwork:
         examples = features.transform_many(images)
         names = labels if len(set(labels)) > 1 else range(len(labels))
         made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
+        del examples
         network = cls(features, made, classifier)
         network.learn(images, labels, weights)
         return network
@@ -89,18 +90,23 @@ class FixedNetwork:
         for rows, block in self._activations(images):
             self.classifier.learn_many(block, labels[rows], weights[rows])
 
-    def scores(self, images: Matrix) -> Floats:
+    def at_ridge(self, ridge: float | str) -> LeastSquaresClassifier:
+        """Return the linear layer under a ridge, which enters when weights are solved."""
+        self.classifier.ridge = ridge
+        return self.classifier
+
+    def scores(self, images: Matrix, ridge: float | str) -> Floats:
         """Return the scores (n, n_classes) of images."""
-        blocks = self._activations(images)
-        return np.concatenate([self.classifier.scores_many(block) for _, block in blocks])
+        layer, blocks = self.at_ridge(ridge), self._activations(images)
+        return np.concatenate([layer.scores_many(block) for _, block in blocks])
 
     def check_same_features(self, other: FixedNetwork) -> None:
-        """Raise unless another network turns images into the same activations.
+        """Raise unless another network of the same settings has the same hidden layer.
 
         Raises
         ------
         ValueError
-            If its features or its hidden layer differ.
+            If the input weights were made from other images.
         """
         mine, theirs = self.hidden._get_params(), other.hidden._get_params()
         if not same(mine, theirs):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -14,7 +14,8 @@ from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.arrays import Floats, Matrix, check_choice, check_flag
 from onlinels.columns import Columns
-from onlinels.encoding import Layout, Name
+from onlinels.encoding import Layout
+from onlinels.names import Name
 from onlinels.ridge import check_ridge, choose_ridge
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
@@ -102,10 +103,10 @@ class LinearLeastSquares(base.Estimator):
             self._solved = Solution(self.ridge, ridge, weights, constant)
         return self._solved
 
-    def _scores(self, layout: Layout, values: Matrix) -> Floats:
+    def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
+        activations = self._columns.place(layouts, values)
         solution = self._solution()
-        activations = self._columns.place(layout, values)
         scores: Floats = activations @ solution.output_weights + solution.intercept
         return scores
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.answering import NetworkAnswers
-from onlinels.arrays import Floats, Matrix, check_count, check_weights
+from onlinels.arrays import Floats, Matrix, check_count, check_part, check_weights
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
@@ -79,6 +79,9 @@ class ShallowConvClassifier(NetworkAnswers):
         warm_up: int = 1000,
     ) -> None:
         check_count("warm_up", warm_up, 2)
+        check_part("features", features, ConvolutionalFeatures)
+        check_part("hidden", hidden, HiddenLayer)
+        check_part("classifier", classifier, LeastSquaresClassifier)
         self.features = ConvolutionalFeatures() if features is None else features
         self.hidden = HiddenLayer(1000, "difference") if hidden is None else hidden
         self.classifier = (
@@ -89,7 +92,8 @@ class ShallowConvClassifier(NetworkAnswers):
         self._waiting = WarmUp()
         self._fixed: FixedNetwork | None = None
         if self.hidden.is_fixed:
-            self._fixed = FixedNetwork(self.features, self.hidden, self.classifier.clone())
+            parts = (self.features, self.hidden.clone(), self.classifier.clone())
+            self._fixed = FixedNetwork(*parts)
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
@@ -146,11 +150,12 @@ class ShallowConvClassifier(NetworkAnswers):
         self._learn(images, labels, weights)
 
     def _learn(self, images: Matrix, labels: Sequence[Label], weights: Floats) -> None:
-        self._check_shape(images.shape[1:])
+        self._check_images(images)
         self._image_shape = images.shape[1:]
         if self._fixed is None:
             wanted = self.warm_up - self._waiting.count
-            self._waiting.hold(images[:wanted], labels[:wanted], weights[:wanted])
+            if wanted:
+                self._waiting.hold(images[:wanted], labels[:wanted], weights[:wanted])
             images, labels, weights = images[wanted:], labels[wanted:], weights[wanted:]
             if self._waiting.count == self.warm_up:
                 self.fix_features()
@@ -211,6 +216,7 @@ class ShallowConvClassifier(NetworkAnswers):
         elif self._fixed is not None:
             self._fixed.check_same_features(other._fixed)
             self._fixed.classifier.merge(other._fixed.classifier)
+            self._image_shape = self._image_shape or other._image_shape
         else:
             held, self._waiting = self._waiting, WarmUp()
             self._fixed, self._image_shape = copy.deepcopy(other._fixed), other._image_shape

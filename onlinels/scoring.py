@@ -8,9 +8,9 @@ from typing import Any
 
 from river import base
 
-from onlinels.answers import labels_like, table_like
 from onlinels.arrays import Floats
 from onlinels.labels import Label, project_to_simplex
+from onlinels.outputs import labels_like, table_like
 
 
 class ScoringClassifier(base.MiniBatchClassifier):

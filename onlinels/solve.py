@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh, qr
-from scipy.linalg.lapack import dpotrf, dpotrs
+from scipy.linalg import cho_factor, cho_solve, eigh, qr
+from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
 
 from onlinels.arrays import Floats
 
+SMALLEST_EIGENVALUE = 1e-14
+"""Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
+
 RANK_TOLERANCE = 1e-12
-"""Largest eigenvalue, relative to the greatest of the scaled Gram, that counts as 0."""
+"""Largest eigenvalue of the scaled Gram, relative to the greatest, that counts as 0."""
 
 
 def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
@@ -25,51 +28,67 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> F
         The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
         times Y, as in the paper's W_out = Y A^+.
     diagonal : ndarray (n_features,), float64
-        The Gram's diagonal, with 0 for features that hold nothing but rounding errors.
+        The Gram's diagonal, with 0 for features that hold nothing but rounding errors: they get
+        no weight.
 
     Returns
     -------
-    ndarray (n_features, n_targets), float64, Fortran order
+    ndarray (n_features, n_targets), float64
 
     Notes
     -----
-    Cholesky: M^3/3 operations and one copy of the Gram. At ridge 0, and where the factor does not
-    exist because the ridge is below the rounding errors of the Gram (it then counts as 0), the
-    eigendecomposition of the Gram scaled to a unit diagonal is used, about 10 M^3 operations:
-    directions with an eigenvalue of at most 1e-12 of the largest count as linearly dependent.
-    The scaling makes this independent of the features' units.
+    The system is scaled to a Gram of unit diagonal, so features' units do not matter. Cholesky
+    solves it in M^3/3 operations and one copy of the Gram. At ridge 0, and where the smallest
+    eigenvalue of the scaled system is estimated below 1e-14, the eigendecomposition does, in
+    about 10 M^3 operations: directions with an eigenvalue of at most 1e-12 of the largest count
+    as linearly dependent, and get the weights that the ridge (or the minimum norm) gives them.
 
     Examples
     --------
     >>> solve_gram(np.diag([3.0, 1.0]), np.array([[4.0], [2.0]]), 1.0, np.array([3.0, 1.0])).ravel()
     array([1., 1.])
     """
-    if not cross.size:
-        return np.zeros(cross.shape, order="F")
-    if ridge > 0.0:
-        system = np.array(gram, order="F")
-        system.flat[:: len(system) + 1] += ridge
-        factor, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
-        if not failed:
-            weights: Floats = dpotrs(factor, cross, lower=0)[0]
-            return weights
-        del system, factor
     weights = np.zeros(cross.shape, order="F")
     active = np.flatnonzero(diagonal > 0.0)
-    if active.size:
-        scale = 1.0 / np.sqrt(diagonal[active])
-        weights[active] = _minimum_norm(gram[np.ix_(active, active)], cross[active], scale)
+    if not (active.size and cross.size):
+        return weights
+    if active.size < len(gram):
+        gram, cross = gram[np.ix_(active, active)], cross[active]
+    scale = 1.0 / np.sqrt(diagonal[active])
+    solved = _by_cholesky(gram, cross, ridge, scale) if ridge > 0.0 else None
+    weights[active] = _in_eigenbasis(gram, cross, ridge, scale) if solved is None else solved
     return weights
 
 
-def _minimum_norm(gram: Floats, cross: Floats, scale: Floats) -> Floats:
-    """Return the pseudo-inverse solution, the rank decided on the Gram scaled to unit diagonal."""
-    eigenvalues, eigenvectors = eigh(gram * scale * scale[:, None], lower=False)
+def _scaled(gram: Floats, scale: Floats) -> Floats:
+    system = np.array(gram, order="F")
+    system *= scale
+    system *= scale[:, None]
+    return system
+
+
+def _by_cholesky(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats | None:
+    """Return the solution, or None if the system is singular to rounding."""
+    system = _scaled(gram, scale)
+    system.flat[:: len(system) + 1] += ridge * scale**2
+    factor, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
+    # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
+    if failed or dpocon(factor, 1.0)[0] < SMALLEST_EIGENVALUE:
+        return None
+    solution: Floats = dpotrs(factor, cross * scale[:, None], lower=0, overwrite_b=1)[0]
+    return solution * scale[:, None]
+
+
+def _in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:
+    """Solve in the directions that are present, kept orthogonal to the null space."""
+    eigenvalues, eigenvectors = eigh(_scaled(gram, scale), lower=False, overwrite_a=True)
     present = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
     basis = eigenvectors[:, present] * scale[:, None]
-    weights: Floats = basis @ ((basis.T @ cross) / eigenvalues[present][:, None])
-    if present.all():
-        return weights
-    null_space = qr(eigenvectors[:, ~present] * scale[:, None], mode="economic")[0]
-    projected: Floats = weights - null_space @ (null_space.T @ weights)
-    return projected
+    projected = basis.T @ cross
+    if not present.all():
+        null_space = qr(eigenvectors[:, ~present] * scale[:, None], mode="economic")[0]
+        basis -= null_space @ (null_space.T @ basis)
+    system = ridge * (basis.T @ basis)
+    system.flat[:: len(system) + 1] += eigenvalues[present]
+    solution: Floats = basis @ cho_solve(cho_factor(system), projected)
+    return solution

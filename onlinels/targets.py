@@ -36,7 +36,7 @@ def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
         _check_label_columns(array)
         n_targets = int(array.max()) + 1 if array.size else 0
     else:
-        array = check_matrix("targets", array)
+        array = check_matrix("targets", array).astype(np.float64, copy=False)
         n_targets = array.shape[1]
     if len(array) != n_rows:
         raise ValueError(

@@ -7,7 +7,7 @@ import gzip
 import numpy as np
 import pytest
 
-from onlinels.datasets import read_images
+from onlinels.datasets import read_image_data
 from onlinels.datasets.idx import read_idx
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
@@ -33,7 +33,7 @@ def write_folder(folder, *, zipped=False, dot=False):
 @pytest.mark.parametrize("dot", [False, True])
 def test_a_folder_of_idx_files(tmp_path, zipped, dot):
     write_folder(tmp_path, zipped=zipped, dot=dot)
-    data = read_images(tmp_path)
+    data = read_image_data(tmp_path)
     for images, labels in ((data.x_train, data.y_train), (data.x_test, data.y_test)):
         np.testing.assert_array_equal(images, IMAGES)
         np.testing.assert_array_equal(labels, LABELS)
@@ -42,14 +42,14 @@ def test_a_folder_of_idx_files(tmp_path, zipped, dot):
 def test_an_npz_file(tmp_path):
     path = tmp_path / "data.npz"
     np.savez(path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:1], y_test=LABELS[:1])
-    np.testing.assert_array_equal(read_images(str(path)).x_test, IMAGES[:1])
+    np.testing.assert_array_equal(read_image_data(str(path)).x_test, IMAGES[:1])
 
 
 def test_missing_files_say_where_to_get_them(tmp_path):
     with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_images(tmp_path / "nowhere")
+        read_image_data(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"train-images-idx.*mnist"):
-        read_images(tmp_path)
+        read_image_data(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -97,11 +97,11 @@ def test_bad_npz_files(tmp_path, arrays, message):
     chosen = arrays if "no array" in message else good | arrays
     np.savez(tmp_path / "data.npz", **chosen)
     with pytest.raises(ValueError, match=message):
-        read_images(tmp_path / "data.npz")
+        read_image_data(tmp_path / "data.npz")
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04" + b"\0" * 50])
 def test_files_that_are_no_npz(tmp_path, content):
     (tmp_path / "data.npz").write_bytes(content)
     with pytest.raises(ValueError, match="cannot be read"):
-        read_images(tmp_path / "data.npz")
+        read_image_data(tmp_path / "data.npz")

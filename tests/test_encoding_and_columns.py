@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.columns import Columns, sorted_names
+from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, names_of, read_batch, read_row
+from onlinels.names import feature_key, key_text, sorted_names
 
 
 def test_a_row_of_any_numbers():
@@ -119,19 +120,19 @@ def test_names_that_arrive_together_are_sorted(one, other):
 def test_numbers_sort_as_numbers():
     assert sorted_names([10, 9, 2]) == [2, 9, 10]
     assert sorted_names([("h", 10), ("h", 9)]) == [("h", 9), ("h", 10)]
-    assert sorted_names([(1, "a"), ("a", 1)]) == [("a", 1), (1, "a")]
+    assert sorted_names(["b", (1, "a"), ("a", 1), "h2"]) == ["h2", ("a", 1), "b", (1, "a")]
 
 
 def test_known_columns_never_move():
     columns = Columns().extended([("m",), ("a", "m", "z")])
     assert columns.names == ("m", "a", "z")
-    placed = columns.place(("z", "new", "m"), np.array([[1.0, 2.0, 3.0]]))
+    placed = columns.place([("z", "new", "m")], np.array([[1.0, 2.0, 3.0]]))
     assert placed.tolist() == [[3.0, 0.0, 1.0]]
 
 
 def test_a_matching_layout_is_not_copied():
     columns, values = Columns().extended([range(3)]), np.ones((2, 3), dtype=np.float32)
-    assert columns.place(range(3), values) is values
+    assert columns.place([range(3)], values) is values
 
 
 def test_changed_lengths_of_arrays_are_an_error():
@@ -164,9 +165,51 @@ def test_numbered_columns_meet_by_position(known, layout):
         int(str(name).strip("h")) for name in names_of(layout) if not isinstance(name, tuple)
     ]
     values = np.array([positions or range(12)], dtype=float)
-    placed = columns.place(layout, values)
+    placed = columns.place([layout], values)
     expected = Columns().extended([known])
-    np.testing.assert_array_equal(placed, expected.place(known, np.arange(12.0)[None]))
+    np.testing.assert_array_equal(placed, expected.place([known], np.arange(12.0)[None]))
+
+
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("a", np.str_("a")), (3, np.int64(3)), (3, 3.0), (1, True), ((1, "a"), (np.int8(1), "a"))],
+)
+def test_equal_names_are_one_feature_with_one_text(name, other):
+    assert feature_key(name) == feature_key(other)
+    assert key_text(feature_key(name)) == key_text(feature_key(other))
+
+
+@pytest.mark.parametrize("other", ["h03", "H3", "h3a", "h-3", "3", ("g", 3), ("h", "3"), ("h",)])
+def test_names_that_only_look_numbered(other):
+    assert feature_key(other) != 3
+
+
+def test_a_name_needs_a_spelling_to_be_drawn_weights_for():
+    with pytest.raises(TypeError, match="no spelling of its own"):
+        key_text(object())
+
+
+@pytest.mark.parametrize("layout", [(3, "h3"), ("h0", ArrayFeature("h", 2)), (("h", 1), 1)])
+def test_two_names_of_one_feature_do_not_come_together(layout):
+    with pytest.raises(ValueError, match=r"stand for one feature.*compose\.Prefixer"):
+        Columns().extended([layout])
+
+
+def test_rows_of_one_batch_may_name_one_feature_differently():
+    batch = read_batch([{"h0": 1.0, "b": 2.0}, {0: 3.0}, {"h": np.array([4.0, 5.0])}])
+    columns = Columns().extended(batch.layouts)
+    assert columns.names == ("h0", "b", ("h", 1))
+    placed = columns.place(batch.layouts, batch.values)
+    assert placed.tolist() == [[1.0, 2.0, 0.0], [3.0, 0.0, 0.0], [4.0, 0.0, 5.0]]
+    with pytest.raises(ValueError, match="stand for one feature"):
+        read_batch([{"h0": 1.0, 0: 2.0}, {"b": 1.0}])
+
+
+def test_lengths_are_kept_when_an_array_meets_known_numbers():
+    columns = Columns().extended([range(2), (ArrayFeature("h", 2),)])
+    assert len(columns) == 2
+    with pytest.raises(ValueError, match="has 3 values, expected 2"):
+        columns.extended([(ArrayFeature("h", 3),)])
 
 
 def test_named_features_do_not_meet_by_position():

@@ -112,10 +112,24 @@ def test_a_pipeline_learns_from_arrays_and_predicts_from_dicts():
             np.testing.assert_allclose(list(one.values()), expected, atol=1e-9)
 
 
-def test_two_inputs_with_one_number_are_kept_apart():
-    layer = HiddenLayer(50)
-    a, b = layer.transform_one({3: 1.0, "h3": 0.0}), layer.transform_one({3: 0.0, "h3": 1.0})
-    assert not np.allclose(list(a.values()), list(b.values()))
+def test_two_names_of_one_input_are_an_error():
+    with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
+        HiddenLayer(5).transform_one({3: 1.0, "h3": 0.0})
+
+
+def test_names_are_what_they_equal():
+    one, other = HiddenLayer(5), HiddenLayer(5)
+    x = {"a": 1.0, 2: 3.0, 1: 0.5}
+    y = {np.str_("a"): 1.0, np.int64(2): 3.0, True: 0.5}
+    assert one.transform_one(x) == other.transform_one(y)
+
+
+def test_a_name_without_a_spelling_changes_nothing():
+    layer = HiddenLayer(5)
+    before = pickle.dumps(layer)
+    with pytest.raises(TypeError, match="no spelling"):
+        layer.transform_one({object(): 1.0, "a": 2.0})
+    assert pickle.dumps(layer) == before
 
 
 def test_differences_are_unit_length_and_between_classes():

@@ -152,11 +152,21 @@ def test_weights_pass_through_a_pipeline():
 
 
 def test_raw_features_beside_hidden_ones():
-    """A union of a hidden layer and the raw features named 0, 1, ... keeps both apart."""
-    union = HiddenLayer(3) + compose.Select(0, 1)
-    model = union | LeastSquaresClassifier()
-    model.learn_one({0: 1.0, 1: 2.0}, "a")
-    assert set(model["LeastSquaresClassifier"].feature_names) == {0, 1, "h0", "h1", "h2"}
+    model = (HiddenLayer(3) + compose.Select("a", "b")) | LeastSquaresClassifier()
+    model.learn_one({"a": 1.0, "b": 2.0}, "yes")
+    assert set(model["LeastSquaresClassifier"].feature_names) == {"a", "b", "h0", "h1", "h2"}
+
+
+def test_raw_features_that_are_numbers_need_a_prefix():
+    """Column 0 and "h0" are one feature, so that arrays and dicts meet; together they clash."""
+    model = (HiddenLayer(3) + compose.Select(0, 1)) | LeastSquaresClassifier()
+    with pytest.raises(ValueError, match=r"stand for one feature.*Prefixer"):
+        model.learn_one({0: 1.0, 1: 2.0}, "yes")
+    raw = compose.Select(0, 1) | compose.Prefixer("raw_")
+    model = (HiddenLayer(3) + raw) | LeastSquaresClassifier()
+    model.learn_one({0: 1.0, 1: 2.0}, "yes")
+    names = set(model["LeastSquaresClassifier"].feature_names)
+    assert names == {"raw_0", "raw_1", "h0", "h1", "h2"}
 
 
 @pytest.mark.parametrize("model", [LeastSquaresClassifier(), HiddenLayer(4)], ids=str)

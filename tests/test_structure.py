@@ -16,9 +16,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays"},
-    {"targets", "ridge", "solve", "labels", "encoding"},
+    {"targets", "ridge", "solve", "labels", "names"},
+    {"encoding"},
     {"columns", "accumulators.base", "datasets.idx"},
-    {"answers", "accumulators.gram", "accumulators.centred", "datasets.folder"},
+    {"outputs", "accumulators.gram", "accumulators.centred", "datasets.folder"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
     {"linear", "presets"},

@@ -14,12 +14,12 @@ import numpy as np
 from rich.progress import track
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_images
+from onlinels.datasets import ImageData, read_image_data
 
 
 def main() -> None:
     arguments = parse_arguments()
-    data = read_images(arguments.data)
+    data = read_image_data(arguments.data)
     print(f"{os.cpu_count()} cores; {len(data.x_train)} images, n_hidden={arguments.n_hidden}")
     errors = [run(data, arguments, seed) for seed in range(arguments.seeds)]
     if len(errors) > 1:

@@ -7,7 +7,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.arrays import Floats, Integers, Matrix, check_matrix, check_weights, row_blocks
+from onlinels.arrays import (
+    Floats,
+    Integers,
+    Matrix,
+    check_mass,
+    check_matrix,
+    check_weights,
+    row_blocks,
+)
 from onlinels.targets import check_targets
 
 
@@ -81,7 +89,9 @@ class Accumulator(ABC):
                 f"{self._n_features}. Pass 0 for features that are absent."
             )
         targets, n_targets = check_targets(targets, len(activations))
-        signed = sign * check_weights(w, len(activations))
+        weights = check_weights(w, len(activations))
+        check_mass(activations, weights)
+        signed = sign * weights
         self.grow(activations.shape[1], n_targets)
         for rows in row_blocks(*activations.shape):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
@@ -98,17 +108,63 @@ class Accumulator(ABC):
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares, (n_features,)."""
 
-    @abstractmethod
     def merge(self, other: Self) -> None:
-        """Add the statistics of `other` in place; fewer columns count as zeros."""
+        """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
 
-    @abstractmethod
+        Raises
+        ------
+        TypeError
+            If `other` is another kind of accumulator.
+        """
+        self._check_kind(other)
+        self.grow(other.n_features, other.n_targets)
+        self._combine(other, 1)
+        self._count += other._count
+
     def subtract(self, other: Self) -> None:
-        """Take the statistics of `other` away in place: the inverse of `merge`."""
+        """Take the statistics of `other` away, in place: the inverse of `merge`.
+
+        Raises
+        ------
+        TypeError
+            If `other` is another kind of accumulator.
+        """
+        self._check_kind(other)
+        self.grow(other.n_features, other.n_targets)
+        self._combine(other, -1)
+        self._count -= other._count
+
+    def _check_kind(self, other: Any) -> None:
+        if type(other) is not type(self):
+            raise TypeError(
+                f"other is of type {type(other).__name__}, expected {type(self).__name__}. "
+                "Combine accumulators of one kind."
+            )
 
     @abstractmethod
+    def _combine(self, other: Self, sign: int) -> None:
+        """Add or take away the statistics of `other`, whose columns there is room for."""
+
     def scale(self, factor: float) -> None:
-        """Multiply the weight of everything learnt so far by `factor`, in place."""
+        """Multiply the weight of everything learnt so far, in place.
+
+        Parameters
+        ----------
+        factor : float
+            At least 0 and finite.
+
+        Raises
+        ------
+        ValueError
+            If it is not.
+        """
+        if not 0.0 <= factor < np.inf:
+            raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
+        self._scale(factor)
+
+    @abstractmethod
+    def _scale(self, factor: float) -> None:
+        """Multiply all sums by a checked factor."""
 
     @abstractmethod
     def grow(self, n_features: int, n_targets: int) -> None:

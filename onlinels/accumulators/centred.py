@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from onlinels.targets import target_mean
 
 CONSTANT = 1e-28
 """Variance, relative to the squared mean, up to which a feature is constant (deviation 1e-14)."""
+
+EMPTY = 1e-14
+"""Total weight, relative to the weights that led to it, up to which nothing is left."""
 
 
 class CentredAccumulator(Accumulator):
@@ -44,7 +47,7 @@ class CentredAccumulator(Accumulator):
     >>> acc = CentredAccumulator(GramAccumulator())
     >>> acc.update(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> weights = acc.solve(ridge=0.0)
-    >>> weights.item(), acc.intercept(weights).item()
+    >>> round(weights.item(), 12), round(acc.intercept(weights).item(), 12)
     (2.0, 8.0)
     """
 
@@ -71,16 +74,24 @@ class CentredAccumulator(Accumulator):
         total = w * len(block) if isinstance(w, float) else float(w.sum())
         if total == 0.0:
             return
-        mean = block.mean(axis=0) if isinstance(w, float) else w @ block / total
+        # Relative to the first row: a constant feature then has exactly its value as mean.
+        centred = block - block[0]
+        shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
+        centred -= shift
+        means = target_mean(targets, self._n_targets, w, total)
         if len(block) > 1:
-            self._comoments.accumulate(block - mean, targets, w)
-        self._shift(mean, target_mean(targets, self._n_targets, w, total), total)
+            # Label columns need no centring: their weighted sum over centred rows is the same.
+            about = targets if targets.ndim == 1 else targets - means[: targets.shape[1]]
+            self._comoments.accumulate(centred, about, w)
+        self._shift(block[0] + shift, means, total)
 
     def _shift(self, feature_mean: Floats, target_mean: Floats, weight: float) -> None:
         """Join (or, of negative weight, part from) rows whose centred form is accounted for."""
         total = self._weight + weight
-        if total == 0.0:
+        if abs(total) <= EMPTY * (self._weight + abs(weight)):
             self.scale(0.0)
+            self._feature_mean = np.zeros(self._n_features)
+            self._target_mean = np.zeros(self._n_targets)
             return
         apart = feature_mean - self._feature_mean
         targets_apart = target_mean - self._target_mean
@@ -91,28 +102,19 @@ class CentredAccumulator(Accumulator):
         self._target_mean += targets_apart * (weight / total)
         self._weight = total
 
-    def merge(self, other: Self) -> None:
-        """Add the statistics of `other` in place; fewer columns count as zeros."""
-        self.grow(other.n_features, other.n_targets)
-        self._comoments.merge(other._comoments)
-        self._shift(*self._means_of(other), other._weight)
-        self._count += other._count
+    def _check_kind(self, other: Any) -> None:
+        super()._check_kind(other)
+        self._comoments._check_kind(other._comoments)
 
-    def subtract(self, other: Self) -> None:
-        """Take the statistics of `other` away in place: the inverse of `merge`."""
-        self.grow(other.n_features, other.n_targets)
-        self._comoments.subtract(other._comoments)
-        self._shift(*self._means_of(other), -other._weight)
-        self._count -= other._count
-
-    def _means_of(self, other: Self) -> tuple[Floats, Floats]:
-        return (
+    def _combine(self, other: Self, sign: int) -> None:
+        (self._comoments.merge if sign > 0 else self._comoments.subtract)(other._comoments)
+        means = (
             _lengthened(other._feature_mean, self._n_features),
             _lengthened(other._target_mean, self._n_targets),
         )
+        self._shift(*means, sign * other._weight)
 
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of everything learnt so far by `factor`, in place."""
+    def _scale(self, factor: float) -> None:
         self._comoments.scale(factor)
         self._weight *= factor
 

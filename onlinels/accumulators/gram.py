@@ -10,6 +10,7 @@ from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.ridge import check_ridge
 from onlinels.solve import solve_gram
 
 
@@ -47,6 +48,12 @@ class GramAccumulator(Accumulator):
     >>> acc.cross
     array([[1., 0.],
            [2., 1.]])
+    >>> other = GramAccumulator()
+    >>> other.update(np.array([[1.0, 1.0]]), targets=np.array([2]))
+    >>> acc.merge(other)
+    >>> acc.cross
+    array([[1., 0., 1.],
+           [2., 1., 1.]])
     """
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
@@ -101,32 +108,12 @@ class GramAccumulator(Accumulator):
         sums: Any = one_hot @ block
         self._cross[:, present] += sums.T
 
-    def merge(self, other: Self) -> None:
-        """Add the statistics of `other` in place; fewer columns count as zeros.
-
-        Examples
-        --------
-        >>> a, b = GramAccumulator(1, 1), GramAccumulator()
-        >>> b.update(np.array([[3.0]]), np.array([0]))
-        >>> a.merge(b)
-        >>> a.gram, a.count
-        (array([[9.]]), 1)
-        """
-        self._combine(other, 1)
-
-    def subtract(self, other: Self) -> None:
-        """Take the statistics of `other` away in place: the inverse of `merge`."""
-        self._combine(other, -1)
-
     def _combine(self, other: Self, sign: int) -> None:
-        self.grow(other.n_features, other.n_targets)
         n_features, n_targets = other.n_features, other.n_targets
         self._gram[:n_features, :n_features] += sign * other._gram[:n_features, :n_features]
         self._cross[:n_features, :n_targets] += sign * other._cross[:n_features, :n_targets]
-        self._count += np.int64(sign) * other._count
 
-    def scale(self, factor: float) -> None:
-        """Multiply the weight of everything learnt so far by `factor`, in place."""
+    def _scale(self, factor: float) -> None:
         self._gram *= factor
         self._cross *= factor
 
@@ -182,6 +169,7 @@ class GramAccumulator(Accumulator):
         >>> acc.solve(ridge=0.0)
         array([[4.]])
         """
+        check_ridge(ridge)
         features, targets = self._n_features, self._n_targets
         return solve_gram(
             self._gram[:features, :features],

@@ -36,7 +36,7 @@ class ImageData:
     y_test: NDArray[Any]
 
 
-def read_images(path: str | Path) -> ImageData:
+def read_image_data(path: str | Path) -> ImageData:
     """Read an image data set.
 
     Parameters

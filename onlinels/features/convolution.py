@@ -10,6 +10,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from onlinels.arrays import Matrix
 
+ROUNDINGS = 16.0
+"""Rounding errors of a convolution, relative to the brightest pixel times the filter's size."""
+
 TILE_IMAGES = 16
 """Images convolved at once. Measured: larger tiles fall out of the cache and are slower."""
 
@@ -108,7 +111,7 @@ def convolve(images: Matrix, bank: Matrix, stage: Convolution) -> Matrix:
             maps = _squared_maps(padded, kernel, filter_size)
             features[tile, channel] = _pool(maps, pool_rows, pool_columns)
     if stage.normalize:
-        _normalize(features)
+        _normalize(features, _faintest_responses(images, bank))
     return features.reshape(n_images, -1)
 
 
@@ -135,8 +138,21 @@ def _pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
     return pooled.reshape(n_images, -1, n_filters).swapaxes(1, 2)
 
 
-def _normalize(features: Matrix) -> None:
-    """Divide every filter's response by its sum, in place; a response of zeros stays."""
+def _faintest_responses(images: Matrix, bank: Matrix) -> Matrix:
+    """Return the response (n, n_channels, n_filters) that rounding errors alone may give."""
+    brightest = np.abs(images).max(axis=(1, 2))[:, :, None]
+    strengths = np.broadcast_to(np.abs(bank).sum(axis=(1, 2)).T, (images.shape[3], len(bank)))
+    faintest: Matrix = np.sqrt(ROUNDINGS * np.finfo(images.dtype).eps * brightest * strengths)
+    return faintest
+
+
+def _normalize(features: Matrix, faintest: Matrix) -> None:
+    """Divide every filter's response by its sum, in place.
+
+    A response of zeros stays, and one that is nothing but rounding errors, as that of a filter of
+    zero mean to even brightness, becomes zeros: divided by its sum it would pass for a strong one.
+    """
+    features[features.max(axis=-1) <= faintest] = 0.0
     totals = features.sum(axis=-1, keepdims=True)
     totals[totals == 0.0] = 1.0
     features /= totals

@@ -26,7 +26,7 @@ def hand_designed() -> Floats:
         Bars one pixel wide, turned in steps of 9 degrees; corners whose two arms are 4 pixels
         long and meet in the middle, turned in steps of 18 degrees; centred squares of side 3, 4
         and 5. Turned lines are anti-aliased: a pixel's value falls linearly to 0 at a distance
-        of one pixel. Every filter's mean is 0, so even brightness answers with 0.
+        of one pixel. Every filter's mean is 0, so even brightness has no response.
 
     References
     ----------

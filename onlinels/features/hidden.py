@@ -9,8 +9,7 @@ import numpy as np
 from river import base
 from scipy.special import expit
 
-from onlinels.answers import output_row, output_table
-from onlinels.arrays import Matrix, check_choice, check_count
+from onlinels.arrays import DTYPES, Matrix, check_choice, check_count
 from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
 from onlinels.features.input_weights import (
@@ -18,16 +17,16 @@ from onlinels.features.input_weights import (
     FixedWeights,
     difference_weights,
     draw_row,
-    drawing_key,
 )
 from onlinels.labels import read_labels
+from onlinels.names import feature_key, key_text
+from onlinels.outputs import output_row, output_table
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
     "relu": lambda projections, out: np.maximum(projections, 0.0, out=out),
     "logistic": expit,
 }
-DTYPES = {"float32": np.float32, "float64": np.float64}
 
 
 class HiddenLayer(base.MiniBatchTransformer):
@@ -91,7 +90,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         self.seed = seed
         self.dtype = dtype
         self._columns = Columns()
-        self._keys: set[str] = set()
+        self._n_drawn = 0
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
         if isinstance(input_weights, FixedWeights):
             _check_width(input_weights, n_hidden)
@@ -141,7 +140,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         if input_weights != "difference":
             return layer
         columns = Columns().extended(batch.layouts)
-        features = columns.place(batch.layouts[-1], batch.values).astype(DTYPES[dtype])
+        features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype])
         weights = difference_weights(features, labels, n_hidden, seed)
         return cls(n_hidden, FixedWeights(columns.names, weights), activation, seed, dtype)
 
@@ -165,9 +164,10 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
         self._check_fixed()
         if not isinstance(self.input_weights, FixedWeights):
-            self._columns = self._columns.extended(layouts)
-            self._draw_missing()
-        placed = self._columns.place(layouts[-1], values)
+            columns = self._columns.extended(layouts)
+            self._draw_missing(columns)
+            self._columns = columns
+        placed = self._columns.place(layouts, values)
         projections = (
             placed.astype(DTYPES[self.dtype], copy=False) @ self._weights[: placed.shape[1]]
         )
@@ -180,23 +180,20 @@ class HiddenLayer(base.MiniBatchTransformer):
                 "HiddenLayer.from_examples(X, y, ...) before the first row."
             )
 
-    def _draw_missing(self) -> None:
-        """Draw weights for features that became known, reserving room for as many again."""
-        known, needed = len(self._keys), len(self._columns)
+    def _draw_missing(self, columns: Columns) -> None:
+        """Draw weights for features that became known, reserving room for half as many again."""
+        known, needed = self._n_drawn, len(columns)
         if known == needed:
             return
+        texts = [key_text(feature_key(name)) for name in columns.names[known:]]
         if needed > len(self._weights):
             capacity = max(needed, len(self._weights) * 3 // 2)
             room = np.zeros((capacity, self.n_hidden), dtype=DTYPES[self.dtype])
             room[:known] = self._weights[:known]
             self._weights = room
-        for row, name in enumerate(self._columns.names[known:], start=known):
-            key = drawing_key(name)
-            if key in self._keys:
-                # Column 3 of one array and "h3" of another in one sample: keep them apart.
-                key = f"{key} as {name!r}"
-            self._weights[row] = draw_row(str(self.input_weights), self.seed, key, self.n_hidden)
-            self._keys.add(key)
+        for row, text in enumerate(texts, start=known):
+            self._weights[row] = draw_row(str(self.input_weights), self.seed, text, self.n_hidden)
+        self._n_drawn = needed
 
 
 def _check_width(fixed: FixedWeights, n_hidden: int) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix, check_values
-from onlinels.encoding import Layout, Name, names_of, read_batch, read_row
+from onlinels.encoding import Layout, names_of, read_batch, read_row
+from onlinels.names import Name
 
 Shape = tuple[int, ...]
 

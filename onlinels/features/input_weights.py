@@ -10,8 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix
-from onlinels.columns import OUTPUT_NAME, numbered
-from onlinels.encoding import Name
+from onlinels.names import Name
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
@@ -59,23 +58,6 @@ def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
     digest = blake2b(f"{seed}/{key}".encode(), digest_size=16).digest()
     random = np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
     return DISTRIBUTIONS[distribution](random, n_hidden)
-
-
-def drawing_key(name: Name) -> str:
-    """Return the text that stands for a feature when its weights are drawn.
-
-    A transformer's output has one key whether it comes as "h3", in an array as ("h", 3), or as
-    column 3 of a plain array.
-
-    Examples
-    --------
-    >>> drawing_key("h3"), drawing_key(("h", 3)), drawing_key(3), drawing_key("3")
-    ('int:3', 'int:3', 'int:3', "str:'3'")
-    """
-    part = numbered(name)
-    if part is not None and part[0] in (None, OUTPUT_NAME, (OUTPUT_NAME,)):
-        return f"int:{part[1]}"
-    return f"{type(name).__name__}:{name!r}"
 
 
 def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.answers import output_row, output_table
-from onlinels.arrays import Matrix, check_choice, check_count, check_flag
+from onlinels.arrays import DTYPES, Matrix, check_choice, check_count, check_flag, frozen_copy
 from onlinels.features.convolution import Convolution, convolve
 from onlinels.features.filters import BANKS, check_bank
 from onlinels.features.images import (
@@ -19,8 +18,10 @@ from onlinels.features.images import (
     read_image,
     read_images,
 )
+from onlinels.outputs import output_row, output_table
 
-DTYPES = {"float32": np.float32, "float64": np.float64}
+LARGEST_RESPONSE = {"float32": 1e17, "float64": 1e60}
+"""Largest convolution whose square, average and hidden activations still fit the precision."""
 
 
 class ConvolutionalFeatures(base.MiniBatchTransformer):
@@ -96,7 +97,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
         check_flag("normalize", normalize)
         check_image_shape(image_shape)
         check_choice("dtype", dtype, DTYPES)
-        self.filters = filters
+        self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
         self.pool_size = pool_size
         self.stride = stride
         self.padding = padding
@@ -112,7 +113,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
     @property
     def bank(self) -> Matrix:
         """The filters as an array (n_filters, filter_size, filter_size, 1 or n_channels)."""
-        bank = BANKS[self.filters]() if isinstance(self.filters, str) else np.asarray(self.filters)
+        bank = BANKS[self.filters]() if isinstance(self.filters, str) else self.filters
         return bank if bank.ndim == 4 else bank[..., None]
 
     def n_features(self, image_shape: Shape) -> int:
@@ -144,6 +145,24 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
             )
         return int(n_channels * n_filters * sides[0] * sides[1])
 
+    def check_images(self, images: Matrix) -> None:
+        """Raise unless images (n, height, width, n_channels) can be turned into features.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of images of this shape, their channels do not fit the filters, or
+            a pixel is too large for the precision.
+        """
+        self.n_features(images.shape[1:])
+        strength = float(np.abs(self.bank).sum(axis=(1, 2)).max())
+        largest = max(-float(images.min()), float(images.max()))
+        if largest * strength > LARGEST_RESPONSE[self.dtype]:
+            raise ValueError(
+                f"An image holds pixels as large as {largest:g}, expected at most "
+                f"{LARGEST_RESPONSE[self.dtype] / strength:g} for dtype={self.dtype!r}. Rescale."
+            )
+
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the features of {"image": array}, or of a dict of pixels if their shape is set."""
         images = read_image(x, self.image_shape)
@@ -166,7 +185,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
         return output_table(images.source, self._convolve(images), not images.from_pixels)
 
     def _convolve(self, images: Images) -> Matrix:
-        self.n_features(images.values.shape[1:])
+        self.check_images(images.values)
         values = images.values.astype(DTYPES[self.dtype], copy=False)
         return convolve(values, self.bank, self._stage())
 

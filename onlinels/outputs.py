@@ -11,17 +11,34 @@ import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from onlinels.arrays import Matrix
-from onlinels.columns import OUTPUT_NAME
 from onlinels.labels import Label, label_array
+from onlinels.names import OUTPUT_NAME
 
 
 def labels_like(source: Any, labels: Sequence[Label]) -> Any:
-    """Return one label per row: an array, a series of the frame's library, or a list."""
+    """Return one label per row: an array, a series of the frame's library, or a list.
+
+    Raises
+    ------
+    ValueError
+        If the frame's library cannot hold these labels in one series.
+    """
     if isinstance(source, np.ndarray):
         return label_array(labels)
-    if isinstance(source, nw.DataFrame):
+    if not isinstance(source, nw.DataFrame):
+        return list(labels)
+    if label_array(labels).dtype != object:
         return to_native_series(list(labels), name=None, like=source)
-    return list(labels)
+    if source.implementation.is_pandas_like():
+        # As objects: pandas would turn None into NaN, and tuples into something else.
+        frame, namespace = source.to_native(), nw.get_native_namespace(source)
+        return namespace.Series(label_array(labels), index=frame.index, dtype=object)
+    if set(labels) == {None}:
+        return to_native_series(list(labels), name=None, like=source)
+    raise ValueError(
+        f"Labels of several types ({', '.join(sorted({type(y).__name__ for y in labels}))}) or "
+        "tuples cannot be one series of this library. Pass a pandas frame, an array or dicts."
+    )
 
 
 def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
