@@ -64,6 +64,8 @@ class Comparison:
 def main(argv: list[str] | None = None) -> None:
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    if not arguments.output.absolute().parent.is_dir():
+        parser.error(f"the folder of {arguments.output} does not exist")
     try:
         data = read_data(arguments)
     except (OSError, ValueError) as error:

@@ -133,8 +133,15 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     """
     if w is None:
         return 1.0
-    weights = np.asarray(w)
-    check_values("w", weights)
+    try:
+        weights = np.asarray(w, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
+    if not np.all(np.abs(weights) <= LARGEST_VALUE):
+        raise ValueError(
+            f"w holds nan, infinite or huge weights, expected numbers from 0 to {LARGEST_VALUE:g}. "
+            "Leave rows that should not count out, or weigh them 0."
+        )
     if weights.ndim and weights.shape != (n_rows,):
         raise ValueError(
             f"w has shape {weights.shape}, expected ({n_rows},). "
@@ -145,7 +152,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
             f"w holds {weights.min()}, expected weights of at least 0. "
             "Negative weights would unlearn; leave rows that should not count out, or weigh them 0."
         )
-    return weights.astype(np.float64) if weights.ndim else float(weights)
+    return weights.copy() if weights.ndim else float(weights)
 
 
 def check_mass(values: Matrix, w: float | Floats) -> None:
@@ -162,8 +169,8 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
     largest = max(-float(values.min()), float(values.max()))
     if heaviest > LARGEST_VALUE**2 / max(largest, 1.0) ** 2:
         raise ValueError(
-            f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times squared "
-            f"value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
+            f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times "
+            f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
         )
 
 

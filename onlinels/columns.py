@@ -17,7 +17,8 @@ class Columns:
 
     Names that arrive together are sorted, so neither the order of a dict's keys nor that of a
     frame's columns matters, to the last bit. A plain array has positions instead of names: its
-    columns are the features 0, 1, … (see `feature_key` for other ways to name these).
+    columns are the features 0, 1, … (see `feature_key` for other ways to name these). Plain arrays
+    and names that are no numbers do not mix: which column is which would be a guess.
 
     Notes
     -----
@@ -34,6 +35,7 @@ class Columns:
         self._names: dict[Name, Name] = {}
         self._index: dict[Name, int] = {}
         self._lengths: dict[Name, int] = {}
+        self._plain = False
         self._last: tuple[Layout, Integers] | None = None
 
     def __len__(self) -> int:
@@ -58,7 +60,8 @@ class Columns:
     def layouts(self) -> tuple[Layout, ...]:
         """Return layouts that, added to other columns, make all these features known there."""
         features = tuple(ArrayFeature(name, length) for name, length in self._lengths.items())
-        return (features, self.names)
+        plain = (range(0),) if self._plain else ()
+        return (*plain, features, self.names)
 
     def extended(self, layouts: Iterable[Layout]) -> Columns:
         """Return columns that know all features of the layouts too: these, if they do already.
@@ -71,7 +74,7 @@ class Columns:
         """
         columns = self
         for layout in layouts:
-            if (columns.locate(layout) < 0).any() or columns._new_lengths(layout):
+            if (columns.locate(layout) < 0).any() or columns._learns_from(layout):
                 columns = columns._copy() if columns is self else columns
                 columns._add(layout)
         return columns
@@ -79,7 +82,7 @@ class Columns:
     def _copy(self) -> Columns:
         columns = Columns()
         columns._names, columns._index = self._names.copy(), self._index.copy()
-        columns._lengths = self._lengths.copy()
+        columns._lengths, columns._plain = self._lengths.copy(), self._plain
         return columns
 
     def _add(self, layout: Layout) -> None:
@@ -87,6 +90,7 @@ class Columns:
         for name in sorted_names(names_of(layout)):
             self._append(name)
         self._lengths |= self._new_lengths(layout)
+        self._plain |= isinstance(layout, range)
         self._last = None
 
     def _append(self, name: Name) -> None:
@@ -94,6 +98,12 @@ class Columns:
         if key not in self._index:
             self._index[key] = len(self._index)
             self._names[key] = plain_name(name)
+
+    def _learns_from(self, layout: Layout) -> bool:
+        """Tell whether a layout of known features says more about them."""
+        if isinstance(layout, range):
+            return not self._plain
+        return bool(self._new_lengths(layout))
 
     def _new_lengths(self, layout: Layout) -> dict[Name, int]:
         entries = () if isinstance(layout, range) else layout
@@ -125,14 +135,11 @@ class Columns:
 
     def _locate(self, layout: Layout) -> Integers:
         keys = check_distinct(names_of(layout))
-        located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
-        if isinstance(layout, range) and self._index and not any(located >= 0):
-            shown = ", ".join(repr(name) for name in self.names[:3])
-            raise ValueError(
-                f"X is a plain array of {len(layout)} columns, expected features by name ({shown}"
-                f"{', …' if len(self) > 3 else ''}). Pass a frame or dicts with these names."
-            )
-        return located
+        if isinstance(layout, range):
+            _check_numbers(self._index, "X is a plain array, expected features by name as before")
+        elif self._plain:
+            _check_numbers(keys, "Features have names, expected columns 0, 1, … as of plain arrays")
+        return np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
 
     def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
         """Arrange the columns of values as the model's; absent ones are 0.
@@ -162,3 +169,9 @@ class Columns:
         known = located >= 0
         placed[:, located[known]] = values[:, known]
         return placed
+
+
+def _check_numbers(keys: Iterable[Name], problem: str) -> None:
+    named = next((key for key in keys if not isinstance(key, int)), None)
+    if named is not None:
+        raise ValueError(f"{problem} ({named!r}, …). Learn and predict in one form.")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from array import array as packed_array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -24,6 +25,12 @@ from onlinels.arrays import (
 from onlinels.names import Name, check_distinct
 
 Row = Mapping[Any, Any]
+
+
+PLAIN_NUMBERS = frozenset(
+    {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
+)
+"""Types of values that need no closer look."""
 
 
 @dataclass(frozen=True)
@@ -102,10 +109,12 @@ def read_row(x: Row) -> tuple[Layout, Matrix]:
             f"x is of type {type(x).__name__}, expected a dict of features. "
             "Pass one sample as {name: value}; batches go to the *_many methods."
         )
+    if not PLAIN_NUMBERS.issuperset(map(type, x.values())):
+        return _read_mixed_row(x)
     try:
-        # Refuses text, None and arrays; the quickest way from a dict's values to float64.
+        # The quickest way from a dict's values to float64.
         values = np.array(packed_array("d", x.values()))
-    except (TypeError, OverflowError):
+    except OverflowError:
         return _read_mixed_row(x)
     if values.size and not within_bounds(values):
         for name, value in x.items():
@@ -134,14 +143,15 @@ def _number(name: Name, value: Any) -> float:
             f"x[{name!r}] is None, expected a number. Leave an absent feature out (it counts as "
             "0), or fill it with river's preprocessing.StatImputer."
         )
-    if isinstance(value, (str, bytes)) or not hasattr(value, "__float__"):
+    kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
+    if not hasattr(value, "__float__") or kind not in "biufO" or value is np.ma.masked:
         raise TypeError(
-            f"x[{name!r}] is {value!r} of type {type(value).__name__}, expected a number or an "
-            "array of numbers. Encode categories with river's preprocessing.OneHotEncoder."
+            f"x[{name!r}] is {reprlib.repr(value)} of type {type(value).__name__}, expected a "
+            "number or an array of numbers. Encode categories with river's OneHotEncoder."
         )
     try:
         number = float(value)
-    except OverflowError:
+    except (OverflowError, ValueError):
         number = np.inf
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number)}")
@@ -174,7 +184,13 @@ def read_batch(X: Any) -> Batch:
     return _read_frame(X)
 
 
-def _read_rows(rows: Iterable[Any]) -> Batch:
+def _read_rows(rows: Sequence[Any]) -> Batch:
+    for number, row in enumerate(rows):
+        if not isinstance(row, Mapping):
+            raise TypeError(
+                f"X[{number}] is of type {type(row).__name__}, expected dicts in a list. "
+                "Make an array of rows of numbers, with np.asarray."
+            )
     read = [read_row(row) for row in rows]
     if not read:
         raise ValueError("X has 0 rows, expected at least one. Skip empty batches.")

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, Matrix
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
+
+
+ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
+"""Types of labels that numpy has arrays of, with the kinds of their dtypes."""
 
 
 class Classes:
@@ -69,6 +72,11 @@ def read_label(y: Any) -> Label:
     >>> read_label(np.int64(3))
     3
     """
+    if isinstance(y, (np.datetime64, np.timedelta64)) or y is np.ma.masked:
+        raise TypeError(
+            f"y is {y!r}, expected a label that Python knows. Convert dates to text, and leave "
+            "masked rows out."
+        )
     label = y.item() if isinstance(y, np.generic) else y
     try:
         hash(label)
@@ -117,20 +125,22 @@ def read_labels(y: Any, n_rows: int) -> list[Label]:
 def _as_list(y: Any) -> list[Any]:
     if isinstance(y, (list, tuple)):
         return list(y)
+    if getattr(y, "ndim", 1) != 1:
+        raise ValueError(
+            f"y has shape {y.shape}, expected (n_rows,). Pass one label per row, not one-hot rows."
+        )
     if isinstance(y, np.ndarray):
-        if y.ndim != 1:
-            raise ValueError(
-                f"y has shape {y.shape}, expected (n_rows,). "
-                "Pass one label per row, not one-hot rows."
-            )
-        return list(y.tolist())
-    try:
-        return list(nw.from_native(y, series_only=True).to_list())
-    except TypeError as error:
-        raise TypeError(
-            f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list "
-            "with one label per row."
-        ) from error
+        # Entry by entry: dates and masked entries would otherwise become numbers and None.
+        return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(y, method):
+            return list(getattr(y, method)())
+    if isinstance(y, range):
+        return list(y)
+    raise TypeError(
+        f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list with "
+        "one label per row. Convert it, for instance with list."
+    )
 
 
 def label_array(labels: Sequence[Label]) -> Matrix:
@@ -142,8 +152,11 @@ def label_array(labels: Sequence[Label]) -> Matrix:
     (array([1, 0]), array([None, (1, 2)], dtype=object))
     """
     kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and kinds <= {bool, int, float, str}:
-        return np.array(labels)
+    if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
+        own = np.array(labels)
+        # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
+        if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
+            return own
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array

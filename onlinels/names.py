@@ -56,7 +56,7 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
     Raises
     ------
     ValueError
-        If two names stand for one feature.
+        If two names stand for one feature, or a name is NaN.
 
     Examples
     --------
@@ -67,6 +67,8 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
     """
     names = list(names)
     keys = [feature_key(name) for name in names]
+    if any(key != key for key in keys):
+        raise ValueError("A feature's name is NaN, expected one that equals itself. Rename it.")
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         first, second = [n for n, key in zip(names, keys, strict=True) if key == twice][:2]

@@ -153,11 +153,11 @@ class ShallowConvClassifier(NetworkAnswers):
         self._check_images(images)
         self._image_shape = images.shape[1:]
         if self._fixed is None:
-            wanted = self.warm_up - self._waiting.count
+            wanted = max(0, self.warm_up - self._waiting.count)
             if wanted:
                 self._waiting.hold(images[:wanted], labels[:wanted], weights[:wanted])
             images, labels, weights = images[wanted:], labels[wanted:], weights[wanted:]
-            if self._waiting.count == self.warm_up:
+            if self._waiting.count >= self.warm_up:
                 self.fix_features()
         if self._fixed is not None:
             self._fixed.learn(images, labels, weights)

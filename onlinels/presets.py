@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onlinels.arrays import check_choice
+
 Settings = dict[str, Any]
 
 PARTS = {
@@ -68,9 +70,7 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     >>> preset_settings("mnist", {"n_hidden": 100})["hidden"]["n_hidden"]
     100
     """
-    if name not in PRESETS:
-        known = ", ".join(f'"{preset}"' for preset in PRESETS)
-        raise ValueError(f"name={name!r} is not a preset. Pass one of {known}.")
+    check_choice("name", name, PRESETS)
     known_settings = {setting for settings in PARTS.values() for setting in settings}
     for setting in overrides:
         if setting not in known_settings:

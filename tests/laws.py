@@ -22,21 +22,25 @@ def weighted_centred(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return sqrt(w)-weighted rows and targets about their means, and the means."""
     zero = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
-    means = (np.average(X, axis=0, weights=w), np.average(Y, axis=0, weights=w))
-    x_mean, y_mean = means if fit_intercept else zero
+    weights = w / w.sum() if w.any() else w
+    x_mean, y_mean = (weights @ X, weights @ Y) if fit_intercept else zero
     root = np.sqrt(w)[:, None]
     return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
 
 
-def assert_is_batch_solution(model: LeastSquaresClassifier, rows: Rows) -> None:
+def assert_is_batch_solution(
+    model: LeastSquaresClassifier, rows: Rows, columns: Any = None
+) -> None:
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
+
+    The model's features are columns of the rows, by number unless `columns` says otherwise.
 
     The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
     whatever the condition number. At ridge 0 the weights moreover have no part in the null space.
     """
     assert model.count == len(rows)
     assert set(model.classes) == set(rows.y)
-    X = rows.X.astype(np.float64)[:, list(model.feature_names)]
+    X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y = one_hot(rows.y, model.classes)
     A, T, x_mean, y_mean = weighted_centred(X, Y, rows.w, model.fit_intercept)
     W = model.output_weights

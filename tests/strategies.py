@@ -10,7 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 ridges = st.one_of(
-    st.just("paper"), st.just(0.0), st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 10.0])
+    st.just("paper"),
+    st.just(0.0),
+    st.floats(1e-3, 1e3),
+    st.sampled_from([1e-15, 1e-12, 1e-8, 1e-6, 1.0, 10.0]),
 )
 positive_ridges = st.floats(1e-2, 1e3)
 dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.int16])
@@ -52,14 +55,17 @@ class Rows:
         rows = list(rows)
         return Rows(self.X[rows], [self.y[row] for row in rows], self.w[rows])
 
-    def dicts(self) -> list[dict[int, float]]:
-        """Return the rows as river samples, named as columns of an array are."""
-        return [dict(enumerate(row)) for row in self.X.tolist()]
+    def dicts(self, names: Any = None) -> list[dict[Any, float]]:
+        """Return the rows as river samples, named as columns of an array are, or otherwise."""
+        names = range(self.X.shape[1]) if names is None else names
+        return [dict(zip(names, row, strict=True)) for row in self.X.tolist()]
 
 
 @st.composite
-def rows(draw: Any, min_rows: int = 1, max_rows: int = 24, max_features: int = 6) -> Rows:
-    """Draw rows of small whole numbers, often rank-deficient, of any dtype."""
+def rows(
+    draw: Any, min_rows: int = 1, max_rows: int = 24, max_features: int = 6, whole: bool = False
+) -> Rows:
+    """Draw rows, often rank-deficient, of any dtype: whole numbers, or such that sums round."""
     n_rows = draw(st.integers(min_rows, max_rows))
     n_features = draw(st.integers(1, max_features))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -68,10 +74,16 @@ def rows(draw: Any, min_rows: int = 1, max_rows: int = 24, max_features: int = 6
         X[:, random.integers(n_features)] = X[:, 0]
     if draw(st.booleans()):
         X[:, random.integers(n_features)] = 0
+    if not whole and draw(st.booleans()):
+        # Sums round, and constants have no exact value; spread stays in sight beside the mean.
+        scale, offset = draw(st.sampled_from([(0.1, 0.7), (1e-3, 0.0), (37.2, 1e3), (0.3, -5.1)]))
+        X = X * scale + offset
     choice = draw(labels)
     y = [choice[k] for k in random.integers(0, len(choice), n_rows)]
-    w = random.integers(1, 4, n_rows) if draw(st.booleans()) else np.ones(n_rows, dtype=np.int64)
-    return Rows(X.astype(draw(dtypes)), y, w.astype(np.float64))
+    w = random.integers(0, 4, n_rows) if draw(st.booleans()) else np.ones(n_rows, dtype=np.int64)
+    w[random.integers(n_rows)] = 1
+    fractions = not whole and draw(st.booleans())
+    return Rows(X.astype(draw(dtypes)), y, w * (random.random(n_rows) if fractions else 1.0))
 
 
 @st.composite

@@ -21,7 +21,7 @@ def targets_of(rows):
     return columns, laws.one_hot(rows.y, classes)
 
 
-@given(strategies.rows(), st.booleans())
+@given(strategies.rows(whole=True), st.booleans())
 def test_gram_and_cross_are_the_sums(rows, as_matrix):
     columns, Y = targets_of(rows)
     acc = GramAccumulator()
@@ -32,7 +32,7 @@ def test_gram_and_cross_are_the_sums(rows, as_matrix):
     assert acc.count == len(rows)
 
 
-@given(strategies.rows(min_rows=2), st.data())
+@given(strategies.rows(min_rows=2, whole=True), st.data())
 def test_merge_and_subtract_are_inverse(rows, data):
     first = data.draw(st.integers(1, len(rows) - 1))
     columns, _ = targets_of(rows)
@@ -187,16 +187,84 @@ def test_rows_of_no_weight_count_but_teach_nothing():
     assert acc.count == 4
 
 
-def test_a_constant_feature_gets_no_weight():
+@pytest.mark.parametrize("constant", [0.1, 0.7, 9.81, 37.2, 1.7e9 + 0.3, -1e-200])
+@pytest.mark.parametrize("n_rows", [50, 5000])
+def test_a_constant_feature_gets_no_weight(constant, n_rows):
     """Its deviation is rounding error, whichever way the rows came."""
-    X = np.column_stack([np.full(50, 0.1), np.arange(50.0)])
-    columns = (np.arange(50) > 20).astype(int)
-    for step in (1, 7, 50):
+    X = np.column_stack([np.full(n_rows, constant), np.arange(float(n_rows))])
+    columns = (np.arange(n_rows) > 20).astype(int)
+    w = np.random.default_rng(0).random(n_rows)
+    for step in (n_rows // 50, n_rows // 7, n_rows):
         acc = CentredAccumulator(GramAccumulator())
-        for start in range(0, 50, step):
-            acc.update(X[start : start + step], columns[start : start + step])
+        for start in range(0, n_rows, step):
+            rows = slice(start, start + step)
+            acc.update(X[rows], columns[rows], w[rows] if step > 50 else None)
         assert acc.diagonal[0] == 0.0
         assert not acc.solve(0.0)[0].any()
+
+
+def test_large_means_of_features_and_targets():
+    random = np.random.default_rng(0)
+    centred = random.normal(size=(2000, 3))
+    for mean in (1e6, 1.7e9):
+        X = centred + mean
+        Y = (X - mean) @ np.ones((3, 1)) + mean
+        acc = CentredAccumulator(GramAccumulator())
+        for start in range(0, 2000, 300):
+            acc.update(X[start : start + 300], Y[start : start + 300])
+        np.testing.assert_allclose(acc.solve(0.0), 1.0, rtol=1e-15 * mean)
+
+
+def test_nothing_is_left_of_rows_that_are_taken_out():
+    acc, fresh = CentredAccumulator(GramAccumulator()), CentredAccumulator(GramAccumulator())
+    random = np.random.default_rng(0)
+    X, w = random.normal(size=(5, 2)) + 1e6, random.random(5)
+    for sign in ("update", "downdate"):
+        for row in range(5):
+            getattr(acc, sign)(X[row : row + 1], [row % 2], w[row])
+    later = random.normal(size=(30, 2))
+    columns = (later[:, 0] > 0).astype(int)
+    for statistics in (acc, fresh):
+        statistics.update(later, columns)
+    np.testing.assert_allclose(acc.solve(0.1), fresh.solve(0.1), rtol=1e-12)
+    np.testing.assert_allclose(
+        acc.intercept(acc.solve(0.1)), fresh.intercept(fresh.solve(0.1)), rtol=1e-12
+    )
+
+
+def test_faint_weights_count_in_proportion():
+    for w in (1e-200, 1e-20):
+        acc = CentredAccumulator(GramAccumulator())
+        for x, label in ((1.0, 0), (2.0, 1), (4.0, 1)):
+            acc.update(np.array([[x]]), [label], w)
+        plain = CentredAccumulator(GramAccumulator())
+        plain.update(np.array([[1.0], [2.0], [4.0]]), [0, 1, 1])
+        np.testing.assert_allclose(acc.solve(0.0), plain.solve(0.0))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_bad_merges_and_factors_change_nothing(centred):
+    acc = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+    other = GramAccumulator(9, 9) if centred else CentredAccumulator(GramAccumulator(9, 9))
+    acc.update(np.eye(3), [0, 1, 1])
+    more = type(acc)(GramAccumulator()) if centred else GramAccumulator()
+    more.update(np.ones((4, 5)), [0, 1, 1, 0])
+    before = pickle.dumps(acc)
+    for call, error, message in [
+        (lambda: acc.merge(other), TypeError, "one kind"),
+        (lambda: acc.subtract(other), TypeError, "one kind"),
+        (lambda: acc.merge(None), TypeError, "NoneType"),
+        (lambda: acc.subtract(more), ValueError, "4 rows, expected at most the 3"),
+        (lambda: acc.downdate(np.ones((4, 3)), [0] * 4), ValueError, "expected at most the 3"),
+        (lambda: acc.scale(-1.0), ValueError, "factor=-1.0"),
+        (lambda: acc.scale(float("nan")), ValueError, "factor=nan"),
+        (lambda: acc.solve(-1.0), ValueError, "ridge=-1.0"),
+        (lambda: acc.solve(float("nan")), ValueError, "ridge=nan"),
+        (lambda: acc.update(np.full((1, 3), 1e150), [0], 1e10), ValueError, "w holds 1e"),
+    ]:
+        with pytest.raises(error, match=message):
+            call()
+    assert pickle.dumps(acc) == before
 
 
 @pytest.mark.parametrize("centred", [False, True])
@@ -218,7 +286,7 @@ def test_a_constant_feature_gets_no_weight():
         (np.ones((2, 3)), [0, 1], -1.0, ValueError, "at least 0"),
         (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
         (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
-        (np.ones((2, 3)), [0, 1], ["a", "b"], TypeError, "dtype"),
+        (np.ones((2, 3)), [0, 1], ["a", "b"], TypeError, "w is no array"),
     ],
 )
 def test_bad_calls_change_nothing(centred, activations, targets, w, error, message):

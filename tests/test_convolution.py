@@ -97,6 +97,15 @@ def test_blank_images_give_zeros():
     assert even.max() < 1e-7
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("brightness", [0.3, 0.7, 200.0])
+def test_rounding_errors_are_not_normalised_to_full_strength(dtype, brightness):
+    image = np.full((1, 28, 28), brightness)
+    assert not ConvolutionalFeatures(dtype=dtype).transform_many(image).any()
+    image[0, 10, 10] *= 1.01
+    assert ConvolutionalFeatures(dtype=dtype).transform_many(image).any()
+
+
 def test_the_hand_designed_bank():
     bank = hand_designed()
     assert bank.shape == (43, 7, 7)

@@ -50,6 +50,12 @@ def test_array_values_are_spelt_out():
         ({"a": 1e200}, ValueError, "1e\\+150"),
         ({"a": "3"}, TypeError, r"x\['a'\] is '3'.*OneHotEncoder"),
         ({"a": 1j}, TypeError, "complex"),
+        ({"a": np.complex128(1j)}, TypeError, "complex"),
+        ({"a": np.datetime64("2020", "ns")}, TypeError, "datetime64"),
+        ({"a": np.array("2.0")}, TypeError, "ndarray"),
+        ({"a": np.ma.masked}, TypeError, "Masked"),
+        ({"a": decimal.Decimal("sNaN")}, ValueError, "magnitude"),
+        ({"a": 10**400}, ValueError, "magnitude"),
         ({"a": [1, 2]}, TypeError, "list"),
         ({"a": np.array([1.0, np.nan])}, ValueError, "nan at position"),
         ({"a": np.array(["b"])}, TypeError, "dtype"),
@@ -89,7 +95,7 @@ def test_frames_of_every_library(library, dtype):
         (np.array([[1j]]), TypeError, "dtype"),
         (np.array([[None]]), TypeError, "dtype"),
         ([], ValueError, "0 rows"),
-        ([{"a": 1}, None], TypeError, "expected a dict"),
+        ([{"a": 1}, None], TypeError, "expected dicts"),
         ([[1, 2], [3, 4]], TypeError, "list"),
         (5, TypeError, "int"),
         ("text", TypeError, "str"),
@@ -100,6 +106,16 @@ def test_frames_of_every_library(library, dtype):
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "of one name(.|\n)*'a'"),
         (pa.table([[1.0], [2.0]], names=["a", "a"]), ValueError, "of one name"),
         (pd.DataFrame({"a": []}), ValueError, "0 rows"),
+        (pd.DataFrame({"a": ["1.5"]}), TypeError, "column 'a'"),
+        (pd.DataFrame({"a": [1.5]}, dtype=object), TypeError, "column 'a'"),
+        (pd.DataFrame({"a": ["1"]}, dtype="category"), TypeError, "column 'a'"),
+        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01"])}), TypeError, "column 'a'"),
+        (pd.DataFrame({"a": [1j]}), TypeError, "column 'a'"),
+        (pl.DataFrame({"a": ["1.5"]}), TypeError, "column 'a'"),
+        (pl.DataFrame({"a": [1]}).cast(pl.Date), TypeError, "column 'a'"),
+        (pa.table({"a": ["1.5"]}), TypeError, "column 'a'"),
+        (np.ma.array([[1.0, 2.0]], mask=[[True, False]]), TypeError, "masked"),
+        ([{float("nan"): 1.0}, {"a": 1.0}], ValueError, "name is NaN"),
         (pl.DataFrame({"a": ["x"]}), TypeError, "OneHotEncoder"),
         (pl.DataFrame({"a": [1, None]}), ValueError, "StatImputer"),
         (pl.DataFrame({"a": [1.0]}).lazy(), TypeError, "LazyFrame"),
@@ -219,7 +235,7 @@ def test_named_features_do_not_meet_by_position():
 
 def test_a_plain_array_cannot_stand_for_names():
     columns = Columns().extended([("age", "height")])
-    with pytest.raises(ValueError, match="plain array of 2 columns, expected features by name"):
+    with pytest.raises(ValueError, match="plain array, expected features by name"):
         columns.locate(range(2))
 
 
@@ -228,3 +244,20 @@ def test_extending_leaves_the_original_as_it_was():
     assert columns.extended([("a",)]) is columns
     assert columns.extended([("b",)]).names == ("a", "b")
     assert columns.names == ("a",)
+
+
+@pytest.mark.parametrize("named", [("age",), ("h0", "age"), (ArrayFeature("x", 2),), ("0", "1")])
+def test_plain_arrays_and_names_do_not_mix_in_any_order(named):
+    for first, second in ((range(2), named), (named, range(2))):
+        columns = Columns().extended([first])
+        for method in (columns.locate, lambda layout, known=columns: known.extended([layout])):
+            with pytest.raises(ValueError, match="Learn and predict in one form"):
+                method(second)
+    plain = Columns().extended([range(2)])
+    with pytest.raises(ValueError, match="in one form"):
+        Columns().extended([named]).extended(plain.layouts())
+
+
+def test_an_absent_number_is_zero():
+    columns = Columns().extended([range(3)])
+    assert columns.place([("h0",)], np.array([[5.0]])).tolist() == [[5.0, 0.0, 0.0]]

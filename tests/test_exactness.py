@@ -6,7 +6,7 @@ import functools
 import operator
 
 import numpy as np
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import laws
@@ -58,8 +58,9 @@ def test_learn_one_is_learn_many(rows, settings):
     laws.assert_same_model(model, learnt(rows, settings))
 
 
-@given(strategies.rows(), strategies.classifier_settings())
+@given(strategies.rows(whole=True), strategies.classifier_settings())
 def test_weights_are_repeated_rows(rows, settings):
+    rows.w[:] = np.maximum(rows.w, 1)
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
     plain = LeastSquaresClassifier(**settings)
     plain.learn_many(repeated.X, repeated.y)
@@ -69,7 +70,7 @@ def test_weights_are_repeated_rows(rows, settings):
     )
 
 
-@given(st.data(), strategies.rows(), strategies.positive_ridges)
+@given(st.data(), strategies.rows(whole=True), strategies.positive_ridges)
 def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
     settings = {"ridge": ridge, "fit_intercept": False}
     whole = learnt(rows, settings)
@@ -93,6 +94,7 @@ def test_an_empty_model_is_the_identity_of_merging(rows, settings):
 @given(strategies.rows(min_rows=2), strategies.classifier_settings())
 def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
     late = rows.y[-1]
+    assume(len(set(rows.y)) > 1)
     order = sorted(range(len(rows)), key=lambda row: rows.y[row] == late)
     in_order = rows.take(order)
     model = LeastSquaresClassifier(**settings)
@@ -128,6 +130,34 @@ def test_weights_are_never_stale(data, rows, settings):
     model.mutate({"ridge": 5.0})
     assert model.ridge_ == 5.0
     laws.assert_is_batch_solution(model, rows)
+
+
+NAMES = ["a", "h0", "h1", "h10", 7, ("h", 2), ("x", 0), ("x", 1), "z"]
+
+
+@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
+def test_models_of_different_features_merge_by_name(data, rows, settings):
+    """Sites see different features and classes, vanishing ones too, in any order of keys."""
+    names = data.draw(st.permutations(NAMES))[: rows.X.shape[1]]
+    seen = np.array(data.draw(st.lists(st.booleans(), min_size=rows.X.size, max_size=rows.X.size)))
+    rows.X[~seen.reshape(rows.X.shape)] = 0
+    samples = [
+        {name: x[name] for name in data.draw(st.permutations(list(x))) if x[name]}
+        for x in rows.dicts(names)
+    ]
+    models = []
+    for batch in data.draw(strategies.splits(len(rows))):
+        model = LeastSquaresClassifier(**settings)
+        part = rows.take(batch)
+        model.learn_many([samples[row] for row in batch], part.y, part.w)
+        models.append(model)
+    merged = functools.reduce(operator.add, data.draw(st.permutations(models)))
+    known = [name for name in names if name in merged.feature_names]
+    columns = rows.X[:, [names.index(name) for name in merged.feature_names]]
+    assert len(known) == len(merged.feature_names)
+    assert not rows.X[:, [names.index(name) for name in names if name not in known]].any()
+    by_column = strategies.Rows(columns, rows.y, rows.w)
+    laws.assert_is_batch_solution(merged, by_column, range(len(known)))
 
 
 def test_many_blocks_are_one_batch(monkeypatch):

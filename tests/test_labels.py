@@ -25,6 +25,10 @@ from onlinels.labels import Classes, label_array, project_to_simplex, read_label
         pd.Series(["a", "b"], dtype="category"),
         pl.Series(["a", "b"]),
         pa.chunked_array([["a"], ["b"]]),
+        pa.array(["a", "b"]),
+        pd.Series(["a", "b"]).values,
+        pd.Index(["a", "b"]),
+        pd.Categorical(["a", "b"]),
     ],
     ids=lambda y: type(y).__module__.split(".")[0] + type(y).__name__,
 )
@@ -66,7 +70,10 @@ def test_bad_labels(y, error, message):
         (np.eye(2), ValueError, "one-hot"),
         ("ab", TypeError, "str"),
         (5, TypeError, "int"),
-        (pd.DataFrame({"y": [1, 2]}), TypeError, "DataFrame"),
+        (pd.DataFrame({"y": [1, 2]}), ValueError, "shape"),
+        (pl.DataFrame({"y": [1, 2]}), TypeError, "DataFrame"),
+        (np.array(["2020-01-01", "NaT"], "M8[ns]"), TypeError, "dates to text"),
+        (np.ma.array([1, 2], mask=[True, False]), TypeError, "masked"),
         (pd.Series(["a", None]), ValueError, "equals itself"),
         (np.array([1.0, np.nan]), ValueError, "equals itself"),
     ],
@@ -82,7 +89,16 @@ def test_equal_labels_are_one_class_named_after_the_first():
 
 
 @pytest.mark.parametrize(
-    ("labels", "kind"), [([1, 2], "i"), (["a", "bc"], "U"), ([True], "b"), ([1, "a"], "O")]
+    ("labels", "kind"),
+    [
+        ([2**63, -1], "O"),
+        (["a", "a\0"], "O"),
+        ([1, 2.5], "O"),
+        ([1, 2], "i"),
+        (["a", "bc"], "U"),
+        ([True], "b"),
+        ([1, "a"], "O"),
+    ],
 )
 def test_label_arrays_have_the_labels_own_type(labels, kind):
     array = label_array(labels)

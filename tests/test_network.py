@@ -203,7 +203,7 @@ def test_presets_can_be_overridden():
     assert (model.features.stride, model.features.dtype) == (4, "float64")
     assert (model.classifier.ridge, model.warm_up) == (2.0, 9)
     for name, overrides, message in [
-        ("minst", {}, "name='minst' is not a preset"),
+        ("minst", {}, "name='minst' is not known"),
         ("mnist", {"n_hiden": 3}, "'n_hiden' is no setting"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -238,6 +238,9 @@ def test_the_mnist_preset_takes_bytes_of_28_by_28():
         ("learn_many", (np.ones((1, 8, 8)), ["new"], [-1.0]), ValueError, "at least 0"),
         ("learn_many", (np.ones((1, 8, 8)), [[1]]), TypeError, "hashable"),
         ("learn_many", (None, [1]), TypeError, "NoneType"),
+        ("learn_many", (np.array(5.0), [1]), ValueError, "0 images"),
+        ("learn_many", ([[1, 2], [3, 4]], [1, 2]), TypeError, "np.asarray"),
+        ("learn_many", ([{3: np.ones(8), 4: 1.0}], [1]), ValueError, "one image"),
         ("learn_one", ({"image": np.ones((7, 8))}, 1), ValueError, "shape"),
         ("learn_one", ({"image": None}, 1), ValueError, "None"),
         ("learn_one", ({"image": "cat.png"}, 1), TypeError, "cat.png"),
@@ -278,3 +281,74 @@ def test_debug_one_says_where_the_features_are():
     assert "warming up, 10 of 20" in model.debug_one({"image": IMAGES[0]})
     model.learn_many(IMAGES[10:30], LABELS[10:30])
     assert "features fixed" in model.debug_one({"image": IMAGES[0]})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("row", [3, 20, 1200])
+def test_one_bad_image_among_many_changes_nothing(dtype, row):
+    """In the warm-up, at its end, and in a later block of a large batch."""
+    model = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=21, dtype=dtype)
+    images = IMAGES[:1500].copy()
+    images[row, 3, 3] = 1e140
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"pixels as large as 1e\+140.*Rescale"):
+        model.learn_many(images, LABELS[:1500])
+    assert pickle.dumps(model) == before
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    assert model.features_fixed
+    with pytest.raises(ValueError, match="Rescale"):
+        model.predict_many(images)
+
+
+def test_the_ridge_may_change_at_any_time():
+    model = small()
+    model.learn_many(IMAGES[:50], LABELS[:50])
+    model.predict_many(IMAGES[:5])
+    model.classifier.ridge = 7.0
+    assert model.ridge_ == 7.0
+    assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
+    model.mutate({"classifier": {"ridge": 0.5}})
+    assert model._fixed.at_ridge(0.5) is model._linear_layer
+    assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
+
+
+def test_a_shorter_warm_up_set_later_loses_nothing():
+    model = small()
+    model.learn_many(IMAGES[:12], LABELS[:12])
+    model.warm_up = 5
+    model.learn_many(IMAGES[12:30], LABELS[12:30])
+    assert_is_batch_solution(model, IMAGES[:30], LABELS[:30])
+
+
+def test_the_callers_parts_stay_the_callers():
+    layer = HiddenLayer(5)
+    expected = layer.transform_one({"a": 1.0})
+    bank = np.ones((2, 3, 3))
+    features = ConvolutionalFeatures(bank, pool_size=2)
+    model = ShallowConvClassifier(features, layer)
+    scores = []
+    for _ in range(2):
+        network = model.clone()
+        network.learn_many(IMAGES[:10], LABELS[:10])
+        scores.append(network.scores_many(IMAGES[:10]))
+        bank[:] = 7.0
+    np.testing.assert_array_equal(*scores)
+    assert layer.transform_one({"a": 1.0}) == expected
+
+
+def test_merging_passes_the_shape_of_images_on():
+    a, b = small(input_weights="gaussian"), small(input_weights="gaussian")
+    for model in (a, b):
+        model.features.image_shape = None
+    b.learn_many(IMAGES[:5], LABELS[:5])
+    a.merge(b)
+    with pytest.raises(ValueError, match=r"expected \(8, 8, 1\)"):
+        a.learn_many(np.ones((2, 9, 9)), [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("part", "value"), [("hidden", "x"), ("features", 5), ("classifier", LeastSquaresClassifier)]
+)
+def test_parts_of_the_wrong_kind(part, value):
+    with pytest.raises(TypeError, match=f"{part} is of type"):
+        ShallowConvClassifier(**{part: value})

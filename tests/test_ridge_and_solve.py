@@ -84,6 +84,34 @@ def test_a_ridge_below_rounding_counts_as_zero():
     np.testing.assert_allclose(weights, np.full((3, 1), 1 / 3))
 
 
+@pytest.mark.parametrize("ridge", [1e-15, 1e-14, 1e-13])
+def test_tiny_ridges_do_not_depend_on_rounding(ridge):
+    """A column that is the sum of two others: no lucky factor, no noise in the weights."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(50, 4))
+    A[:, 2] = A[:, 0] + A[:, 1]
+    Y = random.normal(size=(50, 1))
+    weights = [
+        solve(sum(part.T @ part for part in np.split(A, cuts)), A.T @ Y, ridge)
+        for cuts in ([], [7, 20], range(1, 50))
+    ]
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-12)
+    np.testing.assert_allclose(weights[2], weights[0], atol=1e-12)
+    np.testing.assert_allclose(weights[0], np.linalg.pinv(A) @ Y, atol=1e-9)
+
+
+def test_a_small_ridge_counts_for_small_features_beside_large_dependent_ones():
+    """The ridge 1e-3 is nothing to features of size 1e6, and much to one of size 1e-2."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(100, 4)) * [1e6, 1e6, 1.0, 1e-2]
+    A[:, 2] = A[:, 0] - A[:, 1]
+    Y = random.normal(size=(100, 1))
+    weights = solve(A.T @ A, A.T @ Y, 1e-3)
+    stacked = np.vstack([A, np.sqrt(1e-3) * np.eye(4)])
+    expected = np.linalg.lstsq(stacked, np.vstack([Y, np.zeros((4, 1))]), rcond=None)[0]
+    np.testing.assert_allclose(weights[3], expected[3], rtol=1e-6)
+
+
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
 def test_nothing_to_solve(shape):
     assert solve(np.eye(shape[0]), np.zeros(shape), 0.0).shape == shape

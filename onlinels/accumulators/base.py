@@ -88,6 +88,11 @@ class Accumulator(ABC):
                 f"activations has {activations.shape[1]} columns, expected at least "
                 f"{self._n_features}. Pass 0 for features that are absent."
             )
+        if sign < 0 and len(activations) > self._count:
+            raise ValueError(
+                f"activations has {len(activations)} rows, expected at most the {self._count} that "
+                "were learnt. Take out only rows that are in."
+            )
         targets, n_targets = check_targets(targets, len(activations))
         weights = check_weights(w, len(activations))
         check_mass(activations, weights)
@@ -128,8 +133,15 @@ class Accumulator(ABC):
         ------
         TypeError
             If `other` is another kind of accumulator.
+        ValueError
+            If it has learnt more rows.
         """
         self._check_kind(other)
+        if other._count > self._count:
+            raise ValueError(
+                f"other has learnt {other._count} rows, expected at most the {self._count} here. "
+                "Subtract only what was merged."
+            )
         self.grow(other.n_features, other.n_targets)
         self._combine(other, -1)
         self._count -= other._count

@@ -96,7 +96,7 @@ class CentredAccumulator(Accumulator):
         apart = feature_mean - self._feature_mean
         targets_apart = target_mean - self._target_mean
         if self._weight:
-            between = self._weight * weight / total
+            between = self._weight * (weight / total)
             self._comoments.accumulate(apart[None], targets_apart[None], between)
         self._feature_mean += apart * (weight / total)
         self._target_mean += targets_apart * (weight / total)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix, check_values
-from onlinels.encoding import Layout, names_of, read_batch, read_row
+from onlinels.encoding import ArrayFeature, Layout, names_of, read_batch, read_row
 from onlinels.names import Name
 
 Shape = tuple[int, ...]
@@ -103,7 +103,7 @@ def read_images(X: Any, image_shape: Shape | None) -> Images:
     """
     if isinstance(X, np.ndarray):
         check_values("X", X)
-        if not len(X):
+        if not X.shape or not len(X):
             raise ValueError("X has 0 images, expected at least one. Skip empty batches.")
         return Images(_as_images(X, image_shape), X)
     if isinstance(X, (list, tuple)) and X and _only_array(X[0]) is not None:
@@ -157,6 +157,11 @@ def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None) -> 
             "Images came as named pixels, expected arrays as image_shape=None. "
             "Set image_shape=(height, width[, n_channels])."
         )
+    if any(isinstance(entry, ArrayFeature) for entry in layout):
+        raise ValueError(
+            "A sample holds an array among its pixels, expected numbers by pixel or one image. "
+            'Pass {"image": array}.'
+        )
     rows = np.zeros((len(values), int(np.prod(image_shape))), dtype=values.dtype)
     rows[:, _pixel_positions(layout, image_shape)] = values
     return _as_images(rows, image_shape)
@@ -171,7 +176,7 @@ def _pixel_positions(layout: Layout, image_shape: Shape) -> Integers:
 
 def _pixel_position(name: Name, image_shape: Shape) -> int:
     if isinstance(name, str):
-        numbers = re.fullmatch(r"[^\d]*(\d+)(?:_(\d+))?(?:_(\d+))?", name)
+        numbers = re.fullmatch(r"[^\d-]*(\d+)(?:_(\d+))?(?:_(\d+))?", name)
         index = tuple(int(n) for n in numbers.groups() if n is not None) if numbers else ()
     else:
         index = name if isinstance(name, tuple) else (name,)
