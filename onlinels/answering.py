@@ -7,6 +7,7 @@ from typing import Any
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
 from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.fixed import FixedNetwork
@@ -20,6 +21,7 @@ class NetworkAnswers(ScoringClassifier):
     """Answer from the network if its features are fixed, else from the images held so far."""
 
     features: ConvolutionalFeatures
+    hidden: HiddenLayer
     classifier: LeastSquaresClassifier
     warm_up: int
     _image_shape: Shape | None
@@ -100,6 +102,7 @@ class NetworkAnswers(ScoringClassifier):
     def _check_images(self, images: Matrix) -> None:
         self._check_shape(images.shape[1:])
         self.features.check_images(images)
+        self.hidden.check_width(self.features.n_features(images.shape[1:]))
 
     def _check_shape(self, shape: Shape) -> None:
         if self._image_shape is not None and shape != self._image_shape:

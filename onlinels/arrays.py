@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,6 @@ Integers = NDArray[np.intp]
 
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
-
-DTYPES = {"float32": np.float32, "float64": np.float64}
-"""Precisions in which features and activations may be computed."""
 
 BLOCK_BYTES = 1 << 26
 """Float64 bytes of the rows that are cast and accumulated at once (64 MiB)."""
@@ -174,33 +171,20 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
         )
 
 
-def check_count(name: str, value: Any, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`.
+def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
+    """Raise unless there is one place for each column, from 0 to below `n_places`.
 
     Raises
     ------
-    TypeError
-        If `value` is not an integer.
     ValueError
-        If it is smaller than `minimum`.
+        If there is not.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}={value!r} must be an int. Pass an int >= {minimum}.")
-    if value < minimum:
-        raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
-    return int(value)
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raise unless `value` is a bool.
-
-    Raises
-    ------
-    TypeError
-        If it is not.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+    given = np.asarray(places)
+    if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
+        raise ValueError(
+            f"{name} is {places!r}, expected {n_columns} different places from 0 to below "
+            f"{n_places}. Give every column a place of its own."
+        )
 
 
 def frozen_copy(array: Any) -> Matrix:
@@ -208,34 +192,6 @@ def frozen_copy(array: Any) -> Matrix:
     copy = np.array(array)
     copy.flags.writeable = False
     return copy
-
-
-def check_part(name: str, value: Any, kind: type) -> None:
-    """Raise unless `value` is None or an instance of `kind`.
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(
-            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
-            f"Pass a {kind.__name__}, or None for the default."
-        )
-
-
-def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Raise unless `value` is one of the names in `choices`.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
-    if not isinstance(value, str) or value not in choices:
-        known = ", ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
 
 
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:

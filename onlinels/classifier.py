@@ -32,7 +32,8 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
     ridge : float or "paper"
         The ridge c >= 0, on all features but not on the intercept; 0.0 gives the minimum-norm
         (pseudo-inverse) solution. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes
-        and M features. It enters when the weights are solved, so it may be changed at any time.
+        and M features (sums of squares about the mean where there is an intercept). The ridge
+        enters when the weights are solved, so it may be changed at any time.
     accumulator : "gram"
         What is remembered of the stream: A'A and A'Y in float64.
     fit_intercept : bool

@@ -12,11 +12,12 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.arrays import Floats, Matrix, check_choice, check_flag
+from onlinels.arrays import Floats, Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import Layout
 from onlinels.names import Name
 from onlinels.ridge import check_ridge, choose_ridge
+from onlinels.settings import check_choice, check_flag
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.answering import NetworkAnswers
-from onlinels.arrays import Floats, Matrix, check_count, check_part, check_weights
+from onlinels.arrays import Floats, Matrix, check_weights
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
@@ -18,6 +18,7 @@ from onlinels.fixed import FixedNetwork
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
+from onlinels.settings import check_count, check_part
 from onlinels.warm_up import WarmUp
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinels.arrays import check_choice
+from onlinels.settings import check_choice
 
 Settings = dict[str, Any]
 

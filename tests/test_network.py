@@ -260,6 +260,13 @@ def test_bad_calls_leave_the_state_untouched(learnt, method, arguments, error, m
     laws.assert_unchanged(before, model, pickle.dumps)
 
 
+def test_input_weights_made_from_other_features():
+    layer = HiddenLayer.from_examples(np.eye(5), list("ababa"), 4)
+    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3), layer)
+    with pytest.raises(ValueError, match="expected 5 as in the examples"):
+        model.learn_many(IMAGES[:5], LABELS[:5])
+
+
 def test_images_keep_one_shape_without_a_setting():
     model = ShallowConvClassifier(
         ConvolutionalFeatures(padding=3), HiddenLayer(5, "gaussian"), warm_up=2

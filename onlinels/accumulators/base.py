@@ -196,6 +196,11 @@ class Accumulator(ABC):
             The new column of every target.
         n_features, n_targets : int
             The sizes of the copy.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one place, or a place is beyond the sizes.
         """
 
     @abstractmethod

@@ -9,7 +9,7 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
 from onlinels.solve import solve_gram
 
@@ -138,6 +138,8 @@ class GramAccumulator(Accumulator):
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
     ) -> Self:
         """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
+        check_places("feature_columns", feature_columns, self._n_features, n_features)
+        check_places("target_columns", target_columns, self._n_targets, n_targets)
         copy = type(self)(n_features, n_targets)
         copy._gram[np.ix_(feature_columns, feature_columns)] = self.gram
         copy._cross[np.ix_(feature_columns, target_columns)] = self.cross

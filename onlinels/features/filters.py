@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, check_choice, check_values
+from onlinels.arrays import Floats, check_values
+from onlinels.settings import check_choice
 
 HAND_DESIGNED_SIZE = 7
 N_ORIENTATIONS = 20

@@ -9,7 +9,7 @@ import numpy as np
 from river import base
 from scipy.special import expit
 
-from onlinels.arrays import DTYPES, Matrix, check_choice, check_count
+from onlinels.arrays import Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
 from onlinels.features.input_weights import (
@@ -21,6 +21,7 @@ from onlinels.features.input_weights import (
 from onlinels.labels import read_labels
 from onlinels.names import feature_key, key_text
 from onlinels.outputs import output_row, output_table
+from onlinels.settings import DTYPES, check_choice, check_count
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
@@ -57,6 +58,9 @@ class HiddenLayer(base.MiniBatchTransformer):
     float64. On a sample of numbers `transform_one` returns {"h0": …, "h1": …}, the names of the
     columns that `transform_many` gives frames; on a sample with an array it returns {"h": array}.
     Arrays in give arrays out.
+
+    In a TransformerUnion give each layer names of its own with river's compose.Prefixer: all call
+    their outputs "h0", "h1", …
 
     Scale features first where they differ in size: no ridge can undo what a large feature does to
     every hidden unit. With "logistic", sums of many features saturate unless these are small.
@@ -148,6 +152,21 @@ class HiddenLayer(base.MiniBatchTransformer):
     def is_fixed(self) -> bool:
         """Whether the layer can transform; only "difference" without examples cannot."""
         return self.input_weights != "difference"
+
+    def check_width(self, n_features: int) -> None:
+        """Raise if the input weights were made from examples of another number of features.
+
+        Raises
+        ------
+        ValueError
+            If they were.
+        """
+        fixed = self.input_weights
+        if isinstance(fixed, FixedWeights) and len(fixed.names) != n_features:
+            raise ValueError(
+                f"There are {n_features} features, expected {len(fixed.names)} as in the examples "
+                "that the input weights were made from. Make new ones with from_examples."
+            )
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""

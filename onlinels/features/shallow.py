@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.arrays import DTYPES, Matrix, check_choice, check_count, check_flag, frozen_copy
+from onlinels.arrays import Matrix, frozen_copy
 from onlinels.features.convolution import Convolution, convolve
 from onlinels.features.filters import BANKS, check_bank
 from onlinels.features.images import (
@@ -19,6 +19,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.outputs import output_row, output_table
+from onlinels.settings import DTYPES, check_choice, check_count, check_flag
 
 LARGEST_RESPONSE = {"float32": 1e17, "float64": 1e60}
 """Largest convolution whose square, average and hidden activations still fit the precision."""

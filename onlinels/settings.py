@@ -1,0 +1,68 @@
+"""Checks of settings, raised when an estimator is made."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+DTYPES = {"float32": np.float32, "float64": np.float64}
+"""Precisions in which features and activations may be computed."""
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`.
+
+    Raises
+    ------
+    TypeError
+        If `value` is not an integer.
+    ValueError
+        If it is smaller than `minimum`.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}={value!r} must be an int. Pass an int >= {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
+    return int(value)
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise unless `value` is a bool.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def check_part(name: str, value: Any, kind: type) -> None:
+    """Raise unless `value` is None or an instance of `kind`.
+
+    Raises
+    ------
+    TypeError
+        If it is neither.
+    """
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
+            f"Pass a {kind.__name__}, or None for the default."
+        )
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raise unless `value` is one of the names in `choices`.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
