@@ -216,7 +216,7 @@ class ShallowConvClassifier(NetworkAnswers):
             self._learn_held(other._waiting)
         elif self._fixed is not None:
             self._fixed.check_same_features(other._fixed)
-            self._fixed.classifier.merge(other._fixed.classifier)
+            self._linear_layer.merge(other._linear_layer)
             self._image_shape = self._image_shape or other._image_shape
         else:
             held, self._waiting = self._waiting, WarmUp()

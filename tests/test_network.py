@@ -319,6 +319,19 @@ def test_the_ridge_may_change_at_any_time():
     assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
 
 
+def test_networks_whose_ridge_was_changed_merge():
+    first = small()
+    first.learn_many(IMAGES[:30], LABELS[:30])
+    second = first.empty()
+    second.learn_many(IMAGES[30:50], LABELS[30:50])
+    for model in (first, second):
+        model.classifier.ridge = 7.0
+    first.predict_many(IMAGES[:2])
+    merged = first + second
+    assert merged.ridge_ == 7.0
+    assert_is_batch_solution(merged, IMAGES[:50], LABELS[:50])
+
+
 def test_a_shorter_warm_up_set_later_loses_nothing():
     model = small()
     model.learn_many(IMAGES[:12], LABELS[:12])
