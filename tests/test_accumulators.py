@@ -49,7 +49,7 @@ def test_merge_and_subtract_are_inverse(rows, data):
     assert part.count == first
 
 
-@given(strategies.rows(min_rows=2), st.data(), st.booleans())
+@given(strategies.rows(min_rows=2, whole=True), st.data(), st.booleans())
 def test_downdate_is_the_inverse_of_update(rows, data, centred):
     """Equal statistics mean equal solutions, so weights are compared too."""
     first = data.draw(st.integers(1, len(rows) - 1))
@@ -70,7 +70,7 @@ def test_downdate_is_the_inverse_of_update(rows, data, centred):
     np.testing.assert_allclose(all_rows.intercept(weights), kept.intercept(expected), atol=1e-9)
 
 
-@given(strategies.rows(min_rows=2), st.data())
+@given(strategies.rows(min_rows=2, whole=True), st.data())
 def test_centred_merge_and_subtract_are_inverse(rows, data):
     first = data.draw(st.integers(1, len(rows) - 1))
     columns, _ = targets_of(rows)
@@ -163,7 +163,7 @@ def test_many_classes_need_no_one_hot_matrix():
     assert acc.cross[:, ::100].sum() == 2000
 
 
-@given(strategies.rows(), st.randoms(use_true_random=False), st.booleans())
+@given(strategies.rows(whole=True), st.randoms(use_true_random=False), st.booleans())
 def test_placed_columns_carry_everything(rows, random, centred):
     columns, _ = targets_of(rows)
     acc = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()

@@ -78,6 +78,19 @@ def test_features_of_very_different_size_all_count():
     np.testing.assert_allclose(weights, expected, rtol=1e-9)
 
 
+@pytest.mark.parametrize("smallest", [1e-20, 1e-60, 1e-119])
+def test_features_of_vanishing_size_do_not_break_the_solution(smallest):
+    """Saturated hidden units: a ridge that is nothing to one feature is huge to another."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(60, 4)) * [1.0, 1.0, smallest, smallest**0.5]
+    A[:, 1] = A[:, 0]
+    Y = random.normal(size=(60, 2))
+    for ridge in (smallest**2, smallest, 1e-30, 1e-14):
+        weights = solve(A.T @ A, A.T @ Y, ridge)
+        residual = A.T @ (A @ weights - Y) + ridge * weights
+        assert np.abs(residual / np.sqrt((A**2).sum(axis=0) + ridge)[:, None]).max() < 1e-8
+
+
 def test_a_ridge_below_rounding_counts_as_zero():
     A = np.ones((5, 3))
     weights = solve(A.T @ A, A.T @ np.ones((5, 1)), 1e-30)
