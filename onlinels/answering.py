@@ -101,8 +101,7 @@ class NetworkAnswers(ScoringClassifier):
 
     def _check_images(self, images: Matrix) -> None:
         self._check_shape(images.shape[1:])
-        self.features.check_images(images)
-        self.hidden.check_width(self.features.n_features(images.shape[1:]))
+        self.hidden.check_width(self.features.check_images(images))
 
     def _check_shape(self, shape: Shape) -> None:
         if self._image_shape is not None and shape != self._image_shape:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, check_values
+from onlinels.arrays import Floats, check_values, frozen_copy
 from onlinels.settings import check_choice
 
 HAND_DESIGNED_SIZE = 7
@@ -39,9 +39,7 @@ def hand_designed() -> Floats:
     >>> bank.shape, bool(abs(bank.mean(axis=(1, 2))).max() < 1e-15)
     ((43, 7, 7), True)
     """
-    bank = zero_mean(np.concatenate([_bars(), _corners(), _squares()]))
-    bank.flags.writeable = False
-    return bank
+    return frozen_copy(zero_mean(np.concatenate([_bars(), _corners(), _squares()])))
 
 
 def zero_mean(bank: Floats) -> Floats:

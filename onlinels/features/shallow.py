@@ -146,8 +146,8 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
             )
         return int(n_channels * n_filters * sides[0] * sides[1])
 
-    def check_images(self, images: Matrix) -> None:
-        """Raise unless images (n, height, width, n_channels) can be turned into features.
+    def check_images(self, images: Matrix) -> int:
+        """Return the number of features that images (n, height, width, n_channels) turn into.
 
         Raises
         ------
@@ -155,7 +155,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
             If nothing is left of images of this shape, their channels do not fit the filters, or
             a pixel is too large for the precision.
         """
-        self.n_features(images.shape[1:])
+        n_features = self.n_features(images.shape[1:])
         strength = float(np.abs(self.bank).sum(axis=(1, 2)).max())
         largest = max(-float(images.min()), float(images.max()))
         if largest * strength > LARGEST_RESPONSE[self.dtype]:
@@ -163,6 +163,7 @@ class ConvolutionalFeatures(base.MiniBatchTransformer):
                 f"An image holds pixels as large as {largest:g}, expected at most "
                 f"{LARGEST_RESPONSE[self.dtype] / strength:g} for dtype={self.dtype!r}. Rescale."
             )
+        return n_features
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the features of {"image": array}, or of a dict of pixels if their shape is set."""
