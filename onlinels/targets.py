@@ -58,18 +58,22 @@ def _check_label_columns(labels: Matrix) -> None:
         )
 
 
-def target_mean(targets: Matrix, n_targets: int, w: float | Floats, total: float) -> Floats:
-    """Return the weighted mean of every target, the labels' shares if they are label columns.
+def target_sums(targets: Matrix, n_targets: int, w: Floats) -> Floats:
+    """Return the weighted sum of every target: the labels' weights if they are label columns.
 
     Examples
     --------
-    >>> target_mean(np.array([0, 1, 1, 1]), n_targets=2, w=1.0, total=4.0)
-    array([0.25, 0.75])
+    >>> target_sums(np.array([0, 1, 1, 1]), n_targets=3, w=np.ones(4))
+    array([1., 3., 0.])
     """
-    weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
+    sums = np.zeros(n_targets)
+    add_target_sums(sums, targets, w)
+    return sums
+
+
+def add_target_sums(sums: Floats, targets: Matrix, w: Floats) -> None:
+    """Add the weighted sum of every target to sums (n_targets,), in place."""
     if targets.ndim == 1:
-        sums = np.bincount(targets, weights, minlength=n_targets).astype(np.float64)
+        np.add.at(sums, targets, w)
     else:
-        sums = np.zeros(n_targets)
-        sums[: targets.shape[1]] = weights @ targets
-    return sums / total
+        sums[: targets.shape[1]] += w @ targets

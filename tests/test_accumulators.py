@@ -300,3 +300,77 @@ def test_bad_calls_change_nothing(centred, activations, targets, w, error, messa
         with pytest.raises(error, match=message):
             method(activations, targets, w)
     assert pickle.dumps(acc) == before
+
+
+@given(st.data(), strategies.rows(min_rows=2), st.booleans(), st.booleans())
+def test_squares_weights_and_spectrum_follow_the_rows(data, rows, centred, as_matrix):
+    """However the rows came, and after some were merged, decayed or taken out again."""
+    columns, Y = targets_of(rows)
+    targets = Y * 7.0 - 2.0 if as_matrix else columns
+    n_targets = Y.shape[1]
+    factor = data.draw(st.sampled_from([1.0, 0.25]))
+    first = data.draw(st.integers(1, len(rows) - 1))
+
+    def empty():
+        gram = GramAccumulator(rows.X.shape[1], n_targets)
+        return CentredAccumulator(gram) if centred else gram
+
+    acc, other = empty(), empty()
+    acc.update(rows.X[:first], targets[:first], rows.w[:first])
+    acc.update(rows.X, targets, rows.w)
+    acc.downdate(rows.X[:first], targets[:first], rows.w[:first])
+    acc.scale(factor)
+    other.update(rows.X[:first], targets[:first], rows.w[:first])
+    acc.merge(other)
+    w = factor * rows.w
+    w[:first] += rows.w[:first]
+    T = Y * 7.0 - 2.0 if as_matrix else Y
+    X, T, _, _ = laws.weighted_centred(rows.X.astype(float), T, w, centred)
+    spectrum = acc.spectrum()
+    np.testing.assert_allclose(acc.weight, w.sum())
+    np.testing.assert_allclose(acc.target_squares, (T**2).sum(axis=0), atol=1e-9)
+    size = 1.0 + np.abs(X.T @ X).max()
+    expected = np.linalg.eigvalsh(X.T @ X)
+    np.testing.assert_allclose(spectrum.eigenvalues, expected, atol=1e-9 * size)
+    fitted = (spectrum.rotated_cross**2 / (spectrum.eigenvalues + 1.0)[:, None]).sum(axis=0)
+    solved = np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ T)
+    np.testing.assert_allclose(fitted, (solved * (X.T @ T)).sum(axis=0), rtol=1e-6, atol=1e-6)
+    assert (spectrum.weight, spectrum.n_free) == (acc.weight, int(centred))
+    rows_mean = w @ rows.X / w.sum() if centred and w.any() else 0.0
+    query = rows.X.astype(float) - rows_mean
+    inverse = np.linalg.inv(X.T @ X + np.eye(X.shape[1]))
+    share = 1.0 / w.sum() if centred else 0.0
+    leverages = acc.leverages(rows.X.astype(float), 1.0)
+    expected = np.einsum("ij,jk,ik->i", query, inverse, query) + share
+    np.testing.assert_allclose(leverages, expected, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_dropped_targets_were_never_there(centred):
+    def empty():
+        return CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+
+    random = np.random.default_rng(0)
+    X, columns = random.normal(size=(20, 3)), np.arange(20) % 3
+    acc, kept = empty(), empty()
+    acc.update(X, columns)
+    acc.downdate(X[columns == 1], columns[columns == 1])
+    acc.keep_targets(np.array([2, 0]))
+    kept.update(X[columns != 1], (columns[columns != 1] == 0).astype(int))
+    np.testing.assert_allclose(acc.solve(0.5), kept.solve(0.5), atol=1e-12)
+    weights = acc.solve(0.5)
+    np.testing.assert_allclose(acc.intercept(weights), kept.intercept(weights), atol=1e-12)
+    acc.update(X[:1], [2])
+    assert acc.n_targets == 3
+
+
+def test_means_far_from_zero_keep_the_digits_of_the_deviations():
+    """Rows that float64 holds exactly, 1e9 away from 0: as good as without the offset."""
+    random = np.random.default_rng(0)
+    X = random.integers(-1000, 1000, (500, 3)) / 256.0
+    Y = X @ np.array([[1.0], [2.0], [3.0]]) + random.integers(-8, 8, (500, 1)) / 16.0
+    here, there = CentredAccumulator(GramAccumulator()), CentredAccumulator(GramAccumulator())
+    for row in range(500):
+        here.update(X[row : row + 1], Y[row : row + 1])
+        there.update(X[row : row + 1] + 2.0**30, Y[row : row + 1] + 2.0**33)
+    np.testing.assert_allclose(there.solve(0.0), here.solve(0.0), rtol=1e-13)

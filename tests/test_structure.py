@@ -16,9 +16,10 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings"},
-    {"targets", "ridge", "solve", "labels", "names"},
+    {"targets", "ridge", "solve", "spectrum", "labels", "names"},
     {"encoding"},
-    {"columns", "accumulators.base", "datasets.idx"},
+    {"accumulators.ledger"},
+    {"columns", "accumulators.base", "accumulators.mean", "datasets.idx"},
     {"outputs", "accumulators.gram", "accumulators.centred", "datasets.folder"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from onlinels.accumulators.ledger import Ledger
 from onlinels.arrays import (
     Floats,
     Integers,
@@ -16,10 +17,11 @@ from onlinels.arrays import (
     check_weights,
     row_blocks,
 )
+from onlinels.spectrum import Spectrum
 from onlinels.targets import check_targets
 
 
-class Accumulator(ABC):
+class Accumulator(Ledger, ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -32,27 +34,6 @@ class Accumulator(ABC):
     n_targets : int
         Targets (classes) known beforehand. More may come at any time.
     """
-
-    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
-        self._n_features = n_features
-        self._n_targets = n_targets
-        # A numpy integer is pickled to the same number of bytes whatever its value.
-        self._count = np.int64(0)
-
-    @property
-    def n_features(self) -> int:
-        """Number of columns of the activations."""
-        return self._n_features
-
-    @property
-    def n_targets(self) -> int:
-        """Number of targets (classes)."""
-        return self._n_targets
-
-    @property
-    def count(self) -> int:
-        """Number of rows learnt, whatever their weights."""
-        return int(self._count)
 
     def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Add rows to the statistics, in place.
@@ -83,6 +64,8 @@ class Accumulator(ABC):
 
     def _signed_update(self, activations: Matrix, targets: Matrix, w: Any, sign: int) -> None:
         activations = check_matrix("activations", activations)
+        if sign < 0:
+            self._check_subtracts()
         if activations.shape[1] < self._n_features:
             raise ValueError(
                 f"activations has {activations.shape[1]} columns, expected at least "
@@ -103,6 +86,10 @@ class Accumulator(ABC):
             w_block = signed if isinstance(signed, float) else signed[rows]
             self.accumulate(block, targets[rows], w_block)
         self._count += np.int64(sign * len(activations))
+        self._weigh(targets, signed)
+
+    def _check_subtracts(self) -> None:
+        """Raise if rows cannot be taken out of this kind of statistics."""
 
     @abstractmethod
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
@@ -125,6 +112,7 @@ class Accumulator(ABC):
         self.grow(other.n_features, other.n_targets)
         self._combine(other, 1)
         self._count += other._count
+        self._add_weights(other, 1)
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -137,6 +125,7 @@ class Accumulator(ABC):
             If it has learnt more rows.
         """
         self._check_kind(other)
+        self._check_subtracts()
         if other._count > self._count:
             raise ValueError(
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
@@ -145,6 +134,7 @@ class Accumulator(ABC):
         self.grow(other.n_features, other.n_targets)
         self._combine(other, -1)
         self._count -= other._count
+        self._add_weights(other, -1)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -173,6 +163,8 @@ class Accumulator(ABC):
         if not 0.0 <= factor < np.inf:
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
         self._scale(factor)
+        self._weight *= factor
+        self._target_squares *= factor
 
     @abstractmethod
     def _scale(self, factor: float) -> None:
@@ -201,6 +193,40 @@ class Accumulator(ABC):
         ------
         ValueError
             If two columns have one place, or a place is beyond the sizes.
+        """
+
+    def keep_targets(self, columns: Integers) -> None:
+        """Drop all targets but those at the given columns, in place, in the order given."""
+        self._keep_targets(columns)
+        self._target_squares = self.target_squares[columns]
+        self._n_targets = len(columns)
+
+    @abstractmethod
+    def _keep_targets(self, columns: Integers) -> None:
+        """Drop all targets but those at checked columns."""
+
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the statistics; None where it enters only when weights are solved."""
+        return None
+
+    def fix_ridge(self, ridge: float) -> None:
+        """Take a ridge into the statistics; does nothing where it enters only at solve time."""
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
+        return np.full(self._n_features, ridge)
+
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
+
+    @abstractmethod
+    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row x, (n,): the variance of its score.
+
+        That is in units of the noise variance, the intercept's part included where there is one.
+        Parameters are those of `solve`; `rows` has shape (n, n_features).
         """
 
     @abstractmethod

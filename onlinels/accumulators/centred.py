@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.ledger import lengthened
+from onlinels.accumulators.mean import Mean
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.targets import target_mean
+from onlinels.spectrum import Spectrum
+from onlinels.targets import target_sums
 
 CONSTANT = 1e-28
 """Variance, relative to the squared mean, up to which a feature is constant (deviation 1e-14)."""
@@ -54,9 +58,8 @@ class CentredAccumulator(Accumulator):
     def __init__(self, comoments: Accumulator) -> None:
         super().__init__(comoments.n_features, comoments.n_targets)
         self._comoments = comoments
-        self._feature_mean = np.zeros(comoments.n_features)
-        self._target_mean = np.zeros(comoments.n_targets)
-        self._weight = 0.0
+        self._feature_mean = Mean.zeros(comoments.n_features)
+        self._target_mean = Mean.zeros(comoments.n_targets)
 
     @property
     def diagonal(self) -> Floats:
@@ -66,7 +69,7 @@ class CentredAccumulator(Accumulator):
         constant.
         """
         squares = self._comoments.diagonal
-        squares[squares <= CONSTANT * self._weight * self._feature_mean**2] = 0.0
+        squares[squares <= CONSTANT * self._weight * self._feature_mean.value**2] = 0.0
         return squares
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
@@ -78,29 +81,59 @@ class CentredAccumulator(Accumulator):
         centred = block - block[0]
         shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
         centred -= shift
-        means = target_mean(targets, self._n_targets, w, total)
+        about, targets_mean = self._centred_targets(targets, w, total)
         if len(block) > 1:
-            # Label columns need no centring: their weighted sum over centred rows is the same.
-            about = targets if targets.ndim == 1 else targets - means[: targets.shape[1]]
             self._comoments.accumulate(centred, about, w)
-        self._shift(block[0] + shift, means, total)
+        self._shift(Mean(block[0], shift), targets_mean, total)
 
-    def _shift(self, feature_mean: Floats, target_mean: Floats, weight: float) -> None:
+    def _centred_targets(
+        self, targets: Matrix, w: float | Floats, total: float
+    ) -> tuple[Matrix, Mean]:
+        """Return targets about their mean, and the mean; their squares are accounted for.
+
+        Label columns stay as they are: their weighted sum over centred rows is the same.
+        """
+        weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
+        if targets.ndim == 1:
+            shares = target_sums(targets, self._n_targets, weights) / total
+            self._target_squares = self.target_squares + total * shares * (1.0 - shares)
+            return targets, Mean(np.zeros(self._n_targets), shares)
+        about = targets - targets[0]
+        shift = target_sums(about, self._n_targets, weights) / total
+        about -= shift[: targets.shape[1]]
+        squares = target_sums(about**2, self._n_targets, weights)
+        self._target_squares = self.target_squares + squares
+        return about, Mean(lengthened(targets[0], self._n_targets), shift)
+
+    def _shift(self, feature_mean: Mean, target_mean: Mean, weight: float) -> None:
         """Join (or, of negative weight, part from) rows whose centred form is accounted for."""
         total = self._weight + weight
         if abs(total) <= EMPTY * (self._weight + abs(weight)):
             self.scale(0.0)
-            self._feature_mean = np.zeros(self._n_features)
-            self._target_mean = np.zeros(self._n_targets)
-            return
-        apart = feature_mean - self._feature_mean
-        targets_apart = target_mean - self._target_mean
-        if self._weight:
+            feature_mean, target_mean = Mean.zeros(self._n_features), Mean.zeros(self._n_targets)
+            total = 0.0
+        if not self._weight:
+            self._feature_mean, self._target_mean = feature_mean, target_mean
+        else:
+            apart, targets_apart = self._apart(feature_mean, target_mean)
             between = self._weight * (weight / total)
             self._comoments.accumulate(apart[None], targets_apart[None], between)
-        self._feature_mean += apart * (weight / total)
-        self._target_mean += targets_apart * (weight / total)
+            self._target_squares = self.target_squares + between * targets_apart**2
+            self._feature_mean = self._feature_mean.moved(apart * (weight / total))
+            self._target_mean = self._target_mean.moved(targets_apart * (weight / total))
         self._weight = total
+
+    def _apart(self, feature_mean: Mean, target_mean: Mean) -> tuple[Floats, Floats]:
+        return feature_mean.minus(self._feature_mean), target_mean.minus(self._target_mean)
+
+    def _weigh(self, targets: Matrix, w: float | Floats) -> None:
+        """Do nothing: weight and squares are counted where means are joined."""
+
+    def _add_weights(self, other: Self, sign: int) -> None:
+        """Do nothing: weight and squares are counted where means are joined."""
+
+    def _check_subtracts(self) -> None:
+        self._comoments._check_subtracts()
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
@@ -108,22 +141,25 @@ class CentredAccumulator(Accumulator):
 
     def _combine(self, other: Self, sign: int) -> None:
         (self._comoments.merge if sign > 0 else self._comoments.subtract)(other._comoments)
-        means = (
-            _lengthened(other._feature_mean, self._n_features),
-            _lengthened(other._target_mean, self._n_targets),
+        self._target_squares = self.target_squares + sign * lengthened(
+            other._target_squares, self._n_targets
         )
-        self._shift(*means, sign * other._weight)
+        means = (
+            other._feature_mean.lengthened(self._n_features),
+            other._target_mean.lengthened(self._n_targets),
+        )
+        if other._weight:
+            self._shift(*means, sign * other._weight)
 
     def _scale(self, factor: float) -> None:
         self._comoments.scale(factor)
-        self._weight *= factor
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
         self._comoments.grow(n_features, n_targets)
         self._n_features, self._n_targets = self._comoments.n_features, self._comoments.n_targets
-        self._feature_mean = _lengthened(self._feature_mean, self._n_features)
-        self._target_mean = _lengthened(self._target_mean, self._n_targets)
+        self._feature_mean = self._feature_mean.lengthened(self._n_features)
+        self._target_mean = self._target_mean.lengthened(self._n_targets)
 
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
@@ -131,11 +167,43 @@ class CentredAccumulator(Accumulator):
         """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
         places = (feature_columns, target_columns, n_features, n_targets)
         copy = type(self)(self._comoments.placed(*places))
-        copy._feature_mean[feature_columns] = self._feature_mean
-        copy._target_mean[target_columns] = self._target_mean
-        copy._weight = self._weight
-        copy._count = self._count
+        copy._feature_mean = self._feature_mean.placed(feature_columns, n_features)
+        copy._target_mean = self._target_mean.placed(target_columns, n_targets)
+        copy._weigh_like(self, target_columns)
         return copy
+
+    def _keep_targets(self, columns: Integers) -> None:
+        self._comoments.keep_targets(columns)
+        self._target_mean = self._target_mean.kept(columns)
+
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the co-moments; None where it enters only when weights are solved."""
+        return self._comoments.fixed_ridge
+
+    def fix_ridge(self, ridge: float) -> None:
+        """Take a ridge into the co-moments; does nothing where it enters only at solve time."""
+        self._comoments.fix_ridge(ridge)
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature, (n_features,)."""
+        return self._comoments.ridge_diagonal(ridge)
+
+    def spectrum(self) -> Spectrum:
+        """Return the co-moments in their eigenbasis; the intercept is one parameter more."""
+        return replace(
+            self._comoments.spectrum(),
+            target_squares=self.target_squares,
+            weight=self.weight,
+            n_free=1,
+        )
+
+    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return x'(C + c I)^-1 x of every row x about the mean, plus the intercept's share."""
+        diagonal = self.diagonal if diagonal is None else diagonal
+        centred = (rows - self._feature_mean.origin) - self._feature_mean.offset
+        share = 1.0 / self._weight if self._weight else np.inf
+        return self._comoments.leverages(centred, ridge, diagonal) + share
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
@@ -143,9 +211,5 @@ class CentredAccumulator(Accumulator):
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
-        constant: Floats = self._target_mean - self._feature_mean @ output_weights
+        constant: Floats = self._target_mean.value - self._feature_mean.value @ output_weights
         return constant
-
-
-def _lengthened(vector: Floats, length: int) -> Floats:
-    return vector if len(vector) == length else np.pad(vector, (0, length - len(vector)))

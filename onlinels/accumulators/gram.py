@@ -12,6 +12,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
 from onlinels.solve import solve_gram
+from onlinels.spectrum import Spectrum, gram_spectrum
 
 
 class GramAccumulator(Accumulator):
@@ -143,8 +144,11 @@ class GramAccumulator(Accumulator):
         copy = type(self)(n_features, n_targets)
         copy._gram[np.ix_(feature_columns, feature_columns)] = self.gram
         copy._cross[np.ix_(feature_columns, target_columns)] = self.cross
-        copy._count = self._count
+        copy._weigh_like(self, target_columns)
         return copy
+
+    def _keep_targets(self, columns: Integers) -> None:
+        self._cross = np.asfortranarray(self._cross[:, columns])
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
@@ -179,6 +183,26 @@ class GramAccumulator(Accumulator):
             ridge,
             self.diagonal if diagonal is None else diagonal,
         )
+
+    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row x; see `Accumulator.leverages`.
+
+        Notes
+        -----
+        ``M^3 / 3 + n M^2`` operations.
+        """
+        gram = self._gram[: self._n_features, : self._n_features]
+        diagonal = self.diagonal if diagonal is None else diagonal
+        shares = solve_gram(gram, rows.T, ridge, diagonal)
+        leverages: Floats = np.einsum("ij,ji->i", rows, shares)
+        if ridge > 0.0:
+            leverages += (rows[:, diagonal <= 0.0] ** 2).sum(axis=1) / ridge
+        return leverages
+
+    def spectrum(self) -> Spectrum:
+        """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
+        gram = self._gram[: self._n_features, : self._n_features]
+        return gram_spectrum(gram, self.cross, self.target_squares, self.weight)
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return zeros (n_targets,): raw sums have no intercept."""
