@@ -6,20 +6,17 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
-
-from onlinels.arrays import Floats, check_mass, check_weights
-from onlinels.encoding import Batch, read_batch, read_row
-from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.linear import LinearLeastSquares
+from onlinels.arrays import Floats, check_weights
+from onlinels.decay import HalfLife
+from onlinels.encoding import read_batch, read_sample
+from onlinels.explain import explain
+from onlinels.labelled import LabelledLeastSquares
+from onlinels.labels import read_label, read_labels
 from onlinels.merging import check_mergeable
 from onlinels.scoring import ScoringClassifier
 
-DEBUG_FEATURES = 10
-"""Features that `debug_one` shows per class."""
 
-
-class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
+class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal those of
@@ -63,17 +60,16 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
     """
 
     def __init__(
-        self, ridge: float | str = "paper", accumulator: str = "gram", fit_intercept: bool = True
+        self,
+        ridge: float | str = "paper",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
     ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept)
-        self._classes = Classes()
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
 
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order of the columns of `output_weights`."""
-        return self._classes.labels
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.
 
         Parameters
@@ -84,6 +80,8 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
             The label; new ones at any time.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
+        t : number or datetime, optional
+            Time of the sample, for models with a `half_life`; by default one unit passes.
 
         Raises
         ------
@@ -97,11 +95,9 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         >>> model.predict_one({"age": 4.0})
         'young'
         """
-        layout, values = read_row(x)
-        weight = check_weights(w, 1)
-        self._learn(Batch(values[None], (layout,), None), [read_label(y)], weight)
+        self._learn(read_sample(x), [read_label(y)], check_weights(w, 1), t)
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
 
         Parameters
@@ -110,6 +106,8 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         y : array, series or list of n_rows labels
         w : float, or array, series or list of n_rows floats, optional
             Weights, at least 0; 1 by default.
+        t : number or datetime, or array, series or list of n_rows of them, optional
+            Times of the rows, for models with a `half_life`; by default one unit passes per row.
 
         Raises
         ------
@@ -118,26 +116,60 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
 
         Examples
         --------
+        >>> import numpy as np
         >>> model = LeastSquaresClassifier()
         >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
         >>> model.predict_many(np.array([[-1.0], [3.0]]))
         array(['low', 'high'], dtype='<U4')
         """
         batch = read_batch(X)
-        weights = check_weights(w, len(batch.values))
-        self._learn(batch, read_labels(y, len(batch.values)), weights)
+        n_rows = len(batch.values)
+        self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
-    def _learn(self, batch: Batch, labels: list[Label], w: float | Floats) -> None:
-        columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
-        activations = columns.place(batch.layouts, batch.values)
-        check_mass(activations, w)
-        self._make_room(columns, len(classes))
-        self._classes = classes
-        self._statistics.update(activations, classes.columns(labels), w)
+    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one sample out again; see `unlearn_many`."""
+        self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
+
+    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Take rows out again: the model is then as if it had never seen them.
+
+        A class leaves `classes` with the last of its rows; features stay, without effect.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows labels
+        w : float, or array, series or list of n_rows floats, optional
+            Weights as they count now: those the rows were learnt with, times what has decayed
+            since. No time passes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be read, or more would be taken out than was learnt, so far as
+            that shows; nothing has changed then. The orthogonal form cannot unlearn.
+
+        Notes
+        -----
+        As cheap as learning. Digits are lost in proportion to how much is taken out beside what
+        stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> model = LeastSquaresClassifier()
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
+        >>> model.unlearn_one({0: 2.0}, "high")
+        >>> model.classes, model.count
+        (('low',), 2)
+        """
+        batch = read_batch(X)
+        n_rows = len(batch.values)
+        self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        layout, values = read_row(x)
-        return self._scores((layout,), values[None])
+        row = read_sample(x)
+        return self._scores(row.layouts, row.values)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
@@ -171,13 +203,7 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        columns = self._columns.extended(other._columns.layouts())
-        classes = self._classes.extended(other.classes)
-        places = columns.locate(other.feature_names), classes.columns(other.classes)
-        placed = other._statistics.placed(*places, len(columns), len(classes))
-        self._make_room(columns, len(classes))
-        self._classes = classes
-        self._statistics.merge(placed)
+        self._merge(other)
         return self
 
     def __add__(self, other: Self) -> Self:
@@ -186,17 +212,6 @@ class LeastSquaresClassifier(LinearLeastSquares, ScoringClassifier):
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the score of every class and what the ten strongest features add to it."""
-        layout, values = read_row(x)
-        scores = self.scores_one(x)
-        activations = self._columns.place((layout,), values[None])[0]
-        lines = []
-        for column, (label, score) in enumerate(scores.items()):
-            parts = activations * self.output_weights[:, column]
-            lines.append(f"{label}: score {score:.5f}, intercept {self.intercept[column]:.5f}")
-            strongest = np.argsort(-np.abs(parts), kind="stable")[:DEBUG_FEATURES]
-            lines += [
-                f"    {self.feature_names[feature]}: {activations[feature]:.5f} * "
-                f"{self.output_weights[feature, column]:.5f} = {parts[feature]:.5f}"
-                for feature in strongest
-            ]
-        return "\n".join(lines)
+        row = read_sample(x)
+        activations = self._columns.place(row.layouts, row.values)[0]
+        return explain(self, self.classes, activations)

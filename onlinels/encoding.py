@@ -122,6 +122,12 @@ def read_row(x: Row) -> tuple[Layout, Matrix]:
     return tuple(x), values
 
 
+def read_sample(x: Row) -> Batch:
+    """Read one river sample as a batch of one row; see `read_row`."""
+    layout, values = read_row(x)
+    return Batch(values[None], (layout,), None)
+
+
 def _read_mixed_row(x: Row) -> tuple[Layout, Matrix]:
     """Read a sample that holds arrays, or say which value is not a number."""
     layout: list[Name | ArrayFeature] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -12,11 +13,13 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.arrays import Floats, Matrix
+from onlinels.arrays import Floats, Integers, Matrix, check_mass
+from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
-from onlinels.encoding import Layout
+from onlinels.decay import Clock, HalfLife, Tick, check_decay
+from onlinels.encoding import Batch, Layout
 from onlinels.names import Name
-from onlinels.ridge import check_ridge, choose_ridge
+from onlinels.ridge import check_ridge
 from onlinels.settings import check_choice, check_flag
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
@@ -26,32 +29,45 @@ ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
 class Solution:
     """Output weights and intercept, with the ridge setting and the ridge that gave them."""
 
-    setting: float | str
+    setting: Any
     ridge: float
     output_weights: Floats
     intercept: Floats
 
 
 class LinearLeastSquares(base.Estimator):
-    """What classifier and regressor share: features by name, statistics, and weights on demand.
+    """What classifiers and regressors share: features by name, statistics, weights on demand.
 
     Subclasses bring the targets. `_solution` is a pure function of the statistics and the ridge;
     it is dropped whenever one of them changes and solved again when it is next asked for.
     """
 
     def __init__(
-        self, ridge: float | str = "paper", accumulator: str = "gram", fit_intercept: bool = True
+        self,
+        ridge: float | str,
+        accumulator: str,
+        fit_intercept: bool,
+        forgetting_factor: float,
+        half_life: HalfLife,
     ) -> None:
         check_ridge(ridge)
         check_choice("accumulator", accumulator, ACCUMULATORS)
         check_flag("fit_intercept", fit_intercept)
+        check_decay(forgetting_factor, half_life)
         self.ridge = ridge
         self.accumulator = accumulator
         self.fit_intercept = fit_intercept
+        self.forgetting_factor = forgetting_factor
+        self.half_life = half_life
         self._columns = Columns()
         statistics = ACCUMULATORS[accumulator]()
         self._statistics = CentredAccumulator(statistics) if fit_intercept else statistics
+        self._clock = Clock(forgetting_factor, half_life)
+        self._choice = RidgeChoice()
         self._solved: Solution | None = None
+        if self._statistics.holds_ridge:
+            # Fixes a number, or says at once that it cannot be.
+            self._choice.in_force(ridge, self._statistics)
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_solved": None}
@@ -67,7 +83,7 @@ class LinearLeastSquares(base.Estimator):
 
     @property
     def count(self) -> int:
-        """Number of rows learnt."""
+        """Number of rows learnt and not taken out again, whatever their weights."""
         return self._statistics.count
 
     @property
@@ -83,12 +99,71 @@ class LinearLeastSquares(base.Estimator):
     @property
     def ridge_(self) -> float:
         """The ridge in force."""
-        return choose_ridge(self.ridge, self._statistics.diagonal, self._statistics.n_targets)
+        return self._choice.in_force(self.ridge, self._statistics)
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
-        return _read_only(np.full(len(self._columns), self.ridge_))
+        return _read_only(self._statistics.ridge_diagonal(self.ridge_))
+
+    def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
+        """Return the pieces in which a batch is learnt, and what time does to weights in each."""
+        clock, times, ticks = self._clock, self._clock.read(t, n_rows), []
+        for rows in self._choice.pieces(self.ridge, self._statistics, n_rows):
+            weights = w if isinstance(w, float) else w[rows]
+            part = None if times is None else times[rows]
+            ticks.append((rows, clock.tick(weights, rows.stop - rows.start, part)))
+            clock = ticks[-1][1].clock
+        return ticks
+
+    def _learn_rows(
+        self, columns: Columns, batch: Batch, targets: Matrix, n_targets: int, w: Any, t: Any
+    ) -> None:
+        """Learn rows whose labels or targets are checked: all or nothing."""
+        activations = columns.place(batch.layouts, batch.values)
+        check_mass(activations, w)
+        ticks = self._ticks(w, len(activations), t)
+        self._make_room(columns, n_targets)
+        for rows, tick in ticks:
+            self._choice.before(self.ridge, self._statistics, rows.stop - rows.start)
+            if tick.past != 1.0:
+                self._statistics.scale(tick.past)
+            self._statistics.update(activations[rows], targets[rows], tick.w)
+            self._clock = tick.clock
+            self._choice.after(self.ridge, self._statistics)
+
+    def _unlearn_rows(self, batch: Batch, targets: Matrix, w: float | Floats) -> None:
+        """Take rows out whose labels or targets are checked: all or nothing."""
+        columns = self._columns.extended(batch.layouts)
+        activations = columns.place(batch.layouts, batch.values)
+        known, new = np.split(activations, [len(self._columns)], axis=1)
+        if new.any():
+            name = columns.names[len(self._columns) + int(new.any(axis=0).argmax())]
+            raise ValueError(
+                f"x[{name!r}] is not 0, expected a feature that was learnt. "
+                "Take out only rows that are in."
+            )
+        self._statistics.downdate(known, targets, w)
+        self._choice.unlearnt()
+        self._solved = None
+
+    def _merge_rows(
+        self, other: Self, columns: Columns, target_columns: Integers, n_targets: int
+    ) -> None:
+        """Add the statistics of a model whose settings are checked, its columns matched."""
+        clock, mine, theirs = self._clock.joined(other._clock)
+        places = columns.locate(other.feature_names), target_columns
+        placed = other._statistics.placed(*places, len(columns), n_targets)
+        placed.scale(theirs)
+        self._make_room(columns, n_targets)
+        if not self.count:
+            # Nothing was learnt here: what the other model has selected stays, too.
+            self._statistics, self._choice = placed, copy.deepcopy(other._choice)
+        elif other.count:
+            self._statistics.scale(mine)
+            self._statistics.merge(placed)
+            self._choice.merged(self.ridge, self._statistics)
+        self._clock = clock
 
     def _make_room(self, columns: Columns, n_targets: int) -> None:
         """Take columns into use, which so far are 0 in every row: allocate first, then commit."""

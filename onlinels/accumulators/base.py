@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
 from onlinels.arrays import (
     Floats,
@@ -21,7 +22,7 @@ from onlinels.spectrum import Spectrum
 from onlinels.targets import check_targets
 
 
-class Accumulator(Ledger, ABC):
+class Accumulator(Ledger, Hooks, ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -87,9 +88,6 @@ class Accumulator(Ledger, ABC):
             self.accumulate(block, targets[rows], w_block)
         self._count += np.int64(sign * len(activations))
         self._weigh(targets, signed)
-
-    def _check_subtracts(self) -> None:
-        """Raise if rows cannot be taken out of this kind of statistics."""
 
     @abstractmethod
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
@@ -162,6 +160,8 @@ class Accumulator(Ledger, ABC):
         """
         if not 0.0 <= factor < np.inf:
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
+        if factor == 1.0:
+            return
         self._scale(factor)
         self._weight *= factor
         self._target_squares *= factor
@@ -204,18 +204,6 @@ class Accumulator(Ledger, ABC):
     @abstractmethod
     def _keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at checked columns."""
-
-    @property
-    def fixed_ridge(self) -> float | None:
-        """The ridge inside the statistics; None where it enters only when weights are solved."""
-        return None
-
-    def fix_ridge(self, ridge: float) -> None:
-        """Take a ridge into the statistics; does nothing where it enters only at solve time."""
-
-    def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
-        return np.full(self._n_features, ridge)
 
     @abstractmethod
     def spectrum(self) -> Spectrum:

@@ -177,6 +177,11 @@ class CentredAccumulator(Accumulator):
         self._target_mean = self._target_mean.kept(columns)
 
     @property
+    def holds_ridge(self) -> bool:
+        """Whether the co-moments hold their ridge inside."""
+        return self._comoments.holds_ridge
+
+    @property
     def fixed_ridge(self) -> float | None:
         """The ridge inside the co-moments; None where it enters only when weights are solved."""
         return self._comoments.fixed_ridge

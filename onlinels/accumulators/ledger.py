@@ -75,7 +75,7 @@ class Ledger:
         self._target_squares[target_columns] = other.target_squares
 
 
-def lengthened(vector: Floats, length: int) -> Floats:
+def lengthened(vector: Matrix, length: int) -> Matrix:
     """Return a vector with zeros appended up to a length: itself, if it has that already.
 
     Examples

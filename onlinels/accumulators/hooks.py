@@ -1,0 +1,33 @@
+"""What only some accumulators do, with what all others do instead."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinels.arrays import Floats
+
+
+class Hooks:
+    """Defaults of accumulators whose ridge enters only at solve time and whose rows come out."""
+
+    _n_features: int
+
+    @property
+    def holds_ridge(self) -> bool:
+        """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
+        return False
+
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the statistics; None where it enters only when weights are solved."""
+        return None
+
+    def fix_ridge(self, ridge: float) -> None:
+        """Take a ridge into the statistics; does nothing where it enters only at solve time."""
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
+        return np.full(self._n_features, ridge)
+
+    def _check_subtracts(self) -> None:
+        """Raise if rows cannot be taken out of this kind of statistics."""

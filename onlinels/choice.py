@@ -1,0 +1,119 @@
+"""Which ridge is in force: a number, the paper's, or one selected at checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.ridge import check_ridge, choose_ridge
+from onlinels.selection import gcv_ridge
+
+FIRST_ROWS = 256
+"""Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
+
+
+def is_selected(setting: Any) -> bool:
+    """Tell whether a setting means that the ridge is selected at checkpoints."""
+    return isinstance(setting, str) and setting == "auto"
+
+
+def is_checkpoint(count: int) -> bool:
+    """Tell whether a ridge is selected when this many rows have come: at powers of two."""
+    return count & (count - 1) == 0
+
+
+class RidgeChoice:
+    """The ridge in force, and when it is selected.
+
+    A selected ridge is a function of the statistics as they were when the count of rows was last
+    a power of two, or rows were last merged or taken out. So no way to cut the stream changes it,
+    and it costs an eigendecomposition only a logarithmic number of times. Selecting waits until
+    somebody asks or the statistics are about to change; what another checkpoint within the same
+    batch supersedes is never selected.
+
+    Statistics that hold their ridge inside take a number at once, and any other setting at the
+    first checkpoint from `FIRST_ROWS` rows on; then they keep it until they are merged.
+    """
+
+    def __init__(self) -> None:
+        self._setting: Any = None
+        self._selected: float | None = None
+
+    def in_force(self, setting: Any, statistics: Accumulator) -> float:
+        """Return the ridge in force under a setting.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the setting is none (it may have been changed since it was checked).
+
+        Notes
+        -----
+        O(M), or one eigendecomposition if a selection is due.
+        """
+        check_ridge(setting)
+        self._settle(setting, statistics)
+        if statistics.fixed_ridge is not None:
+            return statistics.fixed_ridge
+        if not is_selected(setting):
+            return choose_ridge(setting, statistics.diagonal, statistics.n_targets)
+        if self._selected is None or self._setting != setting:
+            self._selected, self._setting = gcv_ridge(statistics.spectrum()), setting
+        return self._selected
+
+    def _settle(self, setting: Any, statistics: Accumulator) -> None:
+        """Fix a ridge inside the statistics if it is a number, or was fixed and has changed."""
+        if statistics.holds_ridge and setting != self._setting:
+            if not isinstance(setting, str):
+                statistics.fix_ridge(float(setting))
+                self._setting = setting
+            elif statistics.fixed_ridge is not None:
+                self._fix(setting, statistics)
+
+    def _fix(self, setting: Any, statistics: Accumulator) -> None:
+        """Choose a ridge from the statistics and fix it inside; 0 waits for the next time."""
+        if is_selected(setting):
+            ridge = gcv_ridge(statistics.spectrum())
+        else:
+            ridge = choose_ridge(setting, statistics.diagonal, statistics.n_targets)
+        if ridge > 0.0:
+            statistics.fix_ridge(ridge)
+            self._setting = setting
+
+    def pieces(self, setting: Any, statistics: Accumulator, n_rows: int) -> Iterator[slice]:
+        """Cut a batch that is about to be learnt where the count of rows reaches a checkpoint."""
+        unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
+        start = 0
+        while start < n_rows and (unfixed or is_selected(setting)):
+            count = statistics.count + start
+            stop = min(n_rows, start + (1 << count.bit_length()) - count)
+            yield slice(start, stop)
+            start = stop
+        if start < n_rows:
+            yield slice(start, n_rows)
+
+    def before(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
+        """Select, if it is due and learning so many rows does not reach another checkpoint."""
+        due = is_selected(setting) and (self._selected is None or self._setting != setting)
+        matters = due or statistics.holds_ridge
+        if matters and not is_checkpoint(statistics.count + n_rows):
+            self.in_force(setting, statistics)
+
+    def after(self, setting: Any, statistics: Accumulator) -> None:
+        """Take note that rows were learnt."""
+        if is_checkpoint(statistics.count):
+            self._selected = None
+            unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
+            if unfixed and statistics.count >= FIRST_ROWS:
+                self._fix(setting, statistics)
+
+    def unlearnt(self) -> None:
+        """Take note that rows were taken out: select anew, unless the ridge is held inside."""
+        self._selected = None
+
+    def merged(self, setting: Any, statistics: Accumulator) -> None:
+        """Take note that statistics were merged: select anew."""
+        self._selected = None
+        if statistics.holds_ridge and isinstance(setting, str) and statistics.count >= FIRST_ROWS:
+            self._fix(setting, statistics)

@@ -1,0 +1,174 @@
+"""Forgetting: how much the past and every row of a batch weigh once the batch is learnt."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats
+from onlinels.times import read_times
+
+HalfLife = float | timedelta | None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What learning a batch does to weights.
+
+    Parameters
+    ----------
+    clock : Clock
+        The clock after the batch.
+    past : float
+        Factor on the weight of everything learnt before.
+    w : float or ndarray (n,)
+        Weights of the batch's rows once all of them are in.
+    """
+
+    clock: Clock
+    past: float
+    w: float | Floats
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time of a stream, by rows or by timestamps, and how fast weights decay with it.
+
+    With the forgetting factor f, a row learnt k rows ago weighs w f^k. With the half-life h, a row
+    of time s weighs w 2^(-(now - s) / h), where now is the latest time learnt. The ridge does not
+    decay. So the model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these decays d.
+
+    A row that comes late, with a timestamp before now, weighs what it would have weighed had it
+    come in time, and the clock stays: with timestamps the order of rows never matters.
+
+    Parameters
+    ----------
+    forgetting_factor : float
+        Above 0 and at most 1.
+    half_life : float, timedelta or None
+        In units of the timestamps; a timedelta if these are dates.
+    now : float or None
+        Time of the latest row; None before the first.
+
+    Examples
+    --------
+    >>> Clock(forgetting_factor=0.5).tick(1.0, n_rows=3).w
+    array([0.25, 0.5 , 1.  ])
+    >>> clock = Clock(half_life=10.0, now=100.0)
+    >>> clock.tick(1.0, 1, np.array([110.0])).past, clock.tick(1.0, 1, np.array([90.0])).w
+    (0.5, array([0.5]))
+    """
+
+    forgetting_factor: float = 1.0
+    half_life: HalfLife = None
+    now: float | None = None
+
+    def read(self, t: Any, n_rows: int) -> Floats | None:
+        """Return the times of rows as numbers, (n_rows,), or None if they are counted instead.
+
+        Parameters
+        ----------
+        t : number, datetime, or array of them (n_rows,), or None
+            Not used without a half-life. None lets one unit of time pass per row.
+        n_rows : int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If times cannot be read, or a half-life that is a timedelta has no dates.
+        """
+        if self.half_life is None:
+            return None
+        dates = isinstance(self.half_life, timedelta)
+        if t is not None:
+            return read_times(t, n_rows, dates)
+        if dates:
+            raise ValueError(
+                f"t is None, expected dates, as half_life={self.half_life!r} is a timedelta. Pass "
+                "the time of every row, or a number as half-life."
+            )
+        return None
+
+    def tick(self, w: float | Floats, n_rows: int, times: Floats | None = None) -> Tick:
+        """Let the time of a batch of rows pass.
+
+        Parameters
+        ----------
+        w : float or ndarray (n_rows,)
+            Weights of the rows when they are learnt.
+        n_rows : int
+            At least 1.
+        times : ndarray (n_rows,), optional
+            As read by `read`.
+        """
+        if self.half_life is not None:
+            if times is None:
+                times = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+            return self._tick_of_times(w, times)
+        factor = self.forgetting_factor
+        if factor == 1.0:
+            return Tick(self, 1.0, w)
+        w = w if n_rows == 1 else w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
+        return Tick(self, factor**n_rows, w)
+
+    def _tick_of_times(self, w: float | Floats, times: Floats) -> Tick:
+        latest = float(times.max())
+        now = latest if self.now is None else max(self.now, latest)
+        past = self._decay(now - (now if self.now is None else self.now))
+        return Tick(replace(self, now=now), float(past), w * self._decay(now - times))
+
+    def _decay(self, age: Any) -> Any:
+        half_life: Any = self.half_life
+        unit = half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+        return np.exp2(-age / unit)
+
+    def joined(self, other: Clock) -> tuple[Clock, float, float]:
+        """Return the clock of merged models, and the factors on the weights of both.
+
+        With timestamps both come to the later time, so merging is having learnt all rows. Counted
+        in rows, statistics join as they stand.
+        """
+        if self.now is None or other.now is None:
+            return (other if self.now is None else self), 1.0, 1.0
+        clock = self if self.now >= other.now else other
+        now: float = max(self.now, other.now)
+        return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
+
+
+def check_decay(forgetting_factor: Any, half_life: Any) -> None:
+    """Raise unless at most one of both settings lets weights decay, and each is in its range.
+
+    Raises
+    ------
+    TypeError
+        If the factor is no number, or the half-life is no number, timedelta or None.
+    ValueError
+        If the factor is not in (0, 1], the half-life is not positive, or both are set.
+    """
+    if isinstance(forgetting_factor, bool) or not isinstance(forgetting_factor, numbers.Real):
+        raise TypeError(
+            f"forgetting_factor={forgetting_factor!r} must be a number. Pass a float in (0, 1]."
+        )
+    if not 0.0 < float(forgetting_factor) <= 1.0:
+        raise ValueError(
+            f"forgetting_factor={forgetting_factor!r} must be above 0 and at most 1. "
+            "Pass 1.0 to forget nothing."
+        )
+    if half_life is None:
+        return
+    remedy = "Pass a positive number in units of t, a timedelta if t are dates, or None."
+    known = isinstance(half_life, (numbers.Real, timedelta)) and not isinstance(half_life, bool)
+    if not known:
+        raise TypeError(f"half_life={half_life!r} must be a number or a timedelta. {remedy}")
+    length = half_life.total_seconds() if isinstance(half_life, timedelta) else float(half_life)
+    if not 0.0 < length < np.inf:
+        raise ValueError(f"half_life={half_life!r} must be positive and finite. {remedy}")
+    if float(forgetting_factor) != 1.0:
+        raise ValueError(
+            f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "
+            "expected one of them. Leave one at its default."
+        )
