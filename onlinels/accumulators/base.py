@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.hooks import Hooks
-from onlinels.accumulators.ledger import Ledger
+from onlinels.accumulators.ledger import lengthened
+from onlinels.accumulators.protocol import Statistics
+from onlinels.accumulators.removal import check_removable, row_squares
 from onlinels.arrays import (
     Floats,
     Integers,
@@ -18,11 +18,10 @@ from onlinels.arrays import (
     check_weights,
     row_blocks,
 )
-from onlinels.spectrum import Spectrum
 from onlinels.targets import check_targets
 
 
-class Accumulator(Ledger, Hooks, ABC):
+class Accumulator(Statistics):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -54,33 +53,52 @@ class Accumulator(Ledger, Hooks, ABC):
         TypeError, ValueError
             If shapes do not fit or a value is not finite; nothing has changed then.
         """
-        self._signed_update(activations, targets, w, 1)
+        self._add(*self._read(activations, targets, w), 1)
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Take rows out of the statistics again, in place: the inverse of `update`.
 
-        Parameters and errors are those of `update`; the weights are those the rows have now.
-        """
-        self._signed_update(activations, targets, w, -1)
+        Parameters are those of `update`; the weights are those the rows have now.
 
-    def _signed_update(self, activations: Matrix, targets: Matrix, w: Any, sign: int) -> None:
+        Raises
+        ------
+        TypeError, ValueError
+            As `update`, and if more would be taken out than was learnt, so far as count, weight
+            and sums of squares tell; nothing has changed then.
+        """
+        self._check_subtracts()
+        read = self._read(activations, targets, w)
+        if len(read[0]) > self._count:
+            raise ValueError(
+                f"activations has {len(read[0])} rows, expected at most the {self._count} that "
+                "were learnt. Take out only rows that are in."
+            )
+        weights = np.broadcast_to(read[3], len(read[0]))
+        taken = row_squares(*read[:3], weights)
+        self._check_removable(float(weights.sum()), *taken)
+        self._add(*read, -1)
+        self._remove_squares(taken[0])
+        self._clear_if_empty()
+
+    def _read(
+        self, activations: Matrix, targets: Matrix, w: Any
+    ) -> tuple[Matrix, Matrix, int, float | Floats]:
+        """Return rows, targets, the number of targets and weights, all checked."""
         activations = check_matrix("activations", activations)
-        if sign < 0:
-            self._check_subtracts()
         if activations.shape[1] < self._n_features:
             raise ValueError(
                 f"activations has {activations.shape[1]} columns, expected at least "
                 f"{self._n_features}. Pass 0 for features that are absent."
             )
-        if sign < 0 and len(activations) > self._count:
-            raise ValueError(
-                f"activations has {len(activations)} rows, expected at most the {self._count} that "
-                "were learnt. Take out only rows that are in."
-            )
         targets, n_targets = check_targets(targets, len(activations))
         weights = check_weights(w, len(activations))
         check_mass(activations, weights)
-        signed = sign * weights
+        return activations, targets, max(n_targets, self._n_targets), weights
+
+    def _add(
+        self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats, sign: int
+    ) -> None:
+        signed = sign * w
         self.grow(activations.shape[1], n_targets)
         for rows in row_blocks(*activations.shape):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
@@ -89,14 +107,20 @@ class Accumulator(Ledger, Hooks, ABC):
         self._count += np.int64(sign * len(activations))
         self._weigh(targets, signed)
 
-    @abstractmethod
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
+    def _check_removable(self, weight: float, features: Floats, targets: Floats) -> None:
+        """Raise if weight or sums of squares to be taken out exceed what was learnt."""
+        check_removable("weight", self.weight, weight)
+        held = self._raw_squares()
+        if held is not None:
+            check_removable(
+                "features' sum of squares", lengthened(held[0], len(features)), features
+            )
+            check_removable("targets' sum of squares", lengthened(held[1], len(targets)), targets)
 
-    @property
-    @abstractmethod
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,)."""
+    def _clear_if_empty(self) -> None:
+        """Leave nothing behind, not even rounding errors, once all rows are taken out."""
+        if not self._count:
+            self.scale(0.0)
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -120,7 +144,7 @@ class Accumulator(Ledger, Hooks, ABC):
         TypeError
             If `other` is another kind of accumulator.
         ValueError
-            If it has learnt more rows.
+            If it has learnt more rows, or holds larger sums of squares.
         """
         self._check_kind(other)
         self._check_subtracts()
@@ -130,9 +154,15 @@ class Accumulator(Ledger, Hooks, ABC):
                 "Subtract only what was merged."
             )
         self.grow(other.n_features, other.n_targets)
+        taken = other._raw_squares()
+        if taken is not None:
+            squares = [lengthened(*pair) for pair in zip(taken, self._sizes, strict=True)]
+            self._check_removable(other.weight, *squares)
+            self._remove_squares(squares[0])
         self._combine(other, -1)
         self._count -= other._count
         self._add_weights(other, -1)
+        self._clear_if_empty()
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -140,10 +170,6 @@ class Accumulator(Ledger, Hooks, ABC):
                 f"other is of type {type(other).__name__}, expected {type(self).__name__}. "
                 "Combine accumulators of one kind."
             )
-
-    @abstractmethod
-    def _combine(self, other: Self, sign: int) -> None:
-        """Add or take away the statistics of `other`, whose columns there is room for."""
 
     def scale(self, factor: float) -> None:
         """Multiply the weight of everything learnt so far, in place.
@@ -166,69 +192,8 @@ class Accumulator(Ledger, Hooks, ABC):
         self._weight *= factor
         self._target_squares *= factor
 
-    @abstractmethod
-    def _scale(self, factor: float) -> None:
-        """Multiply all sums by a checked factor."""
-
-    @abstractmethod
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
-
-    @abstractmethod
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places among more columns.
-
-        Parameters
-        ----------
-        feature_columns : ndarray (self.n_features,) of int
-            The new column of every feature.
-        target_columns : ndarray (self.n_targets,) of int
-            The new column of every target.
-        n_features, n_targets : int
-            The sizes of the copy.
-
-        Raises
-        ------
-        ValueError
-            If two columns have one place, or a place is beyond the sizes.
-        """
-
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
         self._keep_targets(columns)
         self._target_squares = self.target_squares[columns]
         self._n_targets = len(columns)
-
-    @abstractmethod
-    def _keep_targets(self, columns: Integers) -> None:
-        """Drop all targets but those at checked columns."""
-
-    @abstractmethod
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
-
-    @abstractmethod
-    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row x, (n,): the variance of its score.
-
-        That is in units of the noise variance, the intercept's part included where there is one.
-        Parameters are those of `solve`; `rows` has shape (n, n_features).
-        """
-
-    @abstractmethod
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets).
-
-        Parameters
-        ----------
-        ridge : float
-            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
-        diagonal : ndarray (n_features,), optional
-            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
-        """
-
-    @abstractmethod
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,) that goes with the output weights."""

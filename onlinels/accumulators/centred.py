@@ -70,7 +70,16 @@ class CentredAccumulator(Accumulator):
         """
         squares = self._comoments.diagonal
         squares[squares <= CONSTANT * self._weight * self._feature_mean.value**2] = 0.0
-        return squares
+        return self._without_residue(squares)
+
+    def _raw_squares(self) -> tuple[Floats, Floats] | None:
+        about = self._comoments._raw_squares()
+        if about is None:
+            return None
+        return (
+            about[0] + self._weight * self._feature_mean.value**2,
+            self.target_squares + self._weight * self._target_mean.value**2,
+        )
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -140,7 +149,7 @@ class CentredAccumulator(Accumulator):
         self._comoments._check_kind(other._comoments)
 
     def _combine(self, other: Self, sign: int) -> None:
-        (self._comoments.merge if sign > 0 else self._comoments.subtract)(other._comoments)
+        self._comoments._combine(other._comoments, sign)
         self._target_squares = self.target_squares + sign * lengthened(
             other._target_squares, self._n_targets
         )
@@ -153,6 +162,9 @@ class CentredAccumulator(Accumulator):
 
     def _scale(self, factor: float) -> None:
         self._comoments.scale(factor)
+        if factor == 0.0:
+            self._feature_mean = Mean.zeros(self._n_features)
+            self._target_mean = Mean.zeros(self._n_targets)
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
@@ -169,7 +181,7 @@ class CentredAccumulator(Accumulator):
         copy = type(self)(self._comoments.placed(*places))
         copy._feature_mean = self._feature_mean.placed(feature_columns, n_features)
         copy._target_mean = self._target_mean.placed(target_columns, n_targets)
-        copy._weigh_like(self, target_columns)
+        copy._weigh_like(self, feature_columns, target_columns)
         return copy
 
     def _keep_targets(self, columns: Integers) -> None:

@@ -78,7 +78,10 @@ class GramAccumulator(Accumulator):
     @property
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        return self._gram.diagonal()[: self._n_features].copy()
+        return self._without_residue(self._gram.diagonal()[: self._n_features].copy())
+
+    def _raw_squares(self) -> tuple[Floats, Floats] | None:
+        return self._gram.diagonal()[: self._n_features], self.target_squares
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -144,7 +147,7 @@ class GramAccumulator(Accumulator):
         copy = type(self)(n_features, n_targets)
         copy._gram[np.ix_(feature_columns, feature_columns)] = self.gram
         copy._cross[np.ix_(feature_columns, target_columns)] = self.cross
-        copy._weigh_like(self, target_columns)
+        copy._weigh_like(self, feature_columns, target_columns)
         return copy
 
     def _keep_targets(self, columns: Integers) -> None:

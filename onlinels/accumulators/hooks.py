@@ -31,3 +31,7 @@ class Hooks:
 
     def _check_subtracts(self) -> None:
         """Raise if rows cannot be taken out of this kind of statistics."""
+
+    def _raw_squares(self) -> tuple[Floats, Floats] | None:
+        """Return the weighted sums of squares of features and targets, None if they are dear."""
+        return None

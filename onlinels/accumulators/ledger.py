@@ -9,6 +9,9 @@ import numpy as np
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.targets import add_target_sums
 
+RESIDUE = 1e-13
+"""Sum of squares, relative to what was taken out of it, up to which nothing is left."""
+
 
 class Ledger:
     """Count rows, their total weight and the weighted sum of squares of every target.
@@ -28,6 +31,8 @@ class Ledger:
         self._count = np.int64(0)
         self._weight = 0.0
         self._target_squares = np.zeros(n_targets)
+        # Squares of features that were taken out, whose rounding errors stay.
+        self._removed = np.zeros(0)
 
     @property
     def n_features(self) -> int:
@@ -38,6 +43,10 @@ class Ledger:
     def n_targets(self) -> int:
         """Number of targets (classes)."""
         return self._n_targets
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self._n_features, self._n_targets
 
     @property
     def count(self) -> int:
@@ -68,8 +77,20 @@ class Ledger:
         theirs = lengthened(other._target_squares, self._n_targets)
         self._target_squares = self.target_squares + sign * theirs
 
-    def _weigh_like(self, other: Self, target_columns: Integers) -> None:
-        """Take over the numbers of statistics whose targets are placed here."""
+    def _without_residue(self, squares: Floats) -> Floats:
+        """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
+        squares[squares <= RESIDUE * lengthened(self._removed, len(squares))] = 0.0
+        return squares
+
+    def _remove_squares(self, squares: Floats) -> None:
+        """Take note of sums of squares that are taken out."""
+        self._removed = lengthened(self._removed, self._n_features) + squares
+
+    def _weigh_like(self, other: Self, feature_columns: Integers, target_columns: Integers) -> None:
+        """Take over the numbers of statistics whose columns are placed here."""
+        if len(other._removed):
+            self._removed = np.zeros(self._n_features)
+            self._removed[feature_columns] = lengthened(other._removed, other._n_features)
         self._count, self._weight = other._count, other._weight
         self._target_squares = np.zeros(self._n_targets)
         self._target_squares[target_columns] = other.target_squares

@@ -1,0 +1,89 @@
+"""What every kind of accumulator has to bring of its own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+from onlinels.accumulators.hooks import Hooks
+from onlinels.accumulators.ledger import Ledger
+from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.spectrum import Spectrum
+
+
+class Statistics(Ledger, Hooks, ABC):
+    """Sums over rows and what follows from them, without checks; see `Accumulator`."""
+
+    @abstractmethod
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+        """Add checked float64 rows with weights of any one sign, without counting them."""
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """Every feature's weighted sum of squares, (n_features,)."""
+
+    @abstractmethod
+    def grow(self, n_features: int, n_targets: int) -> None:
+        """Make room for features and targets that were 0 in every row so far, in place."""
+
+    @abstractmethod
+    def placed(
+        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return a copy whose columns stand at the given places among more columns.
+
+        Parameters
+        ----------
+        feature_columns : ndarray (self.n_features,) of int
+            The new column of every feature.
+        target_columns : ndarray (self.n_targets,) of int
+            The new column of every target.
+        n_features, n_targets : int
+            The sizes of the copy.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one place, or a place is beyond the sizes.
+        """
+
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
+
+    @abstractmethod
+    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row x, (n,): the variance of its score.
+
+        That is in units of the noise variance, the intercept's part included where there is one.
+        Parameters are those of `solve`; `rows` has shape (n, n_features).
+        """
+
+    @abstractmethod
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return the output weights (n_features, n_targets).
+
+        Parameters
+        ----------
+        ridge : float
+            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        diagonal : ndarray (n_features,), optional
+            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        """
+
+    @abstractmethod
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,) that goes with the output weights."""
+
+    @abstractmethod
+    def _combine(self, other: Self, sign: int) -> None:
+        """Add or take away the statistics of `other`, whose columns there is room for."""
+
+    @abstractmethod
+    def _scale(self, factor: float) -> None:
+        """Multiply all sums by a checked factor."""
+
+    @abstractmethod
+    def _keep_targets(self, columns: Integers) -> None:
+        """Drop all targets but those at checked columns."""
