@@ -29,11 +29,13 @@ def weighted_centred(
 
 
 def assert_is_batch_solution(
-    model: LeastSquaresClassifier, rows: Rows, columns: Any = None
+    model: LeastSquaresClassifier, rows: Rows, columns: Any = None, size: float = 0.0
 ) -> None:
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
 
     The model's features are columns of the rows, by number unless `columns` says otherwise.
+
+    What rows that were taken out again weighed is the `size` that rounding errors are relative to.
 
     The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
     whatever the condition number. At ridge 0 the weights moreover have no part in the null space.
@@ -46,7 +48,7 @@ def assert_is_batch_solution(
     W = model.output_weights
     assert W.shape == (X.shape[1], len(model.classes))
     residual = A.T @ (A @ W - T) + model.ridge_ * W
-    size = np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W)) + np.linalg.norm(A) * len(Y)
+    size += np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W)) + np.linalg.norm(A) * len(Y)
     assert np.abs(residual).max(initial=0.0) <= 1e4 * EPS * (size + 1.0)
     if model.ridge_ == 0.0:
         # Minimum norm: W = A^+ A W.

@@ -1,0 +1,131 @@
+"""Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
+
+from __future__ import annotations
+
+import copy
+from datetime import datetime, timedelta
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import LeastSquaresClassifier
+
+factors = st.sampled_from([0.5, 0.9, 0.99, 0.999])
+half_lives = st.sampled_from([0.5, 3.0, 100.0])
+
+
+def weighing(rows, w):
+    return strategies.Rows(rows.X, rows.y, w)
+
+
+@given(st.data(), strategies.rows(), strategies.classifier_settings(), factors)
+def test_weights_decay_by_one_step_per_row(data, rows, settings, factor):
+    model = LeastSquaresClassifier(**settings, forgetting_factor=factor)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        if len(batch) == 1 and data.draw(st.booleans()):
+            model.learn_one(part.dicts()[0], part.y[0], part.w[0])
+        else:
+            model.learn_many(part.X, part.y, part.w)
+        model.predict_many(part.X)
+    decayed = rows.w * factor ** np.arange(len(rows) - 1.0, -1.0, -1.0)
+    laws.assert_is_batch_solution(model, weighing(rows, decayed))
+
+
+@given(st.data(), strategies.rows(), strategies.classifier_settings(), half_lives)
+def test_weights_decay_by_age_in_any_order(data, rows, settings, half_life):
+    times = data.draw(
+        st.lists(st.integers(-20, 20), min_size=len(rows), max_size=len(rows)), label="times"
+    )
+    model = LeastSquaresClassifier(**settings, half_life=half_life)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part, t = rows.take(batch), [times[row] for row in batch]
+        if len(batch) == 1 and data.draw(st.booleans()):
+            model.learn_one(part.dicts()[0], part.y[0], part.w[0], t=t[0])
+        else:
+            model.learn_many(part.X, part.y, part.w, t=t)
+    age = max(times) - np.array(times, dtype=float)
+    laws.assert_is_batch_solution(model, weighing(rows, rows.w * 0.5 ** (age / half_life)))
+
+
+@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings(), st.booleans())
+def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(data, rows, settings, timed):
+    first = data.draw(st.integers(1, len(rows) - 1))
+    decay = {"half_life": 4.0} if timed else {"forgetting_factor": 0.9}
+    times = np.array(
+        data.draw(st.lists(st.integers(0, 30), min_size=len(rows), max_size=len(rows)))
+    )
+    models = []
+    for part in (slice(0, first), slice(first, None)):
+        model = LeastSquaresClassifier(**settings, **decay)
+        model.learn_many(rows.X[part], rows.y[part], rows.w[part], t=times[part])
+        models.append(model)
+    if timed:
+        w = rows.w * 0.5 ** ((times.max() - times) / 4.0)
+    else:
+        steps = [np.arange(n - 1.0, -1.0, -1.0) for n in (first, len(rows) - first)]
+        w = rows.w * 0.9 ** np.concatenate(steps)
+    for merged in (models[0] + models[1], models[1] + models[0], models[1].empty() + models[0]):
+        if merged.count == len(rows):
+            laws.assert_is_batch_solution(merged, weighing(rows, w))
+        else:
+            laws.assert_same_model(merged, models[0])
+
+
+def test_the_ridge_does_not_decay():
+    model = LeastSquaresClassifier(ridge=3.0, forgetting_factor=0.5, fit_intercept=False)
+    for _ in range(60):
+        model.learn_one({"a": 1.0}, "x")
+    # Weights sum to 2: the weight is 2 / (2 + 3).
+    assert model.output_weights.item() == pytest.approx(0.4)
+    assert model.ridge_diagonal.tolist() == [3.0]
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_what_has_decayed_to_nothing_is_nothing(fit_intercept):
+    """An age of 10,000 half-lives underflows; the rows after it count alone, with all digits."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(20, 3)), (np.arange(20) % 2).tolist()
+    model = LeastSquaresClassifier(ridge=0.1, half_life=1.0, fit_intercept=fit_intercept)
+    model.learn_many(X + 1e6, y, t=0.0)
+    model.learn_many(X, y, t=1e4)
+    fresh = LeastSquaresClassifier(ridge=0.1, fit_intercept=fit_intercept)
+    fresh.learn_many(X, y)
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-10)
+    np.testing.assert_allclose(model.intercept, fresh.intercept, atol=1e-10)
+    model.learn_one({0: 5.0}, 1, t=-1e9)
+    np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-10)
+
+
+def test_dates():
+    by_date = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(days=1))
+    by_number = LeastSquaresClassifier(ridge=1.0, half_life=24.0)
+    for hour, label in ((0, "a"), (30, "b"), (12, "a")):
+        x = {"hour": float(hour)}
+        by_date.learn_one(x, label, t=datetime(2026, 1, 1) + timedelta(hours=hour))
+        by_number.learn_one(x, label, t=hour)
+    np.testing.assert_allclose(by_date.output_weights, by_number.output_weights)
+    with pytest.raises(ValueError, match="t is None"):
+        by_date.learn_one({"hour": 1.0}, "a")
+    assert by_date.count == 3
+
+
+def test_the_clock_is_copied_and_emptied():
+    model = LeastSquaresClassifier(half_life=5.0)
+    model.learn_one({"a": 1.0}, "x", t=100.0)
+    twin = copy.deepcopy(model)
+    for other in (model, twin):
+        other.learn_one({"a": 2.0}, "y", t=105.0)
+    assert (model.output_weights == twin.output_weights).all()
+    assert model.empty()._clock.now is None
+
+
+def test_times_do_not_matter_without_a_half_life():
+    plain, timed = LeastSquaresClassifier(), LeastSquaresClassifier()
+    plain.learn_one({"a": 1.0}, "x")
+    timed.learn_one({"a": 1.0}, "x", t="whenever")
+    laws.assert_same_model(plain, timed)

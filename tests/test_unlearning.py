@@ -1,0 +1,138 @@
+"""Unlearning: a model from which rows were taken out is as if it had never seen them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import LeastSquaresClassifier
+
+
+def learnt(rows, settings):
+    model = LeastSquaresClassifier(**settings)
+    model.learn_many(rows.X, rows.y, rows.w)
+    return model
+
+
+@given(st.data(), strategies.rows(min_rows=2, whole=True), strategies.classifier_settings())
+def test_any_subset_is_unlearnt(data, rows, settings):
+    model = learnt(rows, settings)
+    taken = data.draw(st.sets(st.integers(0, len(rows) - 1), max_size=len(rows) - 1))
+    for batch in data.draw(strategies.splits(max(1, len(taken)))):
+        part = rows.take([sorted(taken)[row] for row in batch]) if taken else None
+        if part is None:
+            break
+        if len(part) == 1:
+            model.unlearn_one(part.dicts()[0], part.y[0], part.w[0])
+        else:
+            model.unlearn_many(part.X, part.y, part.w)
+    kept = rows.take(row for row in range(len(rows)) if row not in taken)
+    size = float((rows.w @ rows.X.astype(float) ** 2).sum())
+    assert model.count == len(kept)
+    assert set(model.classes) == set(kept.y)
+    if model.ridge_ >= 1e-3 or settings["ridge"] == "paper":
+        laws.assert_is_batch_solution(model, kept, size=size)
+
+
+@given(st.data(), strategies.rows(min_rows=2, whole=True), strategies.positive_ridges)
+def test_sums_of_whole_numbers_come_back_to_the_last_bit(data, rows, ridge):
+    settings = {"ridge": ridge, "fit_intercept": False}
+    first = data.draw(st.integers(1, len(rows) - 1))
+    kept = learnt(rows.take(range(first)), settings)
+    model = learnt(rows, settings)
+    taken = rows.take(range(first, len(rows)))
+    model.unlearn_many(taken.X, taken.y, taken.w)
+    assume(set(model.classes) == set(kept.classes))
+    assert (laws.aligned_gram(model, kept) == laws.aligned_gram(kept, kept)).all()
+
+
+@given(strategies.rows(), strategies.classifier_settings())
+def test_a_model_that_has_unlearnt_everything_starts_anew(rows, settings):
+    model = learnt(rows, settings)
+    model.unlearn_many(rows.X, rows.y, rows.w)
+    assert (model.classes, model.count) == ((), 0)
+    assert model.predict_one({0: 1.0}) is None
+    model.learn_many(rows.X, rows.y, rows.w)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@given(st.data(), strategies.rows(min_rows=2, whole=True), st.sampled_from([0.5, 0.9]))
+def test_decayed_rows_are_taken_out_with_the_weight_that_is_left(data, rows, factor):
+    settings = {"ridge": 0.5, "forgetting_factor": factor}
+    row = data.draw(st.integers(0, len(rows) - 1))
+    model = learnt(rows, settings)
+    decay = factor ** np.arange(len(rows) - 1.0, -1.0, -1.0)
+    one = rows.take([row])
+    model.unlearn_many(one.X, one.y, one.w * decay[row])
+    kept = [other for other in range(len(rows)) if other != row]
+    weighed = strategies.Rows(rows.X, rows.y, rows.w * decay).take(kept)
+    laws.assert_is_batch_solution(model, weighed, size=float((rows.X.astype(float) ** 2).sum()))
+
+
+def test_a_class_leaves_with_its_last_row_and_may_come_back():
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"b": 3.0}, {"a": 5.0}], ["x", "y", "z", "y"])
+    model.unlearn_one({"b": 3.0}, "z")
+    assert model.classes == ("x", "y")
+    assert model.feature_names == ("a", "b")
+    assert model.output_weights.shape == (2, 2)
+    assert not model.output_weights[1].any()
+    model.learn_one({"b": 3.0}, "z")
+    assert model.classes == ("x", "y", "z")
+    model.unlearn_one({"a": 1.0}, "x")
+    assert model.classes == ("y", "z")
+    assert set(model.predict_proba_one({"a": 2.0})) == {"y", "z"}
+
+
+def test_absent_features_and_zeros_may_be_taken_out():
+    model = LeastSquaresClassifier()
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
+    model.unlearn_one({"a": 1.0, "new": 0.0}, "x")
+    assert model.feature_names == ("a",)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    ("X", "y", "w", "error", "message"),
+    [
+        ([{"a": 1.0}], ["never seen"], None, ValueError, "y holds 'never seen'"),
+        ([{"a": 1.0}] * 2, ["x", "x"], None, ValueError, "'x' 2 times, expected at most the 1"),
+        ([{"new": 1.0}], ["x"], None, ValueError, r"x\['new'\] is not 0"),
+        ([{"a": 1.0}], ["x"], 9.0, ValueError, "weight to be taken out is 9"),
+        ([{"a": 99.0}], ["x"], None, ValueError, "features' sum of squares"),
+        ([{"a": 0.0}], ["x"], 2.5, ValueError, "targets' sum of squares"),
+        ([{"a": 1.0}], ["x"], -1.0, ValueError, "at least 0"),
+        ([{"a": None}], ["x"], None, ValueError, "None"),
+        ([{"a": 1.0}], [["x"]], None, TypeError, "hashable"),
+    ],
+)
+def test_more_than_was_learnt_cannot_be_unlearnt(fit_intercept, X, y, w, error, message):
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=fit_intercept)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "y"])
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        model.unlearn_many(X, y, w)
+    assert pickle.dumps(model) == before
+
+
+def test_sliding_windows_stay_exact():
+    """Learn the newest row, unlearn the oldest: 5,000 times over, nothing drifts."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(5050, 4)) + 100.0
+    y = (X[:, 0] > 100.0).tolist()
+    model = LeastSquaresClassifier(ridge=1e-3)
+    for row in range(5050):
+        model.learn_many(X[row : row + 1], y[row : row + 1])
+        if row >= 50:
+            model.unlearn_many(X[row - 50 : row - 49], y[row - 50 : row - 49])
+    window = LeastSquaresClassifier(ridge=1e-3)
+    window.learn_many(X[-50:], y[-50:])
+    np.testing.assert_allclose(
+        model.scores_many(X[-50:])[0], window.scores_many(X[-50:])[0], atol=1e-9
+    )
