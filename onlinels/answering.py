@@ -7,6 +7,7 @@ from typing import Any
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.examples import Examples
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
 from onlinels.features.shallow import ConvolutionalFeatures
@@ -92,12 +93,25 @@ class NetworkAnswers(ScoringClassifier):
         """
         images = read_images(X, self.features.image_shape).values
         self._check_images(images)
+        return self._network.activations(images)
+
+    @property
+    def _network(self) -> FixedNetwork:
+        """The network, whose features must be fixed."""
         if self._fixed is None:
             raise ValueError(
                 f"The features are not fixed yet: {self.count} of {self.warm_up} images have come. "
                 "Learn more images, or call fix_features() to fix them now."
             )
-        return self._fixed.activations(images)
+        return self._fixed
+
+    def _batch(self, X: Any, y: Any, w: Any, t: Any = None) -> Examples:
+        return self._examples(read_images(X, self.features.image_shape).values, y, w, t)
+
+    def _examples(self, images: Matrix, y: Any, w: Any, t: Any = None) -> Examples:
+        examples = Examples.read(images, y, w, t, self.classifier._clock)
+        self._check_images(images)
+        return examples
 
     def _check_images(self, images: Matrix) -> None:
         self._check_shape(images.shape[1:])

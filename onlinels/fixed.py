@@ -9,9 +9,9 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.examples import Examples
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
-from onlinels.labels import Label
 from onlinels.merging import same
 
 BLOCK_IMAGES = 1000
@@ -46,11 +46,9 @@ class FixedNetwork:
         features: ConvolutionalFeatures,
         hidden: HiddenLayer,
         classifier: LeastSquaresClassifier,
-        images: Matrix,
-        labels: Sequence[Label],
-        weights: Floats,
+        batches: Sequence[Examples],
     ) -> Self:
-        """Make the input weights from images, and learn these images.
+        """Make the input weights from batches of images, and learn these.
 
         Differences are of images of distinct classes, or, if all are of one class, of any two.
 
@@ -59,36 +57,48 @@ class FixedNetwork:
         ValueError
             If there are fewer than two images.
         """
-        if len(images) < 2:
+        labels = [label for batch in batches for label in batch.labels]
+        if len(labels) < 2:
             raise ValueError(
-                f"{len(images)} images have come, expected at least 2 to make input weights from. "
+                f"{len(labels)} images have come, expected at least 2 to make input weights from. "
                 "Learn more images first."
             )
+        images = np.concatenate([batch.images for batch in batches])
         examples = features.transform_many(images)
         names = labels if len(set(labels)) > 1 else range(len(labels))
         made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
-        del examples
+        del examples, images
         network = cls(features, made, classifier)
-        network.learn(images, labels, weights)
+        for batch in batches:
+            network.learn(batch)
         return network
 
     def empty(self) -> Self:
         """Return a network with the same features that has learnt nothing."""
         return type(self)(self.features, self.hidden, self.classifier.empty())
 
-    def _activations(self, images: Matrix) -> Iterator[tuple[slice, Matrix]]:
+    def _block_activations(self, images: Matrix) -> Matrix:
+        activations: Matrix = self.hidden.transform_many(self.features.transform_many(images))
+        return activations
+
+    def _activations(self, images: Matrix) -> Iterator[Matrix]:
         for start in range(0, len(images), BLOCK_IMAGES):
-            rows = slice(start, start + BLOCK_IMAGES)
-            yield rows, self.hidden.transform_many(self.features.transform_many(images[rows]))
+            yield self._block_activations(images[start : start + BLOCK_IMAGES])
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""
-        return np.concatenate([block for _, block in self._activations(images)])
+        return np.concatenate(list(self._activations(images)))
 
-    def learn(self, images: Matrix, labels: Sequence[Label], weights: Floats) -> None:
-        """Learn checked images with labels and weights."""
-        for rows, block in self._activations(images):
-            self.classifier.learn_many(block, labels[rows], weights[rows])
+    def learn(self, examples: Examples) -> None:
+        """Learn checked images with labels, weights and times."""
+        for block in examples.blocks(BLOCK_IMAGES):
+            rows = self._block_activations(block.images)
+            self.classifier.learn_many(rows, block.labels, block.weights, block.times)
+
+    def unlearn(self, examples: Examples) -> None:
+        """Take checked images out again."""
+        rows = self.activations(examples.images)
+        self.classifier.unlearn_many(rows, examples.labels, examples.weights)
 
     def at_ridge(self, ridge: float | str) -> LeastSquaresClassifier:
         """Return the linear layer under a ridge, which enters when weights are solved."""
@@ -98,7 +108,7 @@ class FixedNetwork:
     def scores(self, images: Matrix, ridge: float | str) -> Floats:
         """Return the scores (n, n_classes) of images."""
         layer, blocks = self.at_ridge(ridge), self._activations(images)
-        return np.concatenate([layer.scores_many(block) for _, block in blocks])
+        return np.concatenate([layer.scores_many(block) for block in blocks])
 
     def check_same_features(self, other: FixedNetwork) -> None:
         """Raise unless another network of the same settings has the same hidden layer.

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self
 
-import numpy as np
-
 from onlinels.answering import NetworkAnswers
-from onlinels.arrays import Floats, Matrix, check_weights
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.examples import Examples
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import Shape, read_image, read_images
+from onlinels.features.images import Shape, read_image
 from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.fixed import FixedNetwork
-from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
 from onlinels.settings import check_count, check_part
@@ -68,7 +65,8 @@ class ShallowConvClassifier(NetworkAnswers):
     >>> digits = load_digits()
     >>> model = ShallowConvClassifier.from_preset("digits")
     >>> model.learn_many(digits.images[:1000], digits.target[:1000])
-    >>> bool(np.mean(model.predict_many(digits.images[1000:]) == digits.target[1000:]) > 0.96)
+    >>> right = model.predict_many(digits.images[1000:]) == digits.target[1000:]
+    >>> bool(right.mean() > 0.96)
     True
     """
 
@@ -125,12 +123,12 @@ class ShallowConvClassifier(NetworkAnswers):
             **settings["network"],
         )
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         images = read_image(x, self.features.image_shape).values
-        self._learn(images, [read_label(y)], np.full(1, check_weights(w, 1)))
+        self._learn(self._examples(images, [y], w, t))
 
-    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
 
         Parameters
@@ -139,35 +137,49 @@ class ShallowConvClassifier(NetworkAnswers):
         y : array, series or list of n labels
         w : float, or array, series or list of n floats, optional
             Weights, at least 0; 1 by default.
+        t : number or datetime, or array, series or list of n of them, optional
+            Times of the images, for classifiers with a `half_life`.
 
         Raises
         ------
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        images = read_images(X, self.features.image_shape).values
-        labels = read_labels(y, len(images))
-        weights = np.broadcast_to(check_weights(w, len(images)), len(images))
-        self._learn(images, labels, weights)
+        self._learn(self._batch(X, y, w, t))
 
-    def _learn(self, images: Matrix, labels: Sequence[Label], weights: Floats) -> None:
-        self._check_images(images)
-        self._image_shape = images.shape[1:]
+    def _learn(self, examples: Examples) -> None:
+        self._image_shape = examples.images.shape[1:]
         if self._fixed is None:
             wanted = max(0, self.warm_up - self._waiting.count)
             if wanted:
-                self._waiting.hold(images[:wanted], labels[:wanted], weights[:wanted])
-            images, labels, weights = images[wanted:], labels[wanted:], weights[wanted:]
+                self._waiting.hold(examples.part(slice(wanted)))
+            examples = examples.part(slice(wanted, None))
             if self._waiting.count >= self.warm_up:
                 self.fix_features()
         if self._fixed is not None:
-            self._fixed.learn(images, labels, weights)
+            self._fixed.learn(examples)
+
+    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one image out again; see `unlearn_many`."""
+        images = read_image(x, self.features.image_shape).values
+        self._network.unlearn(self._examples(images, [y], w))
+
+    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
+
+        Input weights that were made from them in the warm-up stay as they are.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As there, or if the features are not fixed yet; nothing has changed then.
+        """
+        self._network.unlearn(self._batch(X, y, w))
 
     def fix_features(self) -> None:
-        """Fix what depends on data now, from the images held so far, and learn them.
+        """Fix what depends on data now, from the images held so far, unless it is fixed already.
 
-        Useful at the end of a stream that is shorter than the warm-up. Does nothing if the
-        features are fixed already.
+        Useful at the end of a stream that is shorter than the warm-up.
 
         Raises
         ------
@@ -176,7 +188,7 @@ class ShallowConvClassifier(NetworkAnswers):
         """
         if self._fixed is None:
             parts = (self.features, self.hidden, self.classifier.clone())
-            self._fixed = FixedNetwork.from_examples(*parts, *self._waiting.rows())
+            self._fixed = FixedNetwork.from_examples(*parts, self._waiting.batches)
             self._waiting = WarmUp()
 
     def empty(self) -> Self:
@@ -225,8 +237,8 @@ class ShallowConvClassifier(NetworkAnswers):
         return self
 
     def _learn_held(self, waiting: WarmUp) -> None:
-        if waiting.count:
-            self._learn(*waiting.rows())
+        for batch in waiting.batches:
+            self._learn(batch)
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

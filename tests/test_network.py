@@ -372,3 +372,50 @@ def test_merging_passes_the_shape_of_images_on():
 def test_parts_of_the_wrong_kind(part, value):
     with pytest.raises(TypeError, match=f"{part} is of type"):
         ShallowConvClassifier(**{part: value})
+
+
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.98}, {"half_life": 40.0}], ids=str)
+def test_the_network_forgets_as_its_linear_layer_does(decay):
+    """Any cut across the edge of the warm-up, with times out of order."""
+    settings = {"warm_up": 30, "n_hidden": 40, "ridge": 1.0, **decay}
+    times = np.random.default_rng(0).permutation(100.0 + np.arange(90))
+    t = times if "half_life" in decay else None
+    whole = ShallowConvClassifier.from_preset("digits", **settings)
+    whole.learn_many(IMAGES[:90], LABELS[:90], t=t)
+    cut = whole.from_preset("digits", **settings)
+    for start, stop in ((0, 1), (1, 20), (20, 55), (55, 90)):
+        part = None if t is None else t[start:stop]
+        cut.learn_many(IMAGES[start:stop], LABELS[start:stop], t=part)
+    np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
+    activations = whole.transform_many(IMAGES[:90])
+    layer = LeastSquaresClassifier(ridge=1.0, fit_intercept=False, **decay)
+    layer.learn_many(activations, LABELS[:90], t=t)
+    np.testing.assert_allclose(layer.output_weights, whole.output_weights, atol=1e-9)
+    assert not np.allclose(whole.output_weights, unforgetting_weights(activations), atol=1e-3)
+
+
+def unforgetting_weights(activations):
+    layer = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+    layer.learn_many(activations, LABELS[: len(activations)])
+    return layer.output_weights
+
+
+def test_images_are_unlearnt():
+    model = ShallowConvClassifier.from_preset("digits", warm_up=30, n_hidden=40, ridge=1.0)
+    model.learn_many(IMAGES[:20], LABELS[:20])
+    with pytest.raises(ValueError, match="not fixed yet: 20 of 30"):
+        model.unlearn_many(IMAGES[:5], LABELS[:5])
+    model.learn_many(IMAGES[20:60], LABELS[20:60])
+    kept = model.empty()
+    kept.learn_many(IMAGES[:50], LABELS[:50])
+    model.unlearn_many(IMAGES[50:59], LABELS[50:59])
+    model.unlearn_one({"image": IMAGES[59]}, LABELS[59])
+    assert model.count == 50
+    np.testing.assert_allclose(model.output_weights, kept.output_weights, atol=1e-8)
+
+
+def test_bad_times_are_refused_while_images_are_held():
+    model = ShallowConvClassifier.from_preset("digits", warm_up=30, half_life=5.0)
+    with pytest.raises(TypeError, match="'noon'"):
+        model.learn_many(IMAGES[:2], LABELS[:2], t="noon")
+    assert model.count == 0

@@ -29,6 +29,7 @@ LAYERS = [
     {"linear"},
     {"labelled", "explain"},
     {"classifier"},
+    {"examples"},
     {"warm_up", "fixed"},
     {"answering"},
     {"network"},

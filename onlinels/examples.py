@@ -1,0 +1,65 @@
+"""Images with their labels, weights and times, as they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats, Matrix, check_weights
+from onlinels.decay import Clock
+from onlinels.labels import Label, read_labels
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A mini-batch of checked images and all that is known of them.
+
+    Parameters
+    ----------
+    images : ndarray (n, height, width, n_channels)
+    labels : list of n labels
+    weights : ndarray (n,)
+    times : list of n times, or None
+    """
+
+    images: Matrix
+    labels: list[Label]
+    weights: Floats
+    times: list[Any] | None
+
+    @classmethod
+    def read(cls, images: Matrix, y: Any, w: Any, t: Any, clock: Clock) -> Examples:
+        """Read what belongs to images (n, height, width, n_channels).
+
+        Raises
+        ------
+        TypeError, ValueError
+            If labels, weights or times cannot be read or do not fit.
+        """
+        n_rows = len(images)
+        labels = read_labels(y, n_rows)
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows)
+        clock.read(t, n_rows)
+        if t is not None:
+            t = [t] * n_rows if np.ndim(t) == 0 else list(t)
+        return cls(images, labels, weights, t)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def part(self, rows: slice) -> Examples:
+        """Return some of the rows."""
+        times = None if self.times is None else self.times[rows]
+        return Examples(self.images[rows], self.labels[rows], self.weights[rows], times)
+
+    def blocks(self, size: int) -> Iterator[Examples]:
+        """Cut into blocks of at most so many rows."""
+        for start in range(0, len(self), size):
+            yield self.part(slice(start, start + size))
+
+    def copied(self) -> Examples:
+        """Return examples that share no image with what was passed in."""
+        return Examples(self.images.copy(), self.labels, self.weights.copy(), self.times)
