@@ -70,7 +70,9 @@ class LinearLeastSquares(base.Estimator):
             self._choice.in_force(ridge, self._statistics)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_solved": None}
+        # The original solves anew as well, so that both go on alike to the last bit.
+        self._solved = None
+        return self.__dict__
 
     @property
     def _mutable_attributes(self) -> set[str]:

@@ -20,6 +20,8 @@ from onlinels.arrays import (
 )
 from onlinels.targets import check_targets
 
+NAMES = "features'", "targets'"
+
 
 class Accumulator(Statistics):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
@@ -77,7 +79,7 @@ class Accumulator(Statistics):
         taken = row_squares(*read[:3], weights)
         self._check_removable(float(weights.sum()), *taken)
         self._add(*read, -1)
-        self._remove_squares(taken[0])
+        self._remove_squares(*taken)
         self._clear_if_empty()
 
     def _read(
@@ -112,10 +114,10 @@ class Accumulator(Statistics):
         check_removable("weight", self.weight, weight)
         held = self._raw_squares()
         if held is not None:
-            check_removable(
-                "features' sum of squares", lengthened(held[0], len(features)), features
-            )
-            check_removable("targets' sum of squares", lengthened(held[1], len(targets)), targets)
+            squares = zip(NAMES, held, (features, targets), self._removed, strict=True)
+            for what, there, taken, before in squares:
+                sizes = lengthened(there, len(taken)), taken, lengthened(before, len(taken))
+                check_removable(f"{what} sum of squares", *sizes)
 
     def _clear_if_empty(self) -> None:
         """Leave nothing behind, not even rounding errors, once all rows are taken out."""
@@ -158,7 +160,7 @@ class Accumulator(Statistics):
         if taken is not None:
             squares = [lengthened(*pair) for pair in zip(taken, self._sizes, strict=True)]
             self._check_removable(other.weight, *squares)
-            self._remove_squares(squares[0])
+            self._remove_squares(*squares)
         self._combine(other, -1)
         self._count -= other._count
         self._add_weights(other, -1)
@@ -191,9 +193,9 @@ class Accumulator(Statistics):
         self._scale(factor)
         self._weight *= factor
         self._target_squares *= factor
+        self._removed = tuple(factor * removed for removed in self._removed)
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
         self._keep_targets(columns)
-        self._target_squares = self.target_squares[columns]
-        self._n_targets = len(columns)
+        self._keep_weights(columns)

@@ -9,6 +9,7 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.tracker import Tracker
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
 from onlinels.solve import solve_gram
@@ -62,6 +63,7 @@ class GramAccumulator(Accumulator):
         # Fortran order: BLAS would silently work on a copy of anything else.
         self._gram = np.zeros((n_features, n_features), order="F")
         self._cross = np.zeros((n_features, n_targets), order="F")
+        self._tracker = Tracker()
 
     @property
     def gram(self) -> Floats:
@@ -87,6 +89,7 @@ class GramAccumulator(Accumulator):
         """Add checked float64 rows with weights of any one sign, without counting them."""
         if not self._n_features:
             return
+        self._tracker.learn(block, targets, self._n_targets, w)
         block = _padded(block, len(self._gram))
         if isinstance(w, float):
             self._gram = dsyrk(w, block.T, 1.0, self._gram, overwrite_c=1)
@@ -113,11 +116,13 @@ class GramAccumulator(Accumulator):
         self._cross[:, present] += sums.T
 
     def _combine(self, other: Self, sign: int) -> None:
+        self._tracker.drop()
         n_features, n_targets = other.n_features, other.n_targets
         self._gram[:n_features, :n_features] += sign * other._gram[:n_features, :n_features]
         self._cross[:n_features, :n_targets] += sign * other._cross[:n_features, :n_targets]
 
     def _scale(self, factor: float) -> None:
+        self._tracker.decay(factor)
         self._gram *= factor
         self._cross *= factor
 
@@ -131,6 +136,8 @@ class GramAccumulator(Accumulator):
         """
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)
+        if n_features > self._n_features:
+            self._tracker.drop()
         rows, columns = self._cross.shape
         rows, columns = _capacity(rows, n_features), _capacity(columns, n_targets)
         gram = _enlarged(self._gram, rows, rows)
@@ -151,6 +158,7 @@ class GramAccumulator(Accumulator):
         return copy
 
     def _keep_targets(self, columns: Integers) -> None:
+        self._tracker.drop()
         self._cross = np.asfortranarray(self._cross[:, columns])
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
@@ -169,7 +177,9 @@ class GramAccumulator(Accumulator):
 
         Notes
         -----
-        See `onlinels.solve.solve_gram` for cost and rank tolerance.
+        ``M^3 / 3`` operations, see `onlinels.solve.solve_gram` for these and the rank tolerance.
+        Asked for after every few rows, O(M^2) for each of them and ``8 M^2`` bytes more: see
+        `onlinels.accumulators.tracker.Tracker`.
 
         Examples
         --------
@@ -180,7 +190,7 @@ class GramAccumulator(Accumulator):
         """
         check_ridge(ridge)
         features, targets = self._n_features, self._n_targets
-        return solve_gram(
+        return self._tracker.solve(
             self._gram[:features, :features],
             self._cross[:features, :targets],
             ridge,

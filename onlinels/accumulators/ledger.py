@@ -31,8 +31,8 @@ class Ledger:
         self._count = np.int64(0)
         self._weight = 0.0
         self._target_squares = np.zeros(n_targets)
-        # Squares of features that were taken out, whose rounding errors stay.
-        self._removed = np.zeros(0)
+        # Squares of features and targets that were taken out, whose rounding errors stay.
+        self._removed: tuple[Floats, ...] = np.zeros(0), np.zeros(0)
 
     @property
     def n_features(self) -> int:
@@ -79,21 +79,35 @@ class Ledger:
 
     def _without_residue(self, squares: Floats) -> Floats:
         """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
-        squares[squares <= RESIDUE * lengthened(self._removed, len(squares))] = 0.0
+        squares[squares <= RESIDUE * lengthened(self._removed[0], len(squares))] = 0.0
         return squares
 
-    def _remove_squares(self, squares: Floats) -> None:
+    def _remove_squares(self, features: Floats, targets: Floats) -> None:
         """Take note of sums of squares that are taken out."""
-        self._removed = lengthened(self._removed, self._n_features) + squares
+        removed = self._removed
+        self._removed = (
+            lengthened(removed[0], len(features)) + features,
+            lengthened(removed[1], len(targets)) + targets,
+        )
 
     def _weigh_like(self, other: Self, feature_columns: Integers, target_columns: Integers) -> None:
         """Take over the numbers of statistics whose columns are placed here."""
-        if len(other._removed):
-            self._removed = np.zeros(self._n_features)
-            self._removed[feature_columns] = lengthened(other._removed, other._n_features)
+        places = zip(self._sizes, (feature_columns, target_columns), other._removed, strict=True)
+        self._removed = tuple(_placed(*each) for each in places)
         self._count, self._weight = other._count, other._weight
-        self._target_squares = np.zeros(self._n_targets)
-        self._target_squares[target_columns] = other.target_squares
+        self._target_squares = _placed(self._n_targets, target_columns, other.target_squares)
+
+    def _keep_weights(self, columns: Integers) -> None:
+        """Drop the numbers of all targets but some."""
+        removed = self._removed[0], lengthened(self._removed[1], self._n_targets)[columns]
+        self._target_squares, self._removed = self.target_squares[columns], removed
+        self._n_targets = len(columns)
+
+
+def _placed(length: int, columns: Integers, vector: Floats) -> Floats:
+    placed = np.zeros(length)
+    placed[columns] = lengthened(vector, len(columns))
+    return placed
 
 
 def lengthened(vector: Matrix, length: int) -> Matrix:

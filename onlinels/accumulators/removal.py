@@ -11,7 +11,9 @@ SLACK = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
 
-def check_removable(what: str, held: Floats | float, taken: Floats | float) -> None:
+def check_removable(
+    what: str, held: Floats | float, taken: Floats | float, before: Floats | float = 0.0
+) -> None:
     """Raise if sums of what is to be taken out exceed those of what was learnt.
 
     Parameters
@@ -20,6 +22,8 @@ def check_removable(what: str, held: Floats | float, taken: Floats | float) -> N
         What was summed, for the error.
     held, taken : ndarray (n,) or float
         Sums of non-negative numbers over the rows learnt and the rows to be taken out.
+    before : ndarray (n,) or float
+        Sums over what was taken out before, of which rounding errors stay.
 
     Raises
     ------
@@ -33,7 +37,7 @@ def check_removable(what: str, held: Floats | float, taken: Floats | float) -> N
         ...
     ValueError: The weight to be taken out is 3, expected at most the 2 learnt. ...
     """
-    excess = np.atleast_1d(taken) > np.atleast_1d(held) * (1.0 + SLACK)
+    excess = np.atleast_1d(taken > held + SLACK * (np.abs(held) + before))
     if excess.any():
         column = int(excess.argmax())
         where = f" in column {column}" if np.ndim(held) else ""

@@ -1,0 +1,84 @@
+"""When a solution is tracked row by row, and when it is solved anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinels.accumulators.tracking import TrackedSolution
+from onlinels.arrays import Floats, Matrix
+from onlinels.solve import solve_gram
+
+SMALL_STEP = 16
+"""Tracking pays if the rows between two solutions are at most the features divided by this."""
+
+PATIENCE = 3
+"""Features divided by this: rows after which nobody seems to ask any more."""
+
+REFRESHED = 64
+"""Least number of rows after which the inverse is made anew, so that no error builds up."""
+
+
+class Tracker:
+    """Solve for output weights, from the last solution where that is cheaper.
+
+    People who predict and learn in turns ask for weights after every row. Then k rows cost
+    O(k M^2), the solution being tracked; else it is solved anew, and nothing is tracked. What is
+    tracked never outlives M rows, nor a copy: a copied or pickled model and the original go on
+    alike to the last bit.
+    """
+
+    def __init__(self) -> None:
+        self._tracked: TrackedSolution | None = None
+        self._n_new = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.drop()
+        return self.__dict__
+
+    def drop(self) -> None:
+        """Forget the last solution, because something else than rows has changed."""
+        self._tracked, self._n_new = None, 0
+
+    def learn(self, block: Floats, targets: Matrix, n_targets: int, w: float | Floats) -> None:
+        """Follow rows with weights of any one sign."""
+        self._n_new += len(block)
+        if self._tracked is None:
+            return
+        if self._n_new * PATIENCE > block.shape[1] + PATIENCE:
+            self._tracked = None
+            return
+        weights = np.full(len(block), w) if isinstance(w, float) else w
+        try:
+            self._tracked.add_targets(n_targets)
+            self._tracked.learn(block, targets, weights)
+        except ValueError:
+            self._tracked = None
+
+    def decay(self, factor: float) -> None:
+        """Follow a decay of all sums."""
+        if self._tracked is not None:
+            try:
+                self._tracked.decay(factor)
+            except ValueError:
+                self._tracked = None
+
+    def solve(self, gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
+        """Return the output weights; parameters and result are those of `solve_gram`."""
+        small_step = self._n_new <= max(1, len(gram) // SMALL_STEP)
+        self._n_new = 0
+        tracked, self._tracked = self._tracked, None
+        if tracked is not None and tracked.n_rows <= max(REFRESHED, len(gram)):
+            tracked.add_targets(cross.shape[1])
+            weights = tracked.solve(gram, cross, ridge, diagonal)
+            if weights is not None:
+                self._tracked = tracked
+                return weights
+        weights = solve_gram(gram, cross, ridge, diagonal)
+        if small_step and ridge > 0.0 and cross.size:
+            try:
+                self._tracked = TrackedSolution(gram, weights, ridge, diagonal)
+            except ValueError:
+                self._tracked = None
+        return weights

@@ -1,0 +1,111 @@
+"""Which ridge is in force: selected at checkpoints, whatever the cutting of the stream."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import LeastSquaresClassifier, choice
+from onlinels.selection import gcv_ridge
+
+
+def stream(n_rows, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 6))
+    return strategies.Rows(X, (X[:, 0] + random.normal(size=n_rows) > 0).tolist(), np.ones(n_rows))
+
+
+def ridge_of(rows):
+    """The ridge selected from the statistics of some rows, learnt at once."""
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many(rows.X, rows.y, rows.w)
+    return gcv_ridge(model._statistics.spectrum())
+
+
+@given(st.data(), st.integers(1, 70), st.booleans(), st.sampled_from([1.0, 0.97]))
+def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
+    rows = stream(n_rows)
+    settings = {"ridge": "auto", "fit_intercept": fit_intercept, "forgetting_factor": factor}
+    whole, cut = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    whole.learn_many(rows.X, rows.y)
+    for batch in data.draw(strategies.splits(n_rows)):
+        part = rows.take(batch)
+        if data.draw(st.booleans()):
+            cut.predict_many(part.X)
+        if len(batch) == 1:
+            cut.learn_one(part.dicts()[0], part.y[0])
+        else:
+            cut.learn_many(part.X, part.y)
+    assert cut.ridge_ == whole.ridge_
+    np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 31, 32, 33, 64, 100])
+def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
+    rows = stream(n_rows)
+    model = LeastSquaresClassifier(ridge="auto")
+    model.learn_many(rows.X, rows.y)
+    checkpoint = 2 ** int(np.log2(n_rows))
+    assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
+    laws.assert_is_batch_solution(model, rows)
+
+
+def test_selecting_costs_a_logarithmic_number_of_times(monkeypatch):
+    calls = []
+    monkeypatch.setattr(choice, "gcv_ridge", lambda s: calls.append(1) or gcv_ridge(s))
+    rows = stream(300)
+    model = LeastSquaresClassifier(ridge="auto")
+    for row in range(300):
+        model.predict_many(rows.X[:1])
+        model.learn_many(rows.X[row : row + 1], rows.y[row : row + 1])
+    assert len(calls) <= 10
+    calls.clear()
+    once = LeastSquaresClassifier(ridge="auto")
+    once.learn_many(rows.X, rows.y)
+    once.predict_many(rows.X)
+    once.predict_many(rows.X)
+    assert len(calls) == 1
+
+
+def test_merging_and_unlearning_select_anew():
+    rows = stream(50)
+    left, right = LeastSquaresClassifier(ridge="auto"), LeastSquaresClassifier(ridge="auto")
+    left.learn_many(rows.X[:30], rows.y[:30])
+    right.learn_many(rows.X[30:], rows.y[30:])
+    merged, reverse = left + right, right + left
+    assert merged.ridge_ == reverse.ridge_ == pytest.approx(ridge_of(rows))
+    merged.unlearn_many(rows.X[40:], rows.y[40:])
+    assert merged.ridge_ == pytest.approx(ridge_of(rows.take(range(40))))
+    laws.assert_is_batch_solution(merged, rows.take(range(40)), size=300.0)
+
+
+def test_an_empty_model_changes_no_choice():
+    rows = stream(45)
+    model = LeastSquaresClassifier(ridge="auto")
+    model.learn_many(rows.X, rows.y)
+    for merged in (model + model.empty(), model.empty() + model, copy.deepcopy(model)):
+        assert merged.ridge_ == model.ridge_
+        merged.learn_many(rows.X, rows.y)
+        assert merged.count == 90
+
+
+def test_a_setting_that_changes_takes_effect():
+    rows = stream(45)
+    model = LeastSquaresClassifier(ridge="auto")
+    model.learn_many(rows.X, rows.y)
+    selected = model.ridge_
+    model.mutate({"ridge": 7.0})
+    assert model.ridge_ == 7.0
+    model.mutate({"ridge": "auto"})
+    assert model.ridge_ == pytest.approx(ridge_of(rows))
+    assert selected == pytest.approx(ridge_of(rows.take(range(32))))
+
+
+def test_before_anything_is_learnt_there_is_a_ridge():
+    assert LeastSquaresClassifier(ridge="auto").ridge_ > 0.0
