@@ -9,6 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
+from onlinels.accumulators.uncertainty import Uncertainty
 from onlinels.arrays import (
     Floats,
     Integers,
@@ -22,7 +23,7 @@ from onlinels.spectrum import Spectrum
 from onlinels.targets import check_targets
 
 
-class Accumulator(Ledger, Hooks, ABC):
+class Accumulator(Ledger, Hooks, Uncertainty, ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure

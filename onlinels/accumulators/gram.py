@@ -9,9 +9,10 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
-from onlinels.solve import solve_gram
+from onlinels.solve import invert_gram, solve_gram
 from onlinels.spectrum import Spectrum, gram_spectrum
 
 
@@ -198,6 +199,17 @@ class GramAccumulator(Accumulator):
         if ridge > 0.0:
             leverages += (rows[:, diagonal <= 0.0] ** 2).sum(axis=1) / ridge
         return leverages
+
+    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+        """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
+        diagonal = self.diagonal if diagonal is None else diagonal
+        return Covariance(*invert_gram(self.gram, ridge, diagonal))
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
+        shortfall = 2.0 * self.cross - self.gram @ output_weights
+        explained: Floats = (output_weights * shortfall).sum(axis=0)
+        return explained
 
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
