@@ -227,16 +227,19 @@ def read_frame(X: Any, argument: str = "X") -> Batch:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
         raise TypeError(
-            f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
-            "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
+            f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
+            "pandas, polars or pyarrow frame, or a list of dicts. Convert it, for instance with "
+            "np.asarray."
         ) from error
     except DuplicateError as error:
-        raise ValueError(f"{argument} has columns of one name: {error}. Rename all but one.") from error
+        raise ValueError(
+            f"{argument} has columns of one name: {error}. Rename all but one."
+        ) from error
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == nw.Boolean):
             raise TypeError(
-                f"{argument} has a column {name!r} of type {kind}, expected numbers. Encode text and "
-                "categories with river's OneHotEncoder; cast numbers in columns of objects."
+                f"{argument} has a column {name!r} of type {kind}, expected numbers. Encode text "
+                "and categories with river's OneHotEncoder; cast numbers in columns of objects."
             )
     values = to_numpy(frame, dtype=_common_dtype(frame))
     return Batch(check_matrix(argument, values), (tuple(frame.columns),), frame)
