@@ -4,13 +4,17 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
+from onlinels.regressor import LeastSquaresRegressor
 
 __all__ = [
     "ConvolutionalFeatures",
     "GramAccumulator",
     "HiddenLayer",
     "LeastSquaresClassifier",
+    "LeastSquaresMultiTargetRegressor",
+    "LeastSquaresRegressor",
     "ShallowConvClassifier",
 ]
 __version__ = "0.1.0"

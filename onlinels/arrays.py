@@ -81,6 +81,25 @@ def value_remedy(value: float) -> str:
     )
 
 
+def as_number(value: Any) -> float | None:
+    """Return a value as a float: infinity if it is too large, None if it is no number.
+
+    Examples
+    --------
+    >>> as_number(True), as_number(10**400), as_number("3")
+    (1.0, inf, None)
+    """
+    kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
+    if not hasattr(value, "__float__") or kind not in "biufO" or value is np.ma.masked:
+        return None
+    if getattr(value, "ndim", 0):
+        return None
+    try:
+        return float(value)
+    except (OverflowError, ValueError):
+        return np.inf
+
+
 def check_matrix(name: str, values: Any) -> Matrix:
     """Return `values` as a two-dimensional array of numbers with at least one row.
 

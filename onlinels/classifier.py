@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from onlinels.arrays import Floats, check_weights
 from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
-from onlinels.explain import explain
 from onlinels.labelled import LabelledLeastSquares
 from onlinels.labels import read_label, read_labels
-from onlinels.merging import check_mergeable
 from onlinels.scoring import ScoringClassifier
 
 
@@ -174,44 +171,3 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
         return batch.source, self._scores(batch.layouts, batch.values)
-
-    def merge(self, other: Self) -> Self:
-        """Add what another model has learnt, in place, matching features and classes by name.
-
-        Parameters
-        ----------
-        other : LeastSquaresClassifier
-            A model of the same settings. It stays as it is.
-
-        Returns
-        -------
-        LeastSquaresClassifier
-            This model, as if it had learnt the rows of both. A model that has learnt nothing
-            changes nothing.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the models' kinds or settings differ; nothing has changed then.
-
-        Examples
-        --------
-        >>> a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
-        >>> a.learn_one({"x": 1.0}, "one")
-        >>> b.learn_one({"y": 2.0}, "two")
-        >>> a.merge(b).classes, a.feature_names, a.count
-        (('one', 'two'), ('x', 'y'), 2)
-        """
-        check_mergeable(self, other)
-        self._merge(other)
-        return self
-
-    def __add__(self, other: Self) -> Self:
-        """Return a new model that has learnt the rows of both."""
-        return copy.deepcopy(self).merge(other)
-
-    def debug_one(self, x: Mapping[Any, Any]) -> str:
-        """Return the score of every class and what the ten strongest features add to it."""
-        row = read_sample(x)
-        activations = self._columns.place(row.layouts, row.values)[0]
-        return explain(self, self.classes, activations)

@@ -17,6 +17,7 @@ from river.utils.dataframe import to_numpy
 from onlinels.arrays import (
     LARGEST_VALUE,
     Matrix,
+    as_number,
     check_matrix,
     check_values,
     value_remedy,
@@ -149,16 +150,12 @@ def _number(name: Name, value: Any) -> float:
             f"x[{name!r}] is None, expected a number. Leave an absent feature out (it counts as "
             "0), or fill it with river's preprocessing.StatImputer."
         )
-    kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
-    if not hasattr(value, "__float__") or kind not in "biufO" or value is np.ma.masked:
+    number = as_number(value)
+    if number is None:
         raise TypeError(
             f"x[{name!r}] is {reprlib.repr(value)} of type {type(value).__name__}, expected a "
             "number or an array of numbers. Encode categories with river's OneHotEncoder."
         )
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):
-        number = np.inf
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number)}")
     return number
@@ -187,7 +184,7 @@ def read_batch(X: Any) -> Batch:
         return Batch(values, (range(values.shape[1]),), values)
     if isinstance(X, (list, tuple)):
         return _read_rows(X)
-    return _read_frame(X)
+    return read_frame(X)
 
 
 def _read_rows(rows: Sequence[Any]) -> Batch:
@@ -224,24 +221,28 @@ def _check_one_length(entries: Sequence[Name | ArrayFeature]) -> None:
             )
 
 
-def _read_frame(X: Any) -> Batch:
+def read_frame(X: Any, argument: str = "X") -> Batch:
+    """Read a frame (pandas, polars, pyarrow …), called `argument` in errors; see `read_batch`."""
     try:
         frame = nw.from_native(X, eager_only=True)
     except TypeError as error:
         raise TypeError(
-            f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
-            "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
+            f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
+            "pandas, polars or pyarrow frame, or a list of dicts. Convert it, for instance with "
+            "np.asarray."
         ) from error
     except DuplicateError as error:
-        raise ValueError(f"X has columns of one name: {error}. Rename all but one.") from error
+        raise ValueError(
+            f"{argument} has columns of one name: {error}. Rename all but one."
+        ) from error
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == nw.Boolean):
             raise TypeError(
-                f"X has a column {name!r} of type {kind}, expected numbers. Encode text and "
-                "categories with river's OneHotEncoder; cast numbers in columns of objects."
+                f"{argument} has a column {name!r} of type {kind}, expected numbers. Encode text "
+                "and categories with river's OneHotEncoder; cast numbers in columns of objects."
             )
     values = to_numpy(frame, dtype=_common_dtype(frame))
-    return Batch(check_matrix("X", values), (tuple(frame.columns),), frame)
+    return Batch(check_matrix(argument, values), (tuple(frame.columns),), frame)
 
 
 def _common_dtype(frame: nw.DataFrame[Any]) -> type:

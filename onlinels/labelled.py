@@ -10,11 +10,11 @@ from onlinels.accumulators.ledger import lengthened
 from onlinels.arrays import Floats, Integers
 from onlinels.decay import HalfLife
 from onlinels.encoding import Batch
+from onlinels.facade import LeastSquaresFacade
 from onlinels.labels import Classes, Label
-from onlinels.linear import LinearLeastSquares
 
 
-class LabelledLeastSquares(LinearLeastSquares):
+class LabelledLeastSquares(LeastSquaresFacade):
     """Linear least squares on one-hot labels, a column per class.
 
     Every class is counted in rows, so that it can leave when the last of them is taken out.
@@ -36,6 +36,10 @@ class LabelledLeastSquares(LinearLeastSquares):
     def classes(self) -> tuple[Label, ...]:
         """Labels seen so far, in the order of the columns of `output_weights`."""
         return self._classes.labels
+
+    @property
+    def _outputs(self) -> tuple[Label, ...]:
+        return self.classes
 
     def _learn(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
@@ -81,7 +85,6 @@ class LabelledLeastSquares(LinearLeastSquares):
             self._class_counts = self._class_counts[kept]
 
     def _merge(self, other: Self) -> None:
-        """Add what a model of the same settings has learnt, by names of features and classes."""
         columns = self._columns.extended(other._columns.layouts())
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)

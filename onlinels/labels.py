@@ -116,13 +116,22 @@ def read_labels(y: Any, n_rows: int) -> list[Label]:
     >>> read_labels(np.array(["a", "b"]), n_rows=2)
     ['a', 'b']
     """
-    labels = [read_label(label) for label in _as_list(y)]
+    labels = [read_label(label) for label in as_list(y)]
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
     return labels
 
 
-def _as_list(y: Any) -> list[Any]:
+def as_list(y: Any, each: str = "label") -> list[Any]:
+    """Return the entries of an array, series (pandas, polars, pyarrow …), list or range.
+
+    Raises
+    ------
+    TypeError
+        If it is none of these; the error speaks of one `each` per row.
+    ValueError
+        If it is not one-dimensional.
+    """
     if isinstance(y, (list, tuple)):
         return list(y)
     if getattr(y, "ndim", 1) != 1:
@@ -139,7 +148,7 @@ def _as_list(y: Any) -> list[Any]:
         return list(y)
     raise TypeError(
         f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list with "
-        "one label per row. Convert it, for instance with list."
+        f"one {each} per row. Convert it, for instance with list."
     )
 
 

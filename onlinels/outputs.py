@@ -10,7 +10,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
-from onlinels.arrays import Matrix
+from onlinels.arrays import Floats, Matrix
 from onlinels.labels import Label, label_array
 from onlinels.names import OUTPUT_NAME
 
@@ -39,6 +39,21 @@ def labels_like(source: Any, labels: Sequence[Label]) -> Any:
         f"Labels of several types ({', '.join(sorted({type(y).__name__ for y in labels}))}) or "
         "tuples cannot be one series of this library. Pass a pandas frame, an array or dicts."
     )
+
+
+def numbers_like(source: Any, values: Floats) -> Any:
+    """Return one number per row, (n,): an array, a series of the frame's library, or a list.
+
+    Examples
+    --------
+    >>> numbers_like([{}, {}], np.array([1.0, 2.0]))
+    [1.0, 2.0]
+    """
+    if isinstance(source, np.ndarray):
+        return values
+    if not isinstance(source, nw.DataFrame):
+        return values.tolist()
+    return to_native_series(values, name=None, like=source)
 
 
 def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:

@@ -63,6 +63,38 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> F
     return weights
 
 
+def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
+    """Return (A'A + c I)^-1 and its trace with A'A, the effective number of parameters.
+
+    Parameters are those of `solve_gram`. A feature whose diagonal is 0 has 1 / c on the diagonal,
+    at ridge 0 it has 0; a direction that counts as linearly dependent has 0.
+
+    Notes
+    -----
+    About 7/3 M^3 operations and two arrays of the Gram's size; `solve_gram` says when it is more.
+
+    Examples
+    --------
+    >>> invert_gram(np.diag([3.0, 0.0]), 1.0, np.array([3.0, 0.0]))
+    (array([[0.25, 0.  ],
+           [0.  , 1.  ]]), 0.75)
+    """
+    inverse = np.diag(np.full(len(gram), 1.0 / ridge if ridge > 0.0 else 0.0))
+    active = np.flatnonzero(diagonal > 0.0)
+    if not active.size:
+        return inverse, 0.0
+    gram, units = gram[np.ix_(active, active)], np.eye(active.size)
+    scale = 1.0 / np.sqrt(diagonal[active] + ridge)
+    solved, rank = _by_cholesky(gram, units, ridge, scale) if ridge > 0.0 else None, active.size
+    if solved is None:
+        solved = _in_eigenbasis(gram, units, ridge, scale)
+        # The trace of a projection is its rank, up to rounding.
+        symmetric = np.triu(gram) + np.triu(gram, 1).T
+        rank = round(float(np.sum(solved.T * symmetric) + ridge * np.trace(solved)))
+    inverse[np.ix_(active, active)] = solved
+    return inverse, rank - ridge * float(np.trace(solved))
+
+
 def _scaled(gram: Floats, scale: Floats) -> Floats:
     system = np.array(gram, order="F")
     system *= scale

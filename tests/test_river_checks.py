@@ -14,6 +14,8 @@ from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
     LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
     ShallowConvClassifier,
 )
 
@@ -55,8 +57,43 @@ def test_classifier(settings):
     run_suite(LeastSquaresClassifier(**settings[0]))
 
 
+REGRESSORS = [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
+
+
+def regressor_settings(n_settings: int) -> list[tuple[dict, dict]]:
+    """Draw hyperparameters of regressor and hidden layer, the same ones on every run."""
+    draw = random.Random(1)
+    decays = [{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}]
+    return [
+        (
+            {
+                "ridge": ["paper", 0.0, 10 ** draw.uniform(-3, 3)][number % 3],
+                "fit_intercept": draw.random() < 0.5,
+                **draw.choice(decays),
+            },
+            hidden,
+        )
+        for number, (_, hidden) in enumerate(drawn_settings(n_settings))
+    ]
+
+
+REGRESSOR_SETTINGS = [({}, {}), *regressor_settings(7)]
+
+
+@pytest.mark.parametrize("settings", REGRESSOR_SETTINGS, ids=lambda s: str(s[0]))
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_regressors(kind, settings):
+    run_suite(kind(**settings[0]))
+
+
+@pytest.mark.parametrize("settings", REGRESSOR_SETTINGS, ids=str)
+@pytest.mark.parametrize("kind", REGRESSORS)
+def test_regressors_behind_a_hidden_layer(kind, settings):
+    run_suite(HiddenLayer(**settings[1]) | kind(**settings[0]))
+
+
 def test_river_itself_finds_nothing():
-    for model in (LeastSquaresClassifier(), HiddenLayer()):
+    for model in (LeastSquaresClassifier(), HiddenLayer(), *(kind() for kind in REGRESSORS)):
         checks.check_estimator(model)
 
 

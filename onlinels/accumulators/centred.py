@@ -10,6 +10,7 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.mean import Mean
+from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.spectrum import Spectrum
 from onlinels.targets import target_sums
@@ -221,6 +222,21 @@ class CentredAccumulator(Accumulator):
         centred = (rows - self._feature_mean.origin) - self._feature_mean.offset
         share = 1.0 / self._weight if self._weight else np.inf
         return self._comoments.leverages(centred, ridge, diagonal) + share
+
+    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+        """Return (C + c I)^-1 for rows about the mean; the intercept is one parameter more."""
+        diagonal = self.diagonal if diagonal is None else diagonal
+        slopes = self._comoments.covariance(ridge, diagonal)
+        return replace(
+            slopes,
+            n_parameters=slopes.n_parameters + 1.0,
+            origin=self._feature_mean.value,
+            intercept_share=1.0 / self._weight if self._weight else np.inf,
+        )
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return by how much weights lower every target's sum of squares about its mean."""
+        return self._comoments.explained_squares(output_weights)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""

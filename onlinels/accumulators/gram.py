@@ -9,10 +9,12 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.capacity import capacity, enlarged, padded
 from onlinels.accumulators.tracker import Tracker
+from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
-from onlinels.solve import solve_gram
+from onlinels.solve import invert_gram, solve_gram
 from onlinels.spectrum import Spectrum, gram_spectrum
 
 
@@ -90,7 +92,7 @@ class GramAccumulator(Accumulator):
         if not self._n_features:
             return
         self._tracker.learn(block, targets, self._n_targets, w)
-        block = _padded(block, len(self._gram))
+        block = padded(block, len(self._gram))
         if isinstance(w, float):
             self._gram = dsyrk(w, block.T, 1.0, self._gram, overwrite_c=1)
         else:
@@ -139,9 +141,9 @@ class GramAccumulator(Accumulator):
         if n_features > self._n_features:
             self._tracker.drop()
         rows, columns = self._cross.shape
-        rows, columns = _capacity(rows, n_features), _capacity(columns, n_targets)
-        gram = _enlarged(self._gram, rows, rows)
-        cross = _enlarged(self._cross, rows, columns)
+        rows, columns = capacity(rows, n_features), capacity(columns, n_targets)
+        gram = enlarged(self._gram, rows, rows)
+        cross = enlarged(self._cross, rows, columns)
         self._gram, self._cross = gram, cross
         self._n_features, self._n_targets = n_features, n_targets
 
@@ -212,6 +214,17 @@ class GramAccumulator(Accumulator):
             leverages += (rows[:, diagonal <= 0.0] ** 2).sum(axis=1) / ridge
         return leverages
 
+    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+        """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
+        diagonal = self.diagonal if diagonal is None else diagonal
+        return Covariance(*invert_gram(self.gram, ridge, diagonal))
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
+        shortfall = 2.0 * self.cross - self.gram @ output_weights
+        explained: Floats = (output_weights * shortfall).sum(axis=0)
+        return explained
+
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
         gram = self._gram[: self._n_features, : self._n_features]
@@ -220,26 +233,3 @@ class GramAccumulator(Accumulator):
     def intercept(self, output_weights: Floats) -> Floats:
         """Return zeros (n_targets,): raw sums have no intercept."""
         return np.zeros(output_weights.shape[1])
-
-
-def _padded(block: Floats, capacity: int) -> Floats:
-    """Widen the rows with zeros to the reserved capacity, so that BLAS updates in place."""
-    if block.shape[1] == capacity:
-        return block
-    padded = np.zeros((len(block), capacity))
-    padded[:, : block.shape[1]] = block
-    return padded
-
-
-def _capacity(available: int, needed: int) -> int:
-    if needed <= available:
-        return available
-    return needed if available == 0 else max(needed, available + available // 2)
-
-
-def _enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    if array.shape == (rows, columns):
-        return array
-    larger = np.zeros((rows, columns), order="F")
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger

@@ -7,11 +7,12 @@ from typing import Self
 
 from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
+from onlinels.accumulators.uncertainty import Uncertainty
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.spectrum import Spectrum
 
 
-class Statistics(Ledger, Hooks, ABC):
+class Statistics(Ledger, Hooks, Uncertainty, ABC):
     """Sums over rows and what follows from them, without checks; see `Accumulator`."""
 
     @abstractmethod

@@ -1,0 +1,68 @@
+"""What classifiers and regressors do alike whatever their targets are: merge, add, explain."""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+from onlinels.encoding import read_sample
+from onlinels.explain import explain
+from onlinels.linear import LinearLeastSquares
+from onlinels.merging import check_mergeable
+
+
+class LeastSquaresFacade(LinearLeastSquares, ABC):
+    """Linear least squares whose models join; subclasses match their targets by name."""
+
+    @property
+    @abstractmethod
+    def _outputs(self) -> Sequence[Any]:
+        """Names of the columns of `output_weights`."""
+
+    @abstractmethod
+    def _merge(self, other: Self) -> None:
+        """Add what a model of the same settings has learnt, all or nothing."""
+
+    def merge(self, other: Self) -> Self:
+        """Add what another model has learnt, in place, matching features and outputs by name.
+
+        Parameters
+        ----------
+        other : model of the same kind
+            A model of the same settings. It stays as it is.
+
+        Returns
+        -------
+        model
+            This model, as if it had learnt the rows of both. A model that has learnt nothing
+            changes nothing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the models' kinds or settings differ; nothing has changed then.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
+        >>> a.learn_one({"x": 1.0}, "one")
+        >>> b.learn_one({"y": 2.0}, "two")
+        >>> a.merge(b).classes, a.feature_names, a.count
+        (('one', 'two'), ('x', 'y'), 2)
+        """
+        check_mergeable(self, other)
+        self._merge(other)
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        """Return a new model that has learnt the rows of both."""
+        return copy.deepcopy(self).merge(other)
+
+    def debug_one(self, x: Mapping[Any, Any]) -> str:
+        """Return the score of every output and what the ten strongest features add to it."""
+        row = read_sample(x)
+        activations = self._columns.place(row.layouts, row.values)[0]
+        return explain(self, self._outputs, activations)
