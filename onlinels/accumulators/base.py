@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
@@ -66,20 +67,12 @@ class Accumulator(Ledger, ABC):
         activations = check_matrix("activations", activations)
         if sign < 0:
             self._check_subtracts()
-        if activations.shape[1] < self._n_features:
-            raise ValueError(
-                f"activations has {activations.shape[1]} columns, expected at least "
-                f"{self._n_features}. Pass 0 for features that are absent."
-            )
-        if sign < 0 and len(activations) > self._count:
-            raise ValueError(
-                f"activations has {len(activations)} rows, expected at most the {self._count} that "
-                "were learnt. Take out only rows that are in."
-            )
+        self._check_shape(activations, sign)
         targets, n_targets = check_targets(targets, len(activations))
         weights = check_weights(w, len(activations))
         check_mass(activations, weights)
         signed = sign * weights
+        self._check_rows(activations, signed)
         self.grow(activations.shape[1], n_targets)
         for rows in row_blocks(*activations.shape):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
@@ -90,6 +83,9 @@ class Accumulator(Ledger, ABC):
 
     def _check_subtracts(self) -> None:
         """Raise if rows cannot be taken out of this kind of statistics."""
+
+    def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
+        """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
 
     @abstractmethod
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
@@ -109,10 +105,7 @@ class Accumulator(Ledger, ABC):
             If `other` is another kind of accumulator.
         """
         self._check_kind(other)
-        self.grow(other.n_features, other.n_targets)
-        self._combine(other, 1)
-        self._count += other._count
-        self._add_weights(other, 1)
+        self._add(other, 1)
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -131,10 +124,19 @@ class Accumulator(Ledger, ABC):
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
                 "Subtract only what was merged."
             )
-        self.grow(other.n_features, other.n_targets)
-        self._combine(other, -1)
-        self._count -= other._count
-        self._add_weights(other, -1)
+        self._add(other, -1)
+
+    def _add(self, other: Self, sign: int) -> None:
+        # Only where a ridge is inside can it fail halfway; sums are not worth a copy.
+        before = copy.deepcopy(vars(self)) if self.fixed_ridge is not None else {}
+        try:
+            self.grow(other.n_features, other.n_targets)
+            self._combine(other, sign)
+        except ValueError:
+            vars(self).update(before)
+            raise
+        self._count += np.int64(sign) * other._count
+        self._add_weights(other, sign)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):

@@ -77,14 +77,32 @@ class CentredAccumulator(Accumulator):
         total = w * len(block) if isinstance(w, float) else float(w.sum())
         if total == 0.0:
             return
-        # Relative to the first row: a constant feature then has exactly its value as mean.
-        centred = block - block[0]
-        shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
-        centred -= shift
+        centred, mean = _about_mean(block, w, total)
         about, targets_mean = self._centred_targets(targets, w, total)
-        if len(block) > 1:
+        if len(block) > 1 and not self._empties(total):
             self._comoments.accumulate(centred, about, w)
-        self._shift(Mean(block[0], shift), targets_mean, total)
+        self._shift(mean, targets_mean, total)
+
+    def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
+        """Raise if the rows about their mean and the row between the means cannot be added."""
+        total = w * len(activations) if isinstance(w, float) else float(w.sum())
+        if self.fixed_ridge is None or total == 0.0 or self._empties(total):
+            return
+        after = self._weight + total
+        if after < 0.0:
+            raise ValueError(
+                f"w holds {-total:g} in all, expected at most the {self._weight:g} that was "
+                "learnt. Take out only rows that are in, with the weights that they have now."
+            )
+        rows, mean = _about_mean(np.asarray(activations, dtype=np.float64), w, total)
+        apart = mean.minus(self._feature_mean.lengthened(rows.shape[1]))
+        between = self._weight * (total / after)
+        weights = np.append(np.broadcast_to(w, len(rows)), between)
+        self._comoments._check_rows(np.vstack([rows, apart]), weights)
+
+    def _empties(self, weight: float) -> bool:
+        """Tell whether nothing but rounding errors is left once a (negative) weight is added."""
+        return abs(self._weight + weight) <= EMPTY * (self._weight + abs(weight))
 
     def _centred_targets(
         self, targets: Matrix, w: float | Floats, total: float
@@ -108,7 +126,7 @@ class CentredAccumulator(Accumulator):
     def _shift(self, feature_mean: Mean, target_mean: Mean, weight: float) -> None:
         """Join (or, of negative weight, part from) rows whose centred form is accounted for."""
         total = self._weight + weight
-        if abs(total) <= EMPTY * (self._weight + abs(weight)):
+        if self._empties(weight):
             self.scale(0.0)
             feature_mean, target_mean = Mean.zeros(self._n_features), Mean.zeros(self._n_targets)
             total = 0.0
@@ -213,3 +231,12 @@ class CentredAccumulator(Accumulator):
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
         constant: Floats = self._target_mean.value - self._feature_mean.value @ output_weights
         return constant
+
+
+def _about_mean(block: Floats, w: float | Floats, total: float) -> tuple[Floats, Mean]:
+    """Return rows about their mean, and the mean."""
+    # Relative to the first row: a constant feature then has exactly its value as mean.
+    centred = block - block[0]
+    shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
+    centred -= shift
+    return centred, Mean(block[0], shift)

@@ -54,6 +54,19 @@ class Ledger:
         """Every target's weighted sum of squares, (n_targets,), as a new array."""
         return lengthened(self._target_squares, self._n_targets).copy()
 
+    def _check_shape(self, activations: Matrix, sign: int) -> None:
+        """Raise unless rows have all known features, and rows to take out are not too many."""
+        if activations.shape[1] < self._n_features:
+            raise ValueError(
+                f"activations has {activations.shape[1]} columns, expected at least "
+                f"{self._n_features}. Pass 0 for features that are absent."
+            )
+        if sign < 0 and len(activations) > self._count:
+            raise ValueError(
+                f"activations has {len(activations)} rows, expected at most the {self._count} that "
+                "were learnt. Take out only rows that are in."
+            )
+
     def _weigh(self, targets: Matrix, w: float | Floats) -> None:
         """Add the weights of rows, of any one sign, and their targets' squares."""
         weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))

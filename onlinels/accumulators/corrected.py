@@ -1,0 +1,130 @@
+"""A symmetric matrix to which terms of rank one are added faster than one at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyrk
+
+from onlinels.accumulators.capacity import capacity, enlarged
+from onlinels.arrays import Floats, Integers
+
+N_RECENT = 64
+"""Columns that are gathered before one rank-k update takes them in."""
+
+
+class CorrectedMatrix:
+    """Hold the symmetric matrix B - U diag(signs) U' with up to 64 recent columns U.
+
+    Parameters
+    ----------
+    diagonal : ndarray (n,)
+        The matrix is diagonal at first.
+
+    Notes
+    -----
+    Memory: ``8 * (n^2 + 64 n)`` bytes. Adding a column costs n, and n^2 when it is taken in
+    with 63 others by one symmetric rank-k update: the matrix is written once for 64 columns.
+
+    Examples
+    --------
+    >>> matrix = CorrectedMatrix(np.array([1.0, 2.0]))
+    >>> matrix.subtract(np.array([[1.0], [1.0]]), sign=1.0)
+    >>> matrix.times(np.asfortranarray(np.eye(2)))
+    array([[ 0., -1.],
+           [-1.,  1.]])
+    """
+
+    def __init__(self, diagonal: Floats) -> None:
+        # Fortran order: BLAS would silently work on a copy of anything else. Upper triangle only.
+        self._base = np.zeros((len(diagonal), len(diagonal)), order="F")
+        self._base.flat[:: len(diagonal) + 1] = diagonal
+        self._recent = np.zeros((len(diagonal), N_RECENT), order="F")
+        self._signs = np.zeros(N_RECENT)
+        # A numpy integer is pickled to the same number of bytes whatever its value.
+        self._n_recent = np.int64(0)
+
+    def __len__(self) -> int:
+        """Return the number of rows and of columns, reserved ones included."""
+        return len(self._base)
+
+    def times(self, columns: Floats) -> Floats:
+        """Return the product with columns (n, k) in Fortran order."""
+        recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
+        product: Floats = dsymm(1.0, self._base, columns)
+        if len(signs):
+            product -= recent @ (signs[:, None] * (recent.T @ columns))
+        return product
+
+    def times_one(self, column: Floats) -> Floats:
+        """Return the product with a vector (n,): `times` at a fraction of its calls' cost."""
+        product: Floats = dsymv(1.0, self._base, column)
+        if self._n_recent:
+            recent = self._recent[:, : self._n_recent]
+            shares = dgemv(1.0, recent, column, trans=1)
+            shares *= self._signs[: self._n_recent]
+            product = dgemv(-1.0, recent, shares, 1.0, product, overwrite_y=1)
+        return product
+
+    def picked(self, places: Integers) -> Floats:
+        """Return some columns, (n, k), without a product."""
+        above = np.arange(len(self))[:, None] <= places
+        picked = np.where(above, self._base[:, places], self._base[places].T)
+        recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
+        return np.asfortranarray(picked - recent @ (signs[:, None] * recent[places].T))
+
+    def subtract(self, columns: Floats, sign: float) -> None:
+        """Subtract u u' for every column u (sign 1), or add it (-1)."""
+        n_columns = columns.shape[1]
+        if self._n_recent + n_columns > N_RECENT:
+            self._fold()
+        if n_columns > N_RECENT:
+            self._base = dsyrk(-sign, columns, 1.0, self._base, overwrite_c=1)
+            return
+        places = slice(self._n_recent, self._n_recent + n_columns)
+        self._recent[:, places], self._signs[places] = columns, sign
+        self._n_recent += np.int64(n_columns)
+
+    def subtract_one(self, column: Floats, factor: float, sign: float) -> None:
+        """Subtract u u' for u = factor times a vector (sign 1), or add it (-1)."""
+        if self._n_recent == N_RECENT:
+            self._fold()
+        np.multiply(column, factor, out=self._recent[:, self._n_recent])
+        self._signs[self._n_recent] = sign
+        self._n_recent += 1
+
+    def _fold(self) -> None:
+        self._base = self._folded(self._base)
+        self._n_recent = np.int64(0)
+
+    def _folded(self, base: Floats) -> Floats:
+        """Take the recent columns into the base, by one rank-k update for each sign."""
+        recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
+        for sign in (1.0, -1.0):
+            which = signs == sign
+            if which.any():
+                columns = recent if which.all() else np.asfortranarray(recent[:, which])
+                base = dsyrk(-sign, columns, 1.0, base, overwrite_c=1)
+        return base
+
+    def corner(self, size: int) -> Floats:
+        """Return the first rows and columns as a new array; its lower triangle holds anything."""
+        base = self._folded(self._base.copy(order="F"))
+        return base if size == len(base) else np.asfortranarray(base[:size, :size])
+
+    def set_corner(self, upper: Floats) -> None:
+        """Replace the first rows and columns, of which only the upper triangle is read."""
+        self._fold()
+        self._base[: len(upper), : len(upper)] = upper
+
+    def divide(self, divisor: float) -> None:
+        """Divide all entries."""
+        self._fold()
+        self._base /= divisor
+
+    def grow(self, n_used: int, n_needed: int, entry: float) -> None:
+        """Reserve room, with an entry on the diagonal of what comes into use."""
+        size = capacity(len(self), n_needed)
+        base, recent = enlarged(self._base, size, size), enlarged(self._recent, size, N_RECENT)
+        new = np.arange(n_used, n_needed)
+        base[new, new] = entry
+        self._base, self._recent = base, recent
