@@ -1,6 +1,7 @@
 """Exact online least squares for streams of rows and images."""
 
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
@@ -15,6 +16,7 @@ __all__ = [
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
+    "RecursiveAccumulator",
     "ShallowConvClassifier",
 ]
 __version__ = "0.1.0"

@@ -13,6 +13,7 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.arrays import Floats, Integers, Matrix, check_mass
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
@@ -22,7 +23,10 @@ from onlinels.names import Name
 from onlinels.ridge import check_ridge
 from onlinels.settings import check_choice, check_flag
 
-ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
+ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
+    "gram": GramAccumulator,
+    "recursive": RecursiveAccumulator,
+}
 
 
 @dataclass(frozen=True)

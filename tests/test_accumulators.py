@@ -340,7 +340,7 @@ def test_squares_weights_and_spectrum_follow_the_rows(data, rows, centred, as_ma
     query = rows.X.astype(float) - rows_mean
     inverse = np.linalg.inv(X.T @ X + np.eye(X.shape[1]))
     share = 1.0 / w.sum() if centred else 0.0
-    leverages = acc.leverages(rows.X.astype(float), 1.0)
+    leverages = acc.covariance(1.0).leverages(rows.X.astype(float))
     expected = np.einsum("ij,jk,ik->i", query, inverse, query) + share
     np.testing.assert_allclose(leverages, expected, rtol=1e-6, atol=1e-6)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -101,6 +102,7 @@ class Accumulator(Statistics):
         self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats, sign: int
     ) -> None:
         signed = sign * w
+        self._check_rows(activations, signed)
         self.grow(activations.shape[1], n_targets)
         for rows in row_blocks(*activations.shape):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
@@ -133,10 +135,7 @@ class Accumulator(Statistics):
             If `other` is another kind of accumulator.
         """
         self._check_kind(other)
-        self.grow(other.n_features, other.n_targets)
-        self._combine(other, 1)
-        self._count += other._count
-        self._add_weights(other, 1)
+        self._join(other, 1)
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -155,16 +154,27 @@ class Accumulator(Statistics):
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
                 "Subtract only what was merged."
             )
-        self.grow(other.n_features, other.n_targets)
         taken = other._raw_squares()
         if taken is not None:
-            squares = [lengthened(*pair) for pair in zip(taken, self._sizes, strict=True)]
+            sizes = map(max, self._sizes, other._sizes)
+            squares = [lengthened(*pair) for pair in zip(taken, sizes, strict=True)]
             self._check_removable(other.weight, *squares)
-            self._remove_squares(*squares)
-        self._combine(other, -1)
-        self._count -= other._count
-        self._add_weights(other, -1)
+        self._join(other, -1)
+        if taken is not None:
+            self._remove_squares(*taken)
         self._clear_if_empty()
+
+    def _join(self, other: Self, sign: int) -> None:
+        # Only where a ridge is inside can it fail halfway; sums are not worth a copy.
+        before = copy.deepcopy(vars(self)) if self.fixed_ridge is not None else {}
+        try:
+            self.grow(other.n_features, other.n_targets)
+            self._combine(other, sign)
+        except ValueError:
+            vars(self).update(before)
+            raise
+        self._count += np.int64(sign) * other._count
+        self._add_weights(other, sign)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):

@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.ledger import lengthened
-from onlinels.accumulators.mean import Mean
+from onlinels.accumulators.comoments import CoMoments
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.arrays import Floats
 from onlinels.spectrum import Spectrum
-from onlinels.targets import target_sums
-
-CONSTANT = 1e-28
-"""Variance, relative to the squared mean, up to which a feature is constant (deviation 1e-14)."""
-
-EMPTY = 1e-14
-"""Total weight, relative to the weights that led to it, up to which nothing is left."""
 
 
-class CentredAccumulator(Accumulator):
+class CentredAccumulator(CoMoments):
     """Learn rows relative to their mean, so that the intercept is exact and carries no ridge.
 
-    Two groups of rows with total weights p and q, means m and n have the co-moment
-    C = C_p + C_q + p q / (p + q) (n - m)(n - m)' (Chan, Golub and LeVeque). The last term is one
-    more row, n - m with weight p q / (p + q). So a batch becomes its rows minus their mean, and
-    that one row; a merger adds the co-moments, and that one row. What holds the co-moments needs
-    to know nothing of this.
+    Rows are taken about their mean (see `CoMoments`).
 
     Parameters
     ----------
@@ -41,13 +27,9 @@ class CentredAccumulator(Accumulator):
     Never n * mean * mean' is subtracted, so features with a mean of 1e6 and a deviation of 1 keep
     their digits. The centred copy of a batch is one more temporary array of its size.
 
-    References
-    ----------
-    T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for computing the sample variance:
-    analysis and recommendations", The American Statistician 37 (1983), equation 2.1.
-
     Examples
     --------
+    >>> import numpy as np
     >>> from onlinels.accumulators.gram import GramAccumulator
     >>> acc = CentredAccumulator(GramAccumulator())
     >>> acc.update(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
@@ -55,139 +37,6 @@ class CentredAccumulator(Accumulator):
     >>> round(weights.item(), 12), round(acc.intercept(weights).item(), 12)
     (2.0, 8.0)
     """
-
-    def __init__(self, comoments: Accumulator) -> None:
-        super().__init__(comoments.n_features, comoments.n_targets)
-        self._comoments = comoments
-        self._feature_mean = Mean.zeros(comoments.n_features)
-        self._target_mean = Mean.zeros(comoments.n_targets)
-
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares about its mean, (n_features,).
-
-        What is at the level of rounding errors beside the mean counts as 0: the feature is
-        constant.
-        """
-        squares = self._comoments.diagonal
-        squares[squares <= CONSTANT * self._weight * self._feature_mean.value**2] = 0.0
-        return self._without_residue(squares)
-
-    def _raw_squares(self) -> tuple[Floats, Floats] | None:
-        about = self._comoments._raw_squares()
-        if about is None:
-            return None
-        return (
-            about[0] + self._weight * self._feature_mean.value**2,
-            self.target_squares + self._weight * self._target_mean.value**2,
-        )
-
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
-        total = w * len(block) if isinstance(w, float) else float(w.sum())
-        if total == 0.0:
-            return
-        # Relative to the first row: a constant feature then has exactly its value as mean.
-        centred = block - block[0]
-        shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
-        centred -= shift
-        about, targets_mean = self._centred_targets(targets, w, total)
-        if len(block) > 1:
-            self._comoments.accumulate(centred, about, w)
-        self._shift(Mean(block[0], shift), targets_mean, total)
-
-    def _centred_targets(
-        self, targets: Matrix, w: float | Floats, total: float
-    ) -> tuple[Matrix, Mean]:
-        """Return targets about their mean, and the mean; their squares are accounted for.
-
-        Label columns stay as they are: their weighted sum over centred rows is the same.
-        """
-        weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
-        if targets.ndim == 1:
-            shares = target_sums(targets, self._n_targets, weights) / total
-            self._target_squares = self.target_squares + total * shares * (1.0 - shares)
-            return targets, Mean(np.zeros(self._n_targets), shares)
-        about = targets - targets[0]
-        shift = target_sums(about, self._n_targets, weights) / total
-        about -= shift[: targets.shape[1]]
-        squares = target_sums(about**2, self._n_targets, weights)
-        self._target_squares = self.target_squares + squares
-        return about, Mean(lengthened(targets[0], self._n_targets), shift)
-
-    def _shift(self, feature_mean: Mean, target_mean: Mean, weight: float) -> None:
-        """Join (or, of negative weight, part from) rows whose centred form is accounted for."""
-        total = self._weight + weight
-        if abs(total) <= EMPTY * (self._weight + abs(weight)):
-            self.scale(0.0)
-            feature_mean, target_mean = Mean.zeros(self._n_features), Mean.zeros(self._n_targets)
-            total = 0.0
-        if not self._weight:
-            self._feature_mean, self._target_mean = feature_mean, target_mean
-        else:
-            apart, targets_apart = self._apart(feature_mean, target_mean)
-            between = self._weight * (weight / total)
-            self._comoments.accumulate(apart[None], targets_apart[None], between)
-            self._target_squares = self.target_squares + between * targets_apart**2
-            self._feature_mean = self._feature_mean.moved(apart * (weight / total))
-            self._target_mean = self._target_mean.moved(targets_apart * (weight / total))
-        self._weight = total
-
-    def _apart(self, feature_mean: Mean, target_mean: Mean) -> tuple[Floats, Floats]:
-        return feature_mean.minus(self._feature_mean), target_mean.minus(self._target_mean)
-
-    def _weigh(self, targets: Matrix, w: float | Floats) -> None:
-        """Do nothing: weight and squares are counted where means are joined."""
-
-    def _add_weights(self, other: Self, sign: int) -> None:
-        """Do nothing: weight and squares are counted where means are joined."""
-
-    def _check_subtracts(self) -> None:
-        self._comoments._check_subtracts()
-
-    def _check_kind(self, other: Any) -> None:
-        super()._check_kind(other)
-        self._comoments._check_kind(other._comoments)
-
-    def _combine(self, other: Self, sign: int) -> None:
-        self._comoments._combine(other._comoments, sign)
-        self._target_squares = self.target_squares + sign * lengthened(
-            other._target_squares, self._n_targets
-        )
-        means = (
-            other._feature_mean.lengthened(self._n_features),
-            other._target_mean.lengthened(self._n_targets),
-        )
-        if other._weight:
-            self._shift(*means, sign * other._weight)
-
-    def _scale(self, factor: float) -> None:
-        self._comoments.scale(factor)
-        if factor == 0.0:
-            self._feature_mean = Mean.zeros(self._n_features)
-            self._target_mean = Mean.zeros(self._n_targets)
-
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
-        self._comoments.grow(n_features, n_targets)
-        self._n_features, self._n_targets = self._comoments.n_features, self._comoments.n_targets
-        self._feature_mean = self._feature_mean.lengthened(self._n_features)
-        self._target_mean = self._target_mean.lengthened(self._n_targets)
-
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
-        places = (feature_columns, target_columns, n_features, n_targets)
-        copy = type(self)(self._comoments.placed(*places))
-        copy._feature_mean = self._feature_mean.placed(feature_columns, n_features)
-        copy._target_mean = self._target_mean.placed(target_columns, n_targets)
-        copy._weigh_like(self, feature_columns, target_columns)
-        return copy
-
-    def _keep_targets(self, columns: Integers) -> None:
-        self._comoments.keep_targets(columns)
-        self._target_mean = self._target_mean.kept(columns)
 
     @property
     def holds_ridge(self) -> bool:
@@ -215,13 +64,6 @@ class CentredAccumulator(Accumulator):
             weight=self.weight,
             n_free=1,
         )
-
-    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return x'(C + c I)^-1 x of every row x about the mean, plus the intercept's share."""
-        diagonal = self.diagonal if diagonal is None else diagonal
-        centred = (rows - self._feature_mean.origin) - self._feature_mean.offset
-        share = 1.0 / self._weight if self._weight else np.inf
-        return self._comoments.leverages(centred, ridge, diagonal) + share
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (C + c I)^-1 for rows about the mean; the intercept is one parameter more."""

@@ -14,7 +14,7 @@ from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
-from onlinels.solve import invert_gram, solve_gram
+from onlinels.solve import invert_gram
 from onlinels.spectrum import Spectrum, gram_spectrum
 
 
@@ -66,6 +66,21 @@ class GramAccumulator(Accumulator):
         self._gram = np.zeros((n_features, n_features), order="F")
         self._cross = np.zeros((n_features, n_targets), order="F")
         self._tracker = Tracker()
+
+    @classmethod
+    def of(cls, gram: Floats, cross: Floats) -> Self:
+        """Return the accumulator of given sums A'A and A'Y, whose rows it does not count.
+
+        Parameters
+        ----------
+        gram : ndarray (n_features, n_features)
+            Only its upper triangle is read.
+        cross : ndarray (n_features, n_targets)
+        """
+        new = cls(0, 0)
+        new._n_features, new._n_targets = cross.shape
+        new._gram, new._cross = np.array(gram, order="F"), np.array(cross, order="F")
+        return new
 
     @property
     def gram(self) -> Floats:
@@ -198,21 +213,6 @@ class GramAccumulator(Accumulator):
             ridge,
             self.diagonal if diagonal is None else diagonal,
         )
-
-    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row x; see `Accumulator.leverages`.
-
-        Notes
-        -----
-        ``M^3 / 3 + n M^2`` operations.
-        """
-        gram = self._gram[: self._n_features, : self._n_features]
-        diagonal = self.diagonal if diagonal is None else diagonal
-        shares = solve_gram(gram, rows.T, ridge, diagonal)
-        leverages: Floats = np.einsum("ij,ji->i", rows, shares)
-        if ridge > 0.0:
-            leverages += (rows[:, diagonal <= 0.0] ** 2).sum(axis=1) / ridge
-        return leverages
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""

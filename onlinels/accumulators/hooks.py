@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinels.arrays import Floats
+from onlinels.arrays import Floats, Matrix
 
 
 class Hooks:
@@ -31,6 +31,9 @@ class Hooks:
 
     def _check_subtracts(self) -> None:
         """Raise if rows cannot be taken out of this kind of statistics."""
+
+    def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
+        """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
 
     def _raw_squares(self) -> tuple[Floats, Floats] | None:
         """Return the weighted sums of squares of features and targets, None if they are dear."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrsm
 
 from onlinels.accumulators.capacity import padded
@@ -231,3 +232,15 @@ class RunningInverse:
         upper = np.triu(self._scaled.corner(self._n_features)) / self._scale
         full[np.ix_(places, places)] = upper + np.triu(upper, 1).T
         return RunningInverse.holding(full)
+
+
+def inverse_of_gram(gram: Floats, ridge: float) -> RunningInverse:
+    """Return (A'A + c I)^-1; eigenvalues that rounding put below c are c, the least they can be."""
+    matrix = gram.copy()
+    matrix.flat[:: len(gram) + 1] += ridge
+    try:
+        return RunningInverse.of(matrix)
+    except ValueError:
+        eigenvalues, vectors = eigh(gram)
+        shares = vectors / (np.maximum(eigenvalues, 0.0) + ridge)
+        return RunningInverse.holding(shares @ vectors.T)

@@ -86,8 +86,8 @@ class Ledger:
         """Take note of sums of squares that are taken out."""
         removed = self._removed
         self._removed = (
-            lengthened(removed[0], len(features)) + features,
-            lengthened(removed[1], len(targets)) + targets,
+            lengthened(removed[0], self._n_features) + lengthened(features, self._n_features),
+            lengthened(removed[1], self._n_targets) + lengthened(targets, self._n_targets),
         )
 
     def _weigh_like(self, other: Self, feature_columns: Integers, target_columns: Integers) -> None:

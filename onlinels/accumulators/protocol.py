@@ -54,14 +54,6 @@ class Statistics(Ledger, Hooks, Uncertainty, ABC):
         """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
 
     @abstractmethod
-    def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row x, (n,): the variance of its score.
-
-        That is in units of the noise variance, the intercept's part included where there is one.
-        Parameters are those of `solve`; `rows` has shape (n, n_features).
-        """
-
-    @abstractmethod
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights (n_features, n_targets).
 

@@ -42,7 +42,7 @@ class Covariance:
 
         Notes
         -----
-        ``M^2`` operations a row, where `Accumulator.leverages` factors the system first.
+        ``M^2`` operations a row.
         """
         about = rows if self.origin is None else rows - self.origin
         shares = np.einsum("ij,ij->i", about @ self.matrix, about)

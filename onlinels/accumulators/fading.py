@@ -1,0 +1,77 @@
+"""A ridge that decays with the data, and is restored a few entries at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinels.accumulators.ledger import lengthened
+from onlinels.arrays import Floats, Integers
+
+N_RESTORED = 32
+"""Entries that fall due before some are restored together."""
+
+
+class FadingRidge:
+    """Keep every entry of a diagonal ridge D between c/2 and c while the data decay.
+
+    Decay multiplies data and ridge alike, for that is one number in the inverse, where a ridge
+    that stays would be an update of full rank. The entries that have decayed longest are brought
+    back to c in time, as pseudo-rows sqrt(c - D_j) e_j with target 0.
+
+    Parameters
+    ----------
+    n_features : int
+    ridge : float
+        c.
+
+    Notes
+    -----
+    For M features and a decay of lambda a row, ``(M + 32) * -log2(lambda)`` entries fall due in a
+    row, on average; restoring one costs about ``M^2`` operations.
+
+    Examples
+    --------
+    >>> ridge = FadingRidge(2, 1.0)
+    >>> ridge.decay(0.75)
+    (array([], dtype=int64), array([], dtype=float64))
+    >>> columns, amounts = ridge.decay(0.6)
+    >>> columns, amounts.round(2), ridge.entries
+    (array([0, 1]), array([0.55, 0.55]), array([1., 1.]))
+    """
+
+    def __init__(self, n_features: int, ridge: float) -> None:
+        self.entries = np.full(n_features, ridge)
+        self._ridge = ridge
+        self._due = 0.0
+
+    def decay(self, factor: float) -> tuple[Integers, Floats]:
+        """Multiply D by a factor from 0.5 to 1; return columns to restore, and by how much."""
+        self.entries *= factor
+        self._due -= (len(self.entries) + N_RESTORED) * float(np.log2(factor))
+        n_low = int(np.count_nonzero(self.entries < 0.5 * self._ridge))
+        n_restored = 0
+        if n_low or self._due >= N_RESTORED:
+            n_restored = min(max(n_low, int(self._due)), len(self.entries))
+            self._due = max(0.0, self._due - n_restored)
+        # The lowest have decayed longest.
+        lowest = np.argsort(self.entries, kind="stable")[:n_restored] if n_restored else _NONE
+        lowest = lowest[self.entries[lowest] < self._ridge]
+        amounts = self._ridge - self.entries[lowest]
+        self.entries[lowest] = self._ridge
+        return lowest, amounts
+
+    def grow(self, n_features: int) -> None:
+        """Append entries of c."""
+        known = len(self.entries)
+        self.entries = lengthened(self.entries, n_features)
+        self.entries[known:] = self._ridge
+
+    def placed(self, columns: Integers, n_features: int) -> FadingRidge:
+        """Return a copy whose entries stand at the given places, and c elsewhere."""
+        new = FadingRidge(n_features, self._ridge)
+        new.entries[columns] = self.entries
+        new._due = self._due
+        return new
+
+
+_NONE = np.zeros(0, dtype=np.intp)
