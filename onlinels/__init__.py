@@ -1,6 +1,7 @@
 """Exact online least squares for streams of rows and images."""
 
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
@@ -11,6 +12,7 @@ __all__ = [
     "GramAccumulator",
     "HiddenLayer",
     "LeastSquaresClassifier",
+    "OrthogonalAccumulator",
     "ShallowConvClassifier",
 ]
 __version__ = "0.1.0"

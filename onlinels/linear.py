@@ -12,6 +12,7 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.arrays import Floats, Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import Layout
@@ -19,7 +20,10 @@ from onlinels.names import Name
 from onlinels.ridge import check_ridge, choose_ridge
 from onlinels.settings import check_choice, check_flag
 
-ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {"gram": GramAccumulator}
+ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
+    "gram": GramAccumulator,
+    "orthogonal": OrthogonalAccumulator,
+}
 
 
 @dataclass(frozen=True)

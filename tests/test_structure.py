@@ -16,11 +16,17 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings"},
-    {"targets", "ridge", "solve", "spectrum", "labels", "names"},
-    {"encoding"},
-    {"accumulators.ledger"},
+    {"targets", "ridge", "solve", "spectrum", "triangle", "labels", "names"},
+    {"encoding", "solve_factor"},
+    {"accumulators.ledger", "accumulators.capacity"},
     {"columns", "accumulators.base", "accumulators.mean", "datasets.idx"},
-    {"outputs", "accumulators.gram", "accumulators.centred", "datasets.folder"},
+    {
+        "outputs",
+        "accumulators.gram",
+        "accumulators.orthogonal",
+        "accumulators.centred",
+        "datasets.folder",
+    },
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
     {"linear", "presets"},

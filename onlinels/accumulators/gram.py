@@ -9,6 +9,7 @@ from scipy.linalg.blas import dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.capacity import capacity, enlarged, padded
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
 from onlinels.solve import solve_gram
@@ -84,7 +85,7 @@ class GramAccumulator(Accumulator):
         """Add checked float64 rows with weights of any one sign, without counting them."""
         if not self._n_features:
             return
-        block = _padded(block, len(self._gram))
+        block = padded(block, len(self._gram))
         if isinstance(w, float):
             self._gram = dsyrk(w, block.T, 1.0, self._gram, overwrite_c=1)
         else:
@@ -129,9 +130,9 @@ class GramAccumulator(Accumulator):
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)
         rows, columns = self._cross.shape
-        rows, columns = _capacity(rows, n_features), _capacity(columns, n_targets)
-        gram = _enlarged(self._gram, rows, rows)
-        cross = _enlarged(self._cross, rows, columns)
+        rows, columns = capacity(rows, n_features), capacity(columns, n_targets)
+        gram = enlarged(self._gram, rows, rows)
+        cross = enlarged(self._cross, rows, columns)
         self._gram, self._cross = gram, cross
         self._n_features, self._n_targets = n_features, n_targets
 
@@ -207,26 +208,3 @@ class GramAccumulator(Accumulator):
     def intercept(self, output_weights: Floats) -> Floats:
         """Return zeros (n_targets,): raw sums have no intercept."""
         return np.zeros(output_weights.shape[1])
-
-
-def _padded(block: Floats, capacity: int) -> Floats:
-    """Widen the rows with zeros to the reserved capacity, so that BLAS updates in place."""
-    if block.shape[1] == capacity:
-        return block
-    padded = np.zeros((len(block), capacity))
-    padded[:, : block.shape[1]] = block
-    return padded
-
-
-def _capacity(available: int, needed: int) -> int:
-    if needed <= available:
-        return available
-    return needed if available == 0 else max(needed, available + available // 2)
-
-
-def _enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    if array.shape == (rows, columns):
-        return array
-    larger = np.zeros((rows, columns), order="F")
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger
