@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.linalg import qr, svd
 from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from onlinels.arrays import Floats, Integers
-from onlinels.solve import NULL_ENTRY
+from onlinels.null_space import null_rows, rank_tolerance
 from onlinels.triangle import add_rows, no_targets
-
-RANK_TOLERANCE = 1e-13
-"""Largest singular value of the scaled factor, relative to the greatest, that counts as 0.
-
-Times M if that is more: at least 10 eps M. Rounding errors of a stream move the M unit columns by
-some eps each, so the singular values by some eps M at most, whereas the columns of a polynomial of
-degree 10 (NIST's Filip) have one of 2e-10.
-"""
 
 WELL_CONDITIONED = 1e-4
 """Of the factor with its ridge, scaled: above it dependent features do no harm.
@@ -31,30 +22,38 @@ Their rounding errors reach the weights divided by its square: as 1e-8 at most.
 class System:
     """Triangular equations whose solution is the output weights of the active features.
 
-    With weights W = basis @ u (basis = I if None): triangle @ u = rotated.
-
     Parameters
     ----------
-    triangle : ndarray (n_directions, n_directions), float64, Fortran order
-    rotated : ndarray (n_directions, n_targets)
-    basis : ndarray (n_active, n_directions), optional
+    triangle : ndarray (n_active, n_active), float64, Fortran order
+        T in T W = Z.
+    rotated : ndarray (n_active, n_targets), float64, Fortran order
+        Z.
+    of_rows : ndarray (n_active, n_active), optional
+        The triangle of the rows and the ridge alone, where T holds rows of the null space too.
     """
 
     triangle: Floats
     rotated: Floats
-    basis: Floats | None = None
+    of_rows: Floats | None = None
 
     def solve(self) -> Floats:
         """Return the output weights (n_active, n_targets)."""
         solution: Floats = dtrtrs(self.triangle, self.rotated)[0]
-        return solution if self.basis is None else self.basis @ solution
+        return solution
 
     def leverages(self, rows: Floats) -> Floats:
         """Return x'(A'A + c I)^-1 x of every row x (n, n_active), (n,)."""
-        within = rows if self.basis is None else rows @ self.basis
-        shares: Floats = dtrtrs(self.triangle, within.T, trans=1)[0]
+        shares: Floats = dtrtrs(self.triangle, rows.T, trans=1)[0]
+        if self.of_rows is not None:
+            shares = self.of_rows @ dtrtrs(self.triangle, shares)[0]
         squares: Floats = np.einsum("ij,ij->j", shares, shares)
         return squares
+
+    def with_rows(self, rows: Floats, n_triangular: int = 0) -> System:
+        """Return the equations with rows added whose targets are 0; the rows are overwritten."""
+        triangle, rotated = self.triangle.copy(order="F"), self.rotated.copy(order="F")
+        add_rows(triangle, rotated, rows, no_targets(len(rows)), n_triangular)
+        return System(triangle, rotated)
 
 
 def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats) -> Floats:
@@ -83,10 +82,10 @@ def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats
     -----
     The ridge is M more rows, sqrt(c) I, in a copy of the factor, for 2/3 M^3 operations. Then one
     triangular solve is all, unless features are linearly dependent: the factor's columns scaled to
-    unit length (so that units do not matter) have a singular value of at most max(1e-13, 10 eps M)
+    unit length (so that units do not matter) have a singular value of at most max(1e-12, 10 eps M)
     of the largest, and the ridge is too small to hide that. An SVD, in about 20 M^3 operations,
-    then leaves these directions out; they get the weights that the ridge (or the minimum norm)
-    gives them.
+    then finds these directions, and more rows with targets of 0 keep the weights out of them: what
+    the ridge, or the minimum norm, makes of directions in which the rows say nothing.
 
     Examples
     --------
@@ -105,7 +104,8 @@ def factor_leverages(factor: Floats, rows: Floats, ridge: float, diagonal: Float
     """Return x'(R'R + c I)^-1 x of every row x, (n,).
 
     Parameters are those of `solve_factor`; `rows` has shape (n, n_features). Features whose
-    diagonal is 0 add x^2 / c where there is a ridge.
+    diagonal is 0 add x^2 / c where there is a ridge; directions that count as linearly dependent
+    add nothing.
 
     Examples
     --------
@@ -126,27 +126,29 @@ def factor_leverages(factor: Floats, rows: Floats, ridge: float, diagonal: Float
 def _system(
     factor: Floats, rotated: Floats, ridge: float, diagonal: Floats, active: Integers
 ) -> System:
-    factor, rotated = _of_active(factor, rotated, active)
-    with_ridge = System(factor, rotated)
+    system = _of_active(factor, rotated, active)
+    squares, rows = diagonal[active], system.triangle
     if ridge > 0.0:
-        with_ridge = System(factor.copy(order="F"), rotated.copy(order="F"))
-        _add_ridge(with_ridge, np.eye(len(factor), order="F"), ridge, len(factor))
-    size = diagonal[active]
-    tolerance = max(RANK_TOLERANCE, 10.0 * float(np.finfo(np.float64).eps) * len(factor))
-    scale = 1.0 / np.sqrt(size + ridge)
+        ridge_rows = np.zeros(rows.shape, order="F")
+        np.fill_diagonal(ridge_rows, np.sqrt(ridge))
+        system = system.with_rows(ridge_rows, len(ridge_rows))
+    # The estimate, in the 1-norm, is off by a factor of up to M, and some.
+    full_rank = 10.0 * len(rows) * rank_tolerance(len(rows))
     if (
-        # The estimate, in the 1-norm, is off by a factor of up to M, and some.
-        _reciprocal_condition(factor, 1.0 / np.sqrt(size)) > 10.0 * len(factor) * tolerance
-        or _reciprocal_condition(with_ridge.triangle, scale) > WELL_CONDITIONED
+        _reciprocal_condition(rows, squares) > full_rank
+        or _reciprocal_condition(system.triangle, squares + ridge) > WELL_CONDITIONED
     ):
-        return with_ridge
-    return _in_present_directions(factor, rotated, ridge, scale, tolerance) or with_ridge
+        return system
+    dependent = null_rows(rows, np.sqrt(squares))
+    if dependent is None:
+        return system
+    return replace(system.with_rows(dependent), of_rows=system.triangle)
 
 
-def _of_active(factor: Floats, rotated: Floats, active: Integers) -> tuple[Floats, Floats]:
-    """Return factor and targets of some of the features: triangular again."""
+def _of_active(factor: Floats, rotated: Floats, active: Integers) -> System:
+    """Return the equations of some of the features: triangular again."""
     if active.size == len(factor):
-        return np.asfortranarray(factor), np.asfortranarray(rotated)
+        return System(np.asfortranarray(factor), np.asfortranarray(rotated))
     smaller = np.zeros((active.size, active.size), order="F")
     targets = np.zeros((active.size, rotated.shape[1]), order="F")
     add_rows(
@@ -155,38 +157,9 @@ def _of_active(factor: Floats, rotated: Floats, active: Integers) -> tuple[Float
         np.asfortranarray(factor[:, active]),
         lambda columns: np.array(rotated[:, columns], order="F"),
     )
-    return smaller, targets
+    return System(smaller, targets)
 
 
-def _add_ridge(system: System, basis: Floats, ridge: float, n_triangular: int) -> None:
-    """Add the rows sqrt(c) basis, with targets of 0, in place; the basis is overwritten."""
-    basis *= np.sqrt(ridge)
-    add_rows(system.triangle, system.rotated, basis, no_targets(len(basis)), n_triangular)
-
-
-def _reciprocal_condition(triangle: Floats, scale: Floats) -> float:
-    return float(dtrcon(triangle * scale)[0])
-
-
-def _in_present_directions(
-    factor: Floats, rotated: Floats, ridge: float, scale: Floats, tolerance: float
-) -> System | None:
-    """Return the equations in the directions that are present, or None if all of them are.
-
-    The directions are kept orthogonal to the null space.
-    """
-    left, singular, right = svd(factor * scale)
-    present = singular > tolerance * singular[0]
-    if present.all():
-        return None
-    basis = np.asfortranarray(right[present].T * scale[:, None])
-    absent = right[~present].T
-    # Rounding errors, which the scale of a small feature would blow up.
-    absent[np.abs(absent) < NULL_ENTRY] = 0.0
-    null_space = qr(absent * scale[:, None], mode="economic")[0]
-    basis -= null_space @ (null_space.T @ basis)
-    projected = np.asfortranarray(left[:, present].T @ rotated)
-    system = System(np.asfortranarray(np.diag(singular[present])), projected, basis)
-    if ridge > 0.0:
-        _add_ridge(system, basis.copy(order="F"), ridge, 0)
-    return system
+def _reciprocal_condition(triangle: Floats, squares: Floats) -> float:
+    """Estimate the reciprocal condition number with columns scaled to unit length."""
+    return float(dtrcon(triangle / np.sqrt(squares))[0])

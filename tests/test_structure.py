@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings"},
-    {"targets", "ridge", "solve", "spectrum", "triangle", "labels", "names"},
+    {"targets", "ridge", "solve", "spectrum", "triangle", "null_space", "labels", "names"},
     {"encoding", "solve_factor"},
     {"accumulators.ledger", "accumulators.capacity"},
     {"columns", "accumulators.base", "accumulators.mean", "datasets.idx"},
