@@ -56,8 +56,8 @@ def null_rows(factor: Floats, sizes: Floats) -> Floats | None:
     Examples
     --------
     >>> rows = null_rows(np.array([[2.0, 2.0], [0.0, 0.0]]), np.array([2.0, 2.0]))
-    >>> np.abs(rows).round(12), rows.sum().round(12) + 0.0
-    (array([[2., 2.]]), 0.0)
+    >>> np.abs(rows), np.abs(rows.sum(axis=1)).round(12)
+    (array([[2., 2.]]), array([0.]))
     """
     _, singular, right = svd(factor / sizes)
     present = singular > rank_tolerance(len(factor)) * singular[0]
