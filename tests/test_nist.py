@@ -10,6 +10,7 @@ import pytest
 
 import nist
 from onlinels import OrthogonalAccumulator
+from onlinels.accumulators.centred import CentredAccumulator
 
 WANTED = {
     nist.NORRIS: 11.0,
@@ -71,17 +72,21 @@ def test_wamplers_data_are_their_polynomials_and_fixed_deltas():
     assert y == [sum(x / 10**k for k, x in enumerate(row)) for row in rows]
 
 
-def in_batches(X, y, n_rows):
-    acc = OrthogonalAccumulator()
+def centred():
+    return CentredAccumulator(OrthogonalAccumulator())
+
+
+def in_batches(empty, X, y, n_rows):
+    acc = empty()
     for start in range(0, len(X), n_rows):
         acc.update(X[start : start + n_rows], y[start : start + n_rows])
     return acc
 
 
-def parts(X, y, n_rows):
+def parts(empty, X, y, n_rows):
     cuts = [len(X) * k // 4 for k in (1, 2, 3)]
     pieces = zip(np.split(X, cuts), np.split(y, cuts), strict=True)
-    return [in_batches(*piece, n_rows) for piece in pieces if len(piece[0])]
+    return [in_batches(empty, *piece, n_rows) for piece in pieces if len(piece[0])]
 
 
 def merged(left, right):
@@ -101,15 +106,15 @@ def tree(accumulators):
 
 
 PATHS = {
-    "one by one": lambda X, y: in_batches(X, y, 1),
-    "blocks of 5": lambda X, y: in_batches(X, y, 5),
-    "blocks of 16": lambda X, y: in_batches(X, y, 16),
-    "at once": lambda X, y: in_batches(X, y, len(X)),
-    "backwards": lambda X, y: in_batches(X[::-1], y[::-1], 1),
-    "chain of 4": lambda X, y: chain(parts(X, y, len(X))),
-    "chain of 4, backwards": lambda X, y: chain(parts(X, y, len(X))[::-1]),
-    "tree of 4": lambda X, y: tree(parts(X, y, len(X))),
-    "tree of 4, one by one": lambda X, y: tree(parts(X, y, 1)),
+    "one by one": lambda empty, X, y: in_batches(empty, X, y, 1),
+    "blocks of 5": lambda empty, X, y: in_batches(empty, X, y, 5),
+    "blocks of 16": lambda empty, X, y: in_batches(empty, X, y, 16),
+    "at once": lambda empty, X, y: in_batches(empty, X, y, len(X)),
+    "backwards": lambda empty, X, y: in_batches(empty, X[::-1], y[::-1], 1),
+    "chain of 4": lambda empty, X, y: chain(parts(empty, X, y, len(X))),
+    "chain of 4, backwards": lambda empty, X, y: chain(parts(empty, X, y, len(X))[::-1]),
+    "tree of 4": lambda empty, X, y: tree(parts(empty, X, y, len(X))),
+    "tree of 4, one by one": lambda empty, X, y: tree(parts(empty, X, y, 1)),
 }
 
 
@@ -123,6 +128,19 @@ def correct_digits(weights, data):
 @pytest.mark.parametrize("data", WANTED, ids=lambda data: data.name)
 @pytest.mark.parametrize("path", PATHS)
 def test_correct_digits(data, path):
-    acc = PATHS[path](*data.floats())
+    acc = PATHS[path](OrthogonalAccumulator, *data.floats())
     assert acc.count == data.n_rows
     assert correct_digits(acc.solve(0.0), data) >= WANTED[data]
+
+
+@pytest.mark.parametrize(
+    "data", [data for data in WANTED if not data.lowest], ids=lambda data: data.name
+)
+@pytest.mark.parametrize("path", PATHS)
+def test_correct_digits_with_an_intercept(data, path):
+    """The same digits where the column of ones is an intercept, by means and centred rows."""
+    X, y = data.floats()
+    acc = PATHS[path](centred, X[:, 1:], y)
+    weights = acc.solve(0.0)
+    both = np.concatenate([acc.intercept(weights)[None], weights])
+    assert correct_digits(both, data) >= WANTED[data]
