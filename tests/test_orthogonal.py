@@ -132,9 +132,8 @@ def test_scaling_and_dropping_targets(data, rows):
     assert_factors(acc, rows.X.astype(float), Y[:, kept], factor * rows.w)
     acc.update(rows.X, Y[:, kept], rows.w)
     acc.merge(accumulated(rows.X, Y[:, kept], rows.w))
-    assert acc.count == 3 * len(rows)
-    gram = rows.X.astype(float).T @ (rows.w[:, None] * rows.X.astype(float))
-    np.testing.assert_allclose(acc.factor.T @ acc.factor, (factor + 2) * gram, atol=1e-8)
+    weights = np.concatenate([factor * rows.w, rows.w, rows.w])
+    assert_factors(acc, np.tile(rows.X.astype(float), (3, 1)), np.tile(Y[:, kept], (3, 1)), weights)
 
 
 def test_growing_is_having_known_from_the_start():
@@ -388,6 +387,23 @@ def test_leverages_and_spectrum_are_those_of_the_rows(rows, ridge):
     explained = (solved * (A.T @ T)).sum(axis=0)
     np.testing.assert_allclose(fitted.sum(axis=0), explained, rtol=1e-8, atol=1e-8)
     assert (spectrum.weight, spectrum.n_free) == (acc.weight, 0)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 1e-12, 1e-2])
+def test_leverages_within_the_row_space_whatever_a_row_has_beside_it(ridge):
+    """Dependent directions add nothing, unless the ridge is large enough to tell them apart."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(30, 4))
+    A[:, 3] = A[:, 2]
+    rows = random.normal(size=(5, 4))
+    apart = (rows[:, 2] - rows[:, 3]) / np.sqrt(2.0)
+    within = rows - np.outer(apart, [0.0, 0.0, 1.0, -1.0]) / np.sqrt(2.0)
+    inverse = np.linalg.pinv(A.T @ A + ridge * np.eye(4), rcond=1e-11)
+    expected = np.einsum("ij,jk,ik->i", within, inverse, within)
+    if ridge == 1e-2:
+        expected += apart**2 / ridge
+    acc = accumulated(A, np.zeros((30, 1)))
+    np.testing.assert_allclose(acc.leverages(rows, ridge), expected, rtol=1e-8)
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
