@@ -1,7 +1,8 @@
 """NIST's Statistical Reference Datasets for linear least squares, with certified coefficients.
 
 Source: National Institute of Standards and Technology, StRD, Linear Least Squares Regression,
-https://www.itl.nist.gov/div898/strd/lls/lls.shtml. Numbers are kept as the decimals that are published, so that they can be read without rounding.
+https://www.itl.nist.gov/div898/strd/lls/lls.shtml. Numbers are kept as the
+decimals that are published, so that they can be read without rounding.
 """
 
 from __future__ import annotations
