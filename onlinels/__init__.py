@@ -1,6 +1,7 @@
 """Exact online least squares for streams of rows and images."""
 
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
@@ -16,6 +17,7 @@ __all__ = [
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
+    "OrthogonalAccumulator",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
 ]

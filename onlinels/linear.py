@@ -13,6 +13,7 @@ from river import base
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.arrays import Floats, Integers, Matrix, check_mass
 from onlinels.choice import RidgeChoice
@@ -25,6 +26,7 @@ from onlinels.settings import check_choice, check_flag
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "gram": GramAccumulator,
+    "orthogonal": OrthogonalAccumulator,
     "recursive": RecursiveAccumulator,
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import eigh
+from scipy.linalg import eigh, svd
 
 from onlinels.arrays import Floats
 
@@ -57,3 +57,26 @@ def gram_spectrum(gram: Floats, cross: Floats, target_squares: Floats, weight: f
         return Spectrum(np.zeros(0), np.zeros(cross.shape), target_squares, weight)
     eigenvalues, eigenvectors = eigh(gram, lower=False)
     return Spectrum(np.maximum(eigenvalues, 0.0), eigenvectors.T @ cross, target_squares, weight)
+
+
+def factor_spectrum(
+    factor: Floats, rotated: Floats, target_squares: Floats, weight: float
+) -> Spectrum:
+    """Return the spectrum of A'A = R'R by one SVD of R, which keeps the digits of small values.
+
+    Notes
+    -----
+    About 20 M^3 operations and three copies of the factor.
+
+    Examples
+    --------
+    >>> factor, rotated = np.diag([1.0, 2.0]), np.array([[3.0], [1.0]])
+    >>> spectrum = factor_spectrum(factor, rotated, np.array([10.0]), weight=5.0)
+    >>> spectrum.eigenvalues, np.abs(spectrum.rotated_cross.ravel())
+    (array([1., 4.]), array([3., 2.]))
+    """
+    if not len(factor):
+        return Spectrum(np.zeros(0), np.zeros(rotated.shape), target_squares, weight)
+    left, singular, _ = svd(factor)
+    cross = (singular[:, None] * (left.T @ rotated))[::-1]
+    return Spectrum(singular[::-1] ** 2, cross, target_squares, weight)

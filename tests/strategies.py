@@ -15,7 +15,10 @@ ridges = st.one_of(
     st.floats(1e-3, 1e3),
     st.sampled_from([1e-15, 1e-12, 1e-8, 1e-6, 1.0, 10.0]),
 )
+recursive_ridges = st.one_of(st.just("paper"), st.floats(1e-3, 1e3))
 positive_ridges = st.floats(1e-2, 1e3)
+accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
+unlearning_accumulators = st.sampled_from(["gram", "recursive"])
 dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.int16])
 labels = st.sampled_from(
     [("cat", "dog", "emu", "fox"), (0, 1, 2, 3), (False, True), ("a", 1, (2, "b"), None), (7,)]
@@ -23,9 +26,14 @@ labels = st.sampled_from(
 
 
 @st.composite
-def classifier_settings(draw: Any) -> dict[str, Any]:
+def classifier_settings(draw: Any, accumulators: Any = accumulators) -> dict[str, Any]:
     """Draw the hyperparameters of a LeastSquaresClassifier."""
-    return {"ridge": draw(ridges), "fit_intercept": draw(st.booleans()), "accumulator": "gram"}
+    accumulator = draw(accumulators)
+    return {
+        "ridge": draw(ridges if accumulator != "recursive" else recursive_ridges),
+        "fit_intercept": draw(st.booleans()),
+        "accumulator": accumulator,
+    }
 
 
 @st.composite

@@ -33,12 +33,13 @@ def traced(model, n_rows, random):
     [
         LeastSquaresClassifier(),
         LeastSquaresClassifier(fit_intercept=False),
+        LeastSquaresClassifier(accumulator="orthogonal"),
         HiddenLayer(30) | LeastSquaresClassifier(),
         ShallowConvClassifier.from_preset(
             "digits", image_shape=(3, 4), n_hidden=40, warm_up=100, drop_ring=0, padding=6
         ),
     ],
-    ids=["intercept", "no intercept", "hidden", "network"],
+    ids=["intercept", "no intercept", "orthogonal", "hidden", "network"],
 )
 def test_size_does_not_depend_on_the_length_of_the_stream(model):
     random = np.random.default_rng(0)

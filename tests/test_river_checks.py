@@ -28,6 +28,7 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
             {
                 "ridge": draw.choice(["paper", 0.0, 10 ** draw.uniform(-6, 3)]),
                 "fit_intercept": draw.random() < 0.5,
+                "accumulator": draw.choice(["gram", "orthogonal"]),
             },
             {
                 "n_hidden": draw.randint(1, 40),

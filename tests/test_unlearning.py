@@ -13,6 +13,8 @@ import laws
 import strategies
 from onlinels import LeastSquaresClassifier
 
+settings_that_unlearn = strategies.classifier_settings(strategies.unlearning_accumulators)
+
 
 def learnt(rows, settings):
     model = LeastSquaresClassifier(**settings)
@@ -20,7 +22,11 @@ def learnt(rows, settings):
     return model
 
 
-@given(st.data(), strategies.rows(min_rows=2, whole=True), strategies.classifier_settings())
+@given(
+    st.data(),
+    strategies.rows(min_rows=2, whole=True),
+    strategies.classifier_settings(strategies.unlearning_accumulators),
+)
 def test_any_subset_is_unlearnt(data, rows, settings):
     model = learnt(rows, settings)
     taken = data.draw(st.sets(st.integers(0, len(rows) - 1), max_size=len(rows) - 1))
@@ -52,7 +58,7 @@ def test_sums_of_whole_numbers_come_back_to_the_last_bit(data, rows, ridge):
     assert (laws.aligned_gram(model, kept) == laws.aligned_gram(kept, kept)).all()
 
 
-@given(strategies.rows(), strategies.classifier_settings())
+@given(strategies.rows(), settings_that_unlearn)
 def test_a_model_that_has_unlearnt_everything_starts_anew(rows, settings):
     model = learnt(rows, settings)
     model.unlearn_many(rows.X, rows.y, rows.w)

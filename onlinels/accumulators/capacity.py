@@ -1,4 +1,4 @@
-"""Room reserved in advance, so that features which arrive one by one rarely copy a matrix."""
+"""Room for columns to come, reserved so that growing one by one copies little."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from onlinels.arrays import Floats
 
 
 def capacity(available: int, needed: int) -> int:
-    """Return the size to reserve: the first as it is, later ones with half as much again.
+    """Return the number of columns to reserve: half as much again when there are too few.
+
+    The first size is taken as it is.
 
     Examples
     --------
-    >>> capacity(0, 10), capacity(10, 8), capacity(10, 11)
+    >>> capacity(0, 10), capacity(10, 9), capacity(10, 11)
     (10, 10, 15)
     """
     if needed <= available:
@@ -20,19 +22,32 @@ def capacity(available: int, needed: int) -> int:
     return needed if available == 0 else max(needed, available + available // 2)
 
 
-def padded(block: Floats, width: int) -> Floats:
-    """Widen rows with zeros to the reserved width, so that BLAS updates in place."""
-    if block.shape[1] == width:
-        return block
-    wider = np.zeros((len(block), width))
-    wider[:, : block.shape[1]] = block
-    return wider
-
-
 def enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    """Return the array in the corner of zeros of a larger shape: itself, if it has that already."""
+    """Return a matrix with zeros appended, in Fortran order: itself, if it has that shape already.
+
+    Examples
+    --------
+    >>> enlarged(np.ones((1, 1)), 2, 2)
+    array([[1., 0.],
+           [0., 0.]])
+    """
     if array.shape == (rows, columns):
         return array
     larger = np.zeros((rows, columns), order="F")
     larger[: array.shape[0], : array.shape[1]] = array
     return larger
+
+
+def padded(block: Floats, columns: int) -> Floats:
+    """Widen rows with zeros to the reserved columns, so that BLAS updates in place.
+
+    Examples
+    --------
+    >>> padded(np.ones((1, 2)), 3)
+    array([[1., 1., 0.]])
+    """
+    if block.shape[1] == columns:
+        return block
+    wider = np.zeros((len(block), columns))
+    wider[:, : block.shape[1]] = block
+    return wider
