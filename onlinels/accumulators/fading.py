@@ -7,8 +7,8 @@ import numpy as np
 from onlinels.accumulators.ledger import lengthened
 from onlinels.arrays import Floats, Integers
 
-N_RESTORED = 32
-"""Entries that fall due before some are restored together."""
+MOST_TOGETHER = 32
+"""Entries that fall due before they are restored together, unless there are few."""
 
 
 class FadingRidge:
@@ -26,17 +26,18 @@ class FadingRidge:
 
     Notes
     -----
-    For M features and a decay of lambda a row, ``(M + 32) * -log2(lambda)`` entries fall due in a
-    row, on average; restoring one costs about ``M^2`` operations.
+    For M features and a decay of lambda a row, ``(M + k) * -log2(lambda)`` entries fall due in a
+    row, on average, k = min(32, 1 + M / 4) or more at once. Restoring one costs about ``M^2``
+    operations.
 
     Examples
     --------
     >>> ridge = FadingRidge(2, 1.0)
-    >>> ridge.decay(0.75)
+    >>> ridge.decay(0.9)
     (array([], dtype=int64), array([], dtype=float64))
     >>> columns, amounts = ridge.decay(0.6)
     >>> columns, amounts.round(2), ridge.entries
-    (array([0, 1]), array([0.55, 0.55]), array([1., 1.]))
+    (array([0, 1]), array([0.46, 0.46]), array([1., 1.]))
     """
 
     def __init__(self, n_features: int, ridge: float) -> None:
@@ -47,10 +48,11 @@ class FadingRidge:
     def decay(self, factor: float) -> tuple[Integers, Floats]:
         """Multiply D by a factor from 0.5 to 1; return columns to restore, and by how much."""
         self.entries *= factor
-        self._due -= (len(self.entries) + N_RESTORED) * float(np.log2(factor))
+        together = min(MOST_TOGETHER, 1 + len(self.entries) // 4)
+        self._due -= (len(self.entries) + together) * float(np.log2(factor))
         n_low = int(np.count_nonzero(self.entries < 0.5 * self._ridge))
         n_restored = 0
-        if n_low or self._due >= N_RESTORED:
+        if n_low or self._due >= together:
             n_restored = min(max(n_low, int(self._due)), len(self.entries))
             self._due = max(0.0, self._due - n_restored)
         # The lowest have decayed longest.

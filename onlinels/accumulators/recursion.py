@@ -13,7 +13,7 @@ from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse, inverse_of_gram
 from onlinels.accumulators.ledger import lengthened
-from onlinels.accumulators.pivots import check_pivots
+from onlinels.accumulators.pivots import OUTWEIGHED, check_pivots
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.spectrum import Spectrum
@@ -72,7 +72,7 @@ class Recursion(Accumulator):
         return self._squares.copy()
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
-        weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(activations))
+        weights = np.full(len(activations), w) if isinstance(w, float) else w
         used = np.flatnonzero(weights)
         rows = np.asarray(activations, dtype=np.float64)
         if len(used) < len(rows):
@@ -80,6 +80,7 @@ class Recursion(Accumulator):
         if not (rows.size and self._n_features):
             return
         known, new = rows[:, : self._n_features], rows[:, self._n_features :]
+        # No entry of P is over 2/c, so a product with P is rarely needed to be sure.
         if weights[0] < 0.0:
             if new.any():
                 raise ValueError(
@@ -87,7 +88,7 @@ class Recursion(Accumulator):
                     f"{self._n_features} that were learnt. Take out only rows that are in."
                 )
             self._inverse.check_removable(known, -weights)
-        elif np.max(weights * (rows**2).sum(axis=1)) > self._ridge:
+        elif (weights * (rows**2).sum(axis=1)).max() > 0.5 * OUTWEIGHED * self._ridge:
             leverages = self._leverages(known) + (new**2).sum(axis=1) / self._ridge
             check_pivots(1.0, float(np.max(1.0 + weights * leverages)), 1.0)
 

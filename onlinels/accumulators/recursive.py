@@ -49,11 +49,11 @@ class RecursiveAccumulator(Accumulator):
 
     Forgetting: `scale` multiplies data and ridge alike, and entries of the ridge are brought back
     to c before they fall below c/2, those first that have decayed longest; `ridge_diagonal` shows
-    D. With a decay of lambda a row, r = ``(M + 32) * -log2(lambda)`` entries are due in a row,
-    each for about ``M^2`` operations, 32 or more at once: 1.5 ``M^2`` a row at lambda = 1 - 1/M.
-    A factor below 1/2, or over 1, in one call restores the whole ridge, by way of A'A, in
-    ``4 M^3``. A feature that comes late has the ridge c: as if known from the start if nothing was
-    forgotten, within that factor of 2 otherwise.
+    D. With a decay of lambda a row, r = ``(M + k) * -log2(lambda)`` entries are due in a row,
+    ``k = min(32, 1 + M / 4)`` or more at once, each for about ``M^2`` operations: 1.5 ``M^2`` a
+    row at lambda = 1 - 1/M. A factor below 1/2, or over 1, in one call restores the whole ridge,
+    by way of A'A, in about ``3 M^3``. A feature that comes late has the ridge c: as if known from
+    the start if nothing was forgotten, within that factor of 2 otherwise.
 
     References
     ----------

@@ -1,0 +1,381 @@
+"""The recursive form against batch solutions and against the Gram form, however the rows came."""
+
+from __future__ import annotations
+
+import pickle
+from functools import reduce
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import GramAccumulator, RecursiveAccumulator
+from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.accumulators.fading import FadingRidge
+from onlinels.accumulators.inverse import RunningInverse
+
+ridges = st.floats(1e-3, 1e3)
+
+
+def targets_of(rows, as_matrix):
+    classes = tuple(dict.fromkeys(rows.y))
+    Y = laws.one_hot(rows.y, classes)
+    return (Y if as_matrix else Y.argmax(axis=1)), Y
+
+
+def empty(centred, ridge=None, n_features=0, n_targets=0):
+    acc = RecursiveAccumulator(n_features, n_targets, ridge=ridge)
+    return CentredAccumulator(acc) if centred else acc
+
+
+def condition(X, ridge):
+    return 1.0 + np.linalg.norm(X.astype(float)) ** 2 * 4.0 / ridge
+
+
+def assert_solves(acc, X, Y, w, diagonal, centred, rtol=1e-9):
+    """Assert the batch solution, to the digits that its condition and `rtol` leave."""
+    A, T, x_mean, y_mean = laws.weighted_centred(X.astype(float), Y, w, centred)
+    padded = np.vstack([A, np.diag(np.sqrt(diagonal))])
+    zeros = np.zeros((len(diagonal), Y.shape[1]))
+    expected = np.linalg.lstsq(padded, np.vstack([T, zeros]), rcond=None)[0]
+    weights = acc.solve(acc.fixed_ridge)[:, : Y.shape[1]]
+    size = 1.0 + np.abs(expected).max(initial=0.0)
+    tolerance = rtol + 100.0 * laws.EPS * condition(X, diagonal.min(initial=1.0))
+    np.testing.assert_allclose(weights, expected, atol=tolerance * size)
+    scale = size * (1.0 + np.abs(x_mean).sum())
+    found = acc.intercept(weights)
+    np.testing.assert_allclose(found, y_mean - x_mean @ expected, atol=tolerance * scale)
+
+
+@given(st.data(), strategies.rows(), ridges, st.booleans(), st.booleans())
+def test_any_split_gives_the_batch_solution(data, rows, ridge, centred, as_matrix):
+    """The ridge comes before the first batch, between two, or after the last."""
+    targets, Y = targets_of(rows, as_matrix)
+    batches = data.draw(strategies.splits(len(rows)))
+    fixed_at = data.draw(st.integers(0, len(batches)))
+    acc = empty(centred)
+    for number, batch in enumerate(batches):
+        if number == fixed_at:
+            acc.fix_ridge(ridge)
+        chosen = list(batch)
+        acc.update(rows.X[chosen], targets[chosen], rows.w[chosen])
+    assert acc.fixed_ridge == (ridge if fixed_at < len(batches) else None)
+    acc.fix_ridge(ridge)
+    assert acc.fixed_ridge == ridge
+    diagonal = acc.ridge_diagonal(ridge)
+    assert (diagonal == ridge).all()
+    assert_solves(acc, rows.X, Y, rows.w, diagonal, centred)
+    gram = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+    gram.update(rows.X, targets, rows.w)
+    np.testing.assert_allclose(acc.diagonal, gram.diagonal, rtol=1e-9, atol=1e-9)
+    queries = rows.X.astype(float)
+    tolerance = 1e-9 + 1e3 * laws.EPS * condition(rows.X, ridge)
+    found = acc.covariance(ridge).leverages(queries)
+    expected = gram.covariance(ridge).leverages(queries)
+    np.testing.assert_allclose(found, expected, atol=tolerance * (1.0 + expected.max()))
+
+
+@given(st.data(), strategies.rows(min_rows=2), ridges, st.booleans(), st.booleans())
+def test_decay_between_batches_is_the_batch_solution_with_the_ridge_shown(
+    data, rows, ridge, centred, as_matrix
+):
+    targets, Y = targets_of(rows, as_matrix)
+    acc = empty(centred, ridge)
+    w = np.zeros(len(rows))
+    for batch in data.draw(strategies.splits(len(rows))):
+        chosen = list(batch)
+        factor = data.draw(st.sampled_from([1.0, 0.99, 0.9, 0.6, 0.5, 0.3, 1e-9, 1e-300, 0.0, 2.0]))
+        acc.scale(factor)
+        w *= factor
+        acc.update(rows.X[chosen], targets[chosen], rows.w[chosen])
+        w[chosen] = rows.w[chosen]
+        diagonal = acc.ridge_diagonal(ridge)
+        assert np.all((diagonal >= 0.5 * ridge) & (diagonal <= ridge))
+    if w.any() and w.max() < 1e-6:
+        return
+    assert_solves(acc, rows.X, Y, w, diagonal, centred, rtol=1e-7)
+
+
+@given(st.data(), strategies.rows(min_rows=3), ridges, st.booleans())
+def test_merge_trees_and_subtraction(data, rows, ridge, centred):
+    """Parts that hold their rows in either form; the ridge is counted once."""
+    targets, Y = targets_of(rows, False)
+    parts = []
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = empty(centred, None, rows.X.shape[1], Y.shape[1])
+        if data.draw(st.booleans()) or not parts:
+            part.fix_ridge(ridge if not parts else data.draw(ridges))
+        part.update(rows.X[list(batch)], targets[list(batch)], rows.w[list(batch)])
+        parts.append(part)
+    last = pickle.loads(pickle.dumps(parts[-1]))
+    merged = reduce(lambda a, b: a.merge(b) or a, parts)
+    assert merged.fixed_ridge == ridge
+    loss = 1e3 * laws.EPS * condition(rows.X, ridge) ** 1.5
+    args = (merged.ridge_diagonal(ridge), centred)
+    assert_solves(merged, rows.X, Y, rows.w, *args, rtol=1e-8 + loss)
+    n_kept = len(rows) - last.count
+    if loss < 1e-6 and n_kept and rows.w[:n_kept].any():
+        merged.subtract(last)
+        kept = rows.take(range(n_kept))
+        args = (merged.ridge_diagonal(ridge), centred)
+        assert_solves(merged, kept.X, Y[:n_kept], kept.w, *args, rtol=1e-6 + 1e3 * loss)
+
+
+@given(st.data(), strategies.rows(min_rows=2), st.floats(1.0, 1e3), st.booleans(), st.booleans())
+def test_rows_taken_out_were_never_seen(data, rows, ridge, centred, at_once):
+    X = rows.X / (1.0 + np.abs(rows.X).max())
+    targets, Y = targets_of(rows, data.draw(st.booleans()))
+    out = data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1, max_size=len(rows) - 1))
+    kept = sorted(set(range(len(rows))) - out)
+    acc = empty(centred, ridge)
+    acc.update(X, targets, rows.w)
+    for chosen in [sorted(out)] if at_once else [[row] for row in sorted(out)]:
+        acc.downdate(X[chosen], targets[chosen], rows.w[chosen])
+    assert acc.count == len(kept)
+    assert_solves(acc, X[kept], Y[kept], rows.w[kept], acc.ridge_diagonal(ridge), centred, 1e-8)
+
+
+@given(strategies.rows(), ridges, ridges, st.booleans())
+def test_another_ridge_goes_by_way_of_the_gram(rows, ridge, other, centred):
+    targets, Y = targets_of(rows, False)
+    acc, gram = empty(centred, ridge), GramAccumulator()
+    gram = CentredAccumulator(gram) if centred else gram
+    for statistics in (acc, gram):
+        statistics.update(rows.X, targets, rows.w)
+    loss = 1e3 * laws.EPS * condition(rows.X, ridge) * condition(rows.X, other) ** 0.5
+    weights, expected = acc.solve(other), gram.solve(other)
+    size = 1.0 + np.abs(expected).max()
+    np.testing.assert_allclose(weights, expected, atol=(1e-9 + loss) * size)
+    mine, theirs = acc.spectrum(), gram.spectrum()
+    level = (1e-9 + loss) * (1.0 + theirs.eigenvalues.max())
+    np.testing.assert_allclose(mine.eigenvalues, theirs.eigenvalues, atol=level)
+    np.testing.assert_allclose(mine.target_squares, theirs.target_squares, atol=1e-9)
+    assert (mine.weight, mine.n_free) == (theirs.weight, theirs.n_free)
+    assert (acc.ridge_diagonal(other) == other).all()
+    acc.fix_ridge(other)
+    assert acc.fixed_ridge == other
+    assert_solves(acc, rows.X, Y, rows.w, acc.ridge_diagonal(other), centred, 1e-9 + loss)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_late_features_and_targets_are_as_if_known_from_the_start(centred):
+    random = np.random.default_rng(1)
+    X, columns = random.normal(size=(60, 9)), random.integers(0, 6, 60)
+    late, known = empty(centred, 0.1), empty(centred, 0.1, 9, 6)
+    for row in range(60):
+        width = min(9, 1 + row // 3)
+        X[row, width:] = 0.0
+        columns[row] = min(columns[row], row // 5)
+        late.update(X[row : row + 1, :width], columns[row : row + 1])
+        known.update(X[row : row + 1], columns[row : row + 1])
+    n_targets = int(columns.max()) + 1
+    assert (late.n_features, late.n_targets) == (9, n_targets)
+    np.testing.assert_allclose(late.solve(0.1), known.solve(0.1)[:, :n_targets], atol=1e-12)
+
+
+@given(strategies.rows(), ridges, st.randoms(use_true_random=False), st.booleans(), st.booleans())
+def test_placed_and_dropped_columns(rows, ridge, random, centred, held):
+    targets, _ = targets_of(rows, False)
+    acc = empty(centred, None if held else ridge)
+    acc.update(rows.X, targets, rows.w)
+    before = pickle.dumps(acc)
+    features = np.array(random.sample(range(acc.n_features + 2), acc.n_features))
+    places = np.array(random.sample(range(acc.n_targets + 1), acc.n_targets))
+    placed = acc.placed(features, places, acc.n_features + 2, acc.n_targets + 1)
+    assert pickle.dumps(acc) == before
+    assert placed.fixed_ridge == acc.fixed_ridge
+    placed.update(np.eye(acc.n_features + 2), [0] * (acc.n_features + 2))
+    placed.downdate(np.eye(acc.n_features + 2), [0] * (acc.n_features + 2))
+    weights, expected = placed.solve(ridge)[np.ix_(features, places)], acc.solve(ridge)
+    tolerance = 1e-8 + 100.0 * laws.EPS * condition(rows.X, ridge) ** 1.5
+    size = 1.0 + np.abs(expected).max()
+    np.testing.assert_allclose(weights, expected, atol=tolerance * size)
+    acc.keep_targets(np.array([acc.n_targets - 1]))
+    np.testing.assert_array_equal(acc.solve(ridge)[:, 0], expected[:, -1])
+
+
+@pytest.mark.parametrize("step", [1, 7, 64, 5000])
+@pytest.mark.parametrize("centred", [False, True])
+def test_many_correlated_rows_equal_the_gram_form(step, centred):
+    random = np.random.default_rng(0)
+    n_rows, n_features = 10_000 if step == 1 and centred else 100_000, 20
+    mix = random.normal(size=(n_features, n_features)) * np.logspace(0, -2, n_features)
+    X = random.normal(size=(n_rows, n_features)) @ mix.T + 0.5
+    Y = X[:, :2] + random.normal(size=(n_rows, 2))
+    acc, gram = empty(centred, 1e-3), GramAccumulator()
+    gram = CentredAccumulator(gram) if centred else gram
+    gram.update(X, Y)
+    for start in range(0, n_rows, step):
+        acc.update(X[start : start + step], Y[start : start + step])
+    expected = gram.solve(1e-3)
+    assert np.linalg.norm(acc.solve(1e-3) - expected) <= 1e-8 * np.linalg.norm(expected)
+
+
+@pytest.mark.parametrize("step", [1, 25])
+def test_directions_that_are_never_excited_stay_bounded(step):
+    """A plain recursion overflows here: its inverse grows by 1/0.99 with every row."""
+    random = np.random.default_rng(0)
+    n_rows, decay, ridge = 50_000, 0.99, 1e-3
+    X = random.normal(size=(n_rows, 3)) @ random.normal(size=(3, 20))
+    Y = X[:, :1] + random.normal(size=(n_rows, 1))
+    acc = RecursiveAccumulator(ridge=ridge)
+    within = decay ** np.arange(step - 1, -1, -1.0)
+    for start in range(0, n_rows, step):
+        acc.scale(decay**step)
+        acc.update(X[start : start + step], Y[start : start + step], within)
+    w = decay ** np.arange(n_rows - 1, -1, -1.0)
+    diagonal = acc.ridge_diagonal(ridge)
+    assert np.all((diagonal >= ridge / 2) & (diagonal <= ridge))
+    assert_solves(acc, X[-5000:], Y[-5000:], w[-5000:], diagonal, False, rtol=1e-8)
+
+
+@pytest.mark.parametrize("decay", [0.9999, 0.99, 0.7, 0.5])
+@pytest.mark.parametrize("n_features", [1, 5, 40, 200])
+def test_entries_of_the_ridge_are_restored_in_time(decay, n_features):
+    ridge = FadingRidge(n_features, 3.0)
+    n_restored = 0
+    for _ in range(2000):
+        columns, amounts = ridge.decay(decay)
+        n_restored += len(columns)
+        assert (amounts > 0.0).all()
+        assert np.all((ridge.entries >= 1.5) & (ridge.entries <= 3.0))
+    due = 2000 * -np.log2(decay) * n_features
+    assert n_restored <= 1.25 * due + 2000 * -np.log2(decay) + n_features
+
+
+def random_rows(random, n_rows, n_features):
+    return random.normal(size=(n_rows, n_features)), random.uniform(0.1, 1.0, n_rows)
+
+
+def assert_inverse(inverse, matrix, largest):
+    """Assert it to the digits left by the largest matrix there was, the ridge being over 0.1."""
+    n_features, condition = len(matrix), 10.0 * largest
+    unit = inverse.times(matrix) - np.eye(n_features)
+    assert np.abs(unit).max() <= 1e-14 * condition**2
+    apart = np.triu(inverse.matrix() - matrix)
+    assert np.abs(apart).max() <= 1e-14 * condition**2
+
+
+@given(st.data(), st.integers(1, 90), st.integers(0, 2**32 - 1))
+def test_the_inverse_follows_its_rows(data, n_features, seed):
+    random = np.random.default_rng(seed)
+    matrix = np.diag(random.uniform(0.5, 1.0, n_features))
+    inverse, inside, largest = RunningInverse(matrix.diagonal()), [], 1.0
+    for _ in range(data.draw(st.integers(1, 8))):
+        rows, w = random_rows(random, data.draw(st.sampled_from([1, 2, 63, 65, 100])), n_features)
+        sign = 1.0
+        kind = data.draw(st.sampled_from(["add", "rebuild", "remove", "unbuild"]))
+        if kind in ("add", "rebuild"):
+            inside.append((rows, w))
+        elif not inside:
+            continue
+        else:
+            (rows, w), sign = inside.pop(), -1.0
+            inverse.check_removable(rows, w)
+        before = inverse.times(np.eye(n_features))
+        if kind in ("add", "remove"):
+            gains = (inverse.add if sign > 0 else inverse.remove)(rows, w)
+            np.testing.assert_allclose(gains, inverse.times(rows.T * w), atol=1e-10)
+        else:
+            inverse.rebuild(rows, w, sign)
+        assert np.abs(before - inverse.times(np.eye(n_features))).max() > 0.0
+        matrix += sign * rows.T @ (w[:, None] * rows)
+        largest = max(largest, np.linalg.norm(matrix))
+        assert_inverse(inverse, matrix, largest)
+
+
+@given(st.data(), st.integers(1, 90), st.integers(0, 2**32 - 1))
+def test_the_inverse_follows_its_ridge_and_scale(data, n_features, seed):
+    random = np.random.default_rng(seed)
+    matrix = np.diag(random.uniform(0.5, 1.0, n_features))
+    inverse, largest = RunningInverse(matrix.diagonal()), 1.0
+    for _ in range(data.draw(st.integers(1, 8))):
+        rows, w = random_rows(random, 3, len(matrix))
+        inverse.add(rows, w)
+        matrix += rows.T @ (w[:, None] * rows)
+        factor = data.draw(st.sampled_from([0.8, 1.0, 3.0]))
+        inverse.scale(factor * 1e-40)
+        inverse.scale(1e40)
+        matrix *= factor
+        columns = np.flatnonzero(random.random(len(matrix)) < 0.7)
+        if columns.size:
+            inverse.add_diagonal(columns, np.full(len(columns), 0.3))
+        matrix[columns, columns] += 0.3
+        n_new = data.draw(st.integers(0, 3))
+        inverse.grow(len(matrix) + n_new, 2.0)
+        matrix = np.pad(matrix, (0, n_new)) + np.diag(np.repeat([0.0, 2.0], [len(matrix), n_new]))
+        largest = max(largest, np.linalg.norm(matrix))
+        assert_inverse(inverse, matrix, largest)
+
+
+def test_rows_are_learnt_in_place():
+    acc = RecursiveAccumulator(30, 3, ridge=1.0)
+    base, weights = acc._inner._inverse._scaled._base, acc._inner._weights
+    for n_rows in (1, 7, 1, 64, 30, 1):
+        acc.update(np.ones((n_rows, 30)), np.zeros(n_rows, dtype=int))
+    assert acc._inner._inverse._scaled._base is base
+    assert acc._inner._weights is weights
+
+
+def test_the_size_does_not_depend_on_the_length_of_the_stream():
+    random, acc, sizes = np.random.default_rng(0), empty(True, 1.0), set()
+    for row in range(3000):
+        acc.scale(0.99)
+        acc.update(random.normal(size=(1, 7)), [row % 3])
+        if row >= 3:
+            sizes.add(len(pickle.dumps(acc)))
+    assert len(sizes) == 1
+
+
+def test_constant_features_get_no_weight():
+    acc = empty(True, 1.0)
+    random = np.random.default_rng(0)
+    for row in range(300):
+        acc.update(np.array([[9.81, random.normal()]]), [row % 2])
+    assert acc.diagonal[0] == 0.0
+    assert not acc.solve(1.0)[0].any()
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_everything_can_be_taken_out(centred):
+    acc, fresh = empty(centred, 0.5), empty(centred, 0.5)
+    random = np.random.default_rng(0)
+    X, columns = random.normal(size=(12, 4)), np.arange(12) % 2
+    acc.update(X, columns)
+    acc.downdate(X, columns)
+    for statistics in (acc, fresh):
+        statistics.update(X[:5] + 1.0, columns[:5])
+    np.testing.assert_allclose(acc.solve(0.5), fresh.solve(0.5), atol=1e-12)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("n_rows", [1, 3, 12])
+def test_refused_calls_change_nothing(centred, n_rows):
+    random = np.random.default_rng(0)
+    acc, other = empty(centred, 1e-2), empty(centred, 1e-2)
+    X, columns = random.normal(size=(20, 5)), np.arange(20) % 3
+    acc.update(X, columns)
+    other.update(50.0 * X[:n_rows] * np.arange(1.0, n_rows + 1.0)[:, None], columns[:n_rows])
+    other.update(random.normal(size=(7, 6)), columns[:7])
+    never = 30.0 * np.roll(X[:n_rows], 1, axis=1)
+    wide = np.hstack([X[:n_rows], np.ones((n_rows, 1)) * np.arange(1.0, n_rows + 1.0)[:, None]])
+    labels = columns[:n_rows]
+    before = pickle.dumps(acc)
+    for call, message in [
+        (lambda: acc.downdate(never, labels), "Take out only rows that are in"),
+        (lambda: acc.downdate(X[:n_rows], labels, 1e6), "Take out only rows that are in"),
+        (lambda: acc.downdate(wide, labels), "Take out only rows that are in"),
+        (lambda: acc.subtract(other), "positive definite|Take out only"),
+        (lambda: acc.update(1e9 * never, labels), "outweigh"),
+        (lambda: acc.fix_ridge(0.0), 'positive ridge, or accumulator="gram" or "orthogonal"'),
+        (lambda: acc.fix_ridge(-1.0), "ridge=-1.0"),
+        (lambda: acc.fix_ridge("paper"), "ridge='paper'"),
+        (lambda: acc.solve(0.0), "ridge=0.0 must be greater than 0"),
+        (lambda: RecursiveAccumulator(ridge=0.0), "ridge=0.0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            call()
+        assert pickle.dumps(acc) == before
