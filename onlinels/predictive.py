@@ -69,7 +69,7 @@ def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> 
 
     Notes
     -----
-    About ``7/3 M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
+    About ``M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
     """
     covariance = statistics.covariance(ridge)
     squares = statistics.target_squares

@@ -47,7 +47,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
     Learning n rows of M features costs ``n M^2`` operations and the model takes ``8 M^2`` bytes.
     The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
     so ask for predictions a mini-batch at a time when M is large. Predictive distributions cost
-    ``7 M^3 / 3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
+    ``M^3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of

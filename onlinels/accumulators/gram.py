@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsyr2k, dsyrk
+from scipy.linalg.blas import dsymm, dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
@@ -203,11 +203,15 @@ class GramAccumulator(Accumulator):
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
-        return Covariance(*invert_gram(self.gram, ridge, diagonal))
+        gram = self._gram[: self._n_features, : self._n_features]
+        return Covariance(*invert_gram(gram, ridge, diagonal))
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        shortfall = 2.0 * self.cross - self.gram @ output_weights
+        gram = self._gram[: self._n_features, : self._n_features]
+        shortfall = 2.0 * self.cross
+        if shortfall.size:
+            shortfall -= dsymm(1.0, gram, output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 
