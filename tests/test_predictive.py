@@ -128,6 +128,17 @@ def test_nothing_known_is_infinitely_uncertain():
     assert model.predict_one({"a": 1.0}, with_dist=True).sigma == math.inf
 
 
+def test_all_rows_unlearnt_leave_nothing_known():
+    X, y = np.random.default_rng(0).normal(size=(6, 2)), np.arange(6.0) + 0.1
+    for fit_intercept in (True, False):
+        model = LeastSquaresRegressor(ridge=1.0, fit_intercept=fit_intercept)
+        model.learn_many(X, y, w=np.full(6, 0.1))
+        model.unlearn_many(X[::-1], y[::-1], w=np.full(6, 0.1))
+        fresh = model.predict_one({0: 1.0}, with_dist=True)
+        assert abs(fresh.mu) < 1e-9
+        assert fresh.sigma == math.inf
+
+
 def test_as_many_parameters_as_rows_leave_no_degree_of_freedom():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(8, 5)), random.normal(size=8)
