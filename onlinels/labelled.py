@@ -78,7 +78,8 @@ class LabelledLeastSquares(LeastSquaresFacade):
         np.add.at(self._class_counts, columns, added)
 
     def _drop_classes_without_rows(self) -> None:
-        kept = np.flatnonzero(self._class_counts)
+        # What was taken out with less weight than it had stays, and so does its class.
+        kept = np.flatnonzero((self._class_counts > 0) | ~self._statistics._weightless)
         if len(kept) < len(self._classes):
             self._statistics.keep_targets(kept)
             self._classes = Classes().extended(self.classes[column] for column in kept)

@@ -69,12 +69,12 @@ def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> 
 
     Notes
     -----
-    About ``7/3 M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
+    About ``M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
     """
     covariance = statistics.covariance(ridge)
     squares = statistics.target_squares
     residual = squares - statistics.explained_squares(output_weights)
     free = statistics.weight - covariance.n_parameters
-    if free <= FEWEST_FREE * statistics.weight:
+    if not statistics.count or free <= FEWEST_FREE * statistics.weight:
         return Spread(np.full(len(residual), np.inf), ridge, covariance)
     return Spread(np.maximum(residual, ROUNDING * np.abs(squares)) / free, ridge, covariance)

@@ -134,7 +134,8 @@ def read_target_table(y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
     elif isinstance(y, (list, tuple)):
         rows = [read_named_targets(row, f"y[{number}]") for number, row in enumerate(y)]
         names = tuple(rows[0]) if rows else ()
-        values = np.concatenate([arranged(tuple(r), _row(r), names) for r in rows] or [_row({})])
+        parts = [arranged(tuple(row), np.array([list(row.values())]), names) for row in rows]
+        values = np.concatenate(parts) if parts else np.zeros((0, 0))
     else:
         batch = read_frame(y, "y")
         values, names = batch.values, tuple(map(plain_name, batch.source.columns))
@@ -144,10 +145,6 @@ def read_target_table(y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
             "one. Pass a dict or a row of targets for every row."
         )
     return names, values.astype(np.float64)
-
-
-def _row(targets: Mapping[Name, float]) -> Floats:
-    return np.array([list(targets.values())], dtype=np.float64).reshape(-1, len(targets))
 
 
 def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Floats:

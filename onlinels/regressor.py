@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,6 @@ from onlinels.outputs import numbers_like
 from onlinels.predictive import Spread, spread_of
 from onlinels.real_targets import read_target, read_targets
 from onlinels.real_valued import RealValuedLeastSquares
-
-
-@dataclass(frozen=True)
-class _Spread:
-    """A spread with the solution it goes with."""
-
-    solution: Solution
-    spread: Spread
 
 
 class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
@@ -56,7 +47,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
     Learning n rows of M features costs ``n M^2`` operations and the model takes ``8 M^2`` bytes.
     The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
     so ask for predictions a mini-batch at a time when M is large. Predictive distributions cost
-    ``7 M^3 / 3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
+    ``M^3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
@@ -82,7 +73,8 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
         self._target_names = ("y",)
         self._statistics.grow(0, 1)
-        self._spread: _Spread | None = None
+        # Goes with the solution beside it, and is dropped with it.
+        self._spread: tuple[Solution, Spread] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return super().__getstate__() | {"_spread": None}
@@ -141,10 +133,10 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         wider = self._columns.extended(layouts).place(layouts, values)
         rows, unknown = np.split(wider, [len(self._columns)], axis=1)
         solution = self._solution()
-        if self._spread is None or self._spread.solution is not solution:
+        if self._spread is None or self._spread[0] is not solution:
             spread = spread_of(self._statistics, solution.ridge, solution.output_weights)
-            self._spread = _Spread(solution, spread)
-        return self._spread.spread.variances(rows, unknown)
+            self._spread = solution, spread
+        return self._spread[1].variances(rows, unknown)
 
     def predict_many(self, X: Any) -> Any:
         """Return the prediction for every row, in the kind of `X`: array, series or list.

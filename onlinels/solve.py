@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr
-from scipy.linalg.lapack import dpocon, dpotrf, dpotrs
+from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 
 from onlinels.arrays import Floats
 
@@ -71,7 +71,7 @@ def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, f
 
     Notes
     -----
-    About 7/3 M^3 operations and two arrays of the Gram's size; `solve_gram` says when it is more.
+    About M^3 operations and three arrays of the Gram's size; `solve_gram` says when it is more.
 
     Examples
     --------
@@ -83,16 +83,25 @@ def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, f
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
-    gram, units = gram[np.ix_(active, active)], np.eye(active.size)
-    scale = 1.0 / np.sqrt(diagonal[active] + ridge)
-    solved, rank = _by_cholesky(gram, units, ridge, scale) if ridge > 0.0 else None, active.size
-    if solved is None:
-        solved = _in_eigenbasis(gram, units, ridge, scale)
+    if active.size < len(gram):
+        gram = gram[np.ix_(active, active)]
+    scale, rank = 1.0 / np.sqrt(diagonal[active] + ridge), active.size
+    factor = _cholesky_factor(gram, ridge, scale) if ridge > 0.0 else None
+    if factor is None:
+        solved = _in_eigenbasis(gram, np.eye(active.size), ridge, scale)
         # The trace of a projection is its rank, up to rounding.
-        symmetric = np.triu(gram) + np.triu(gram, 1).T
-        rank = round(float(np.sum(solved.T * symmetric) + ridge * np.trace(solved)))
+        rank = round(float(np.sum(solved.T * _symmetric(gram)) + ridge * np.trace(solved)))
+    else:
+        solved = _scaled(_symmetric(dpotri(factor, lower=0, overwrite_c=1)[0]), scale)
     inverse[np.ix_(active, active)] = solved
     return inverse, rank - ridge * float(np.trace(solved))
+
+
+def _symmetric(upper: Floats) -> Floats:
+    """Return the matrix whose upper triangle is given."""
+    full: Floats = np.triu(upper)
+    full += np.triu(upper, 1).T
+    return full
 
 
 def _scaled(gram: Floats, scale: Floats) -> Floats:
@@ -104,14 +113,20 @@ def _scaled(gram: Floats, scale: Floats) -> Floats:
 
 def _by_cholesky(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats | None:
     """Return the solution, or None if the system is singular to rounding."""
+    factor = _cholesky_factor(gram, ridge, scale)
+    if factor is None:
+        return None
+    solution: Floats = dpotrs(factor, cross * scale[:, None], lower=0, overwrite_b=1)[0]
+    return solution * scale[:, None]
+
+
+def _cholesky_factor(gram: Floats, ridge: float, scale: Floats) -> Floats | None:
+    """Return the upper factor of the scaled system, or None if it is singular to rounding."""
     system = _scaled(gram, scale)
     system.flat[:: len(system) + 1] += ridge * scale**2
     factor, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
     # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
-    if failed or dpocon(factor, 1.0)[0] < SMALLEST_EIGENVALUE:
-        return None
-    solution: Floats = dpotrs(factor, cross * scale[:, None], lower=0, overwrite_b=1)[0]
-    return solution * scale[:, None]
+    return None if failed or dpocon(factor, 1.0)[0] < SMALLEST_EIGENVALUE else factor
 
 
 def _in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:

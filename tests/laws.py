@@ -8,7 +8,6 @@ import numpy as np
 
 from onlinels import (
     GramAccumulator,
-    LeastSquaresClassifier,
     OrthogonalAccumulator,
     RecursiveAccumulator,
 )
@@ -20,6 +19,20 @@ EPS = np.finfo(np.float64).eps
 def one_hot(y: list[Any], classes: tuple[Any, ...]) -> np.ndarray:
     """Return targets (n, n_classes)."""
     return np.array([[float(label == other) for other in classes] for label in y])
+
+
+def outputs_of(model: Any) -> tuple[Any, ...]:
+    """Return the names of the columns of a model's weights."""
+    return model.classes if hasattr(model, "classes") else getattr(model, "target_names", ("y",))
+
+
+def targets_of(model: Any, y: list[Any]) -> np.ndarray:
+    """Return what a model regresses on, (n, n_targets): one-hot labels, or the numbers."""
+    if hasattr(model, "classes"):
+        assert set(model.classes) == set(y)
+        return one_hot(y, model.classes)
+    rows = [targets if isinstance(targets, dict) else {"y": targets} for targets in y]
+    return np.array([[float(row[name]) for name in outputs_of(model)] for row in rows])
 
 
 def weighted_centred(
@@ -34,7 +47,7 @@ def weighted_centred(
 
 
 def assert_is_batch_solution(
-    model: LeastSquaresClassifier, rows: Rows, columns: Any = None, size: float = 0.0
+    model: Any, rows: Rows, columns: Any = None, size: float = 0.0
 ) -> None:
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
 
@@ -46,14 +59,15 @@ def assert_is_batch_solution(
     whatever the condition number. At ridge 0 the weights moreover have no part in the null space.
     """
     assert model.count == len(rows)
-    assert set(model.classes) == set(rows.y)
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
-    Y = one_hot(rows.y, model.classes)
+    Y = targets_of(model, rows.y)
     A, T, x_mean, y_mean = weighted_centred(X, Y, rows.w, model.fit_intercept)
     W = model.output_weights
-    assert W.shape == (X.shape[1], len(model.classes))
+    assert W.shape == (X.shape[1], Y.shape[1])
     residual = A.T @ (A @ W - T) + model.ridge_diagonal[:, None] * W
-    size += np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W)) + np.linalg.norm(A) * len(Y)
+    largest = max(1.0, np.abs(Y).max())
+    size += np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W))
+    size += np.linalg.norm(A) * len(Y) * largest
     allowed = 1e4 * EPS * (size + 1.0) * lost_digits(model, max(size, np.linalg.norm(A) ** 2))
     assert np.abs(residual).max(initial=0.0) <= allowed
     if model.ridge_ == 0.0:
@@ -61,12 +75,13 @@ def assert_is_batch_solution(
         projected = np.linalg.pinv(A, rcond=1e-9) @ (A @ W)
         np.testing.assert_allclose(W, projected, atol=1e-7 * (1.0 + np.abs(W).max(initial=0.0)))
     if model.fit_intercept:
-        np.testing.assert_allclose(model.intercept, y_mean - x_mean @ W, atol=1e-10)
+        constant = y_mean - x_mean @ W
+        np.testing.assert_allclose(model.intercept, constant, atol=1e-10 * largest)
     else:
         assert not model.intercept.any()
 
 
-def lost_digits(model: LeastSquaresClassifier, size: float) -> float:
+def lost_digits(model: Any, size: float) -> float:
     """Return how much larger than elsewhere rounding errors of the recursive form may be.
 
     Those of its inverse are relative to 1 / ridge, so what has grown to s keeps 16 - log10(s / c)
@@ -77,10 +92,10 @@ def lost_digits(model: LeastSquaresClassifier, size: float) -> float:
     return 1.0 + size / float(model.ridge_diagonal.min())
 
 
-def assert_same_model(a: LeastSquaresClassifier, b: LeastSquaresClassifier) -> None:
-    """Assert that two models have learnt the same, feature by feature and class by class."""
+def assert_same_model(a: Any, b: Any) -> None:
+    """Assert that two models have learnt the same, feature by feature and output by output."""
     assert a.count == b.count
-    assert set(a.classes) == set(b.classes)
+    assert set(outputs_of(a)) == set(outputs_of(b))
     assert set(a.feature_names) == set(b.feature_names)
     expected, found = aligned_gram(a, a), aligned_gram(b, a)
     allowed = 1e-10 + 1e-12 * np.abs(expected) + rounding(a)
@@ -97,32 +112,31 @@ def gram_and_cross(statistics: Any) -> tuple[np.ndarray, np.ndarray]:
     return statistics.gram, statistics.cross
 
 
-def inner_statistics(model: LeastSquaresClassifier) -> Any:
+def inner_statistics(model: Any) -> Any:
     """Return what is inside the accumulator that centres, or the accumulator itself."""
     return getattr(model._statistics, "_comoments", model._statistics)
 
 
-def aligned_gram(model: LeastSquaresClassifier, like: LeastSquaresClassifier) -> np.ndarray:
-    """Return [gram, cross] of a model in the order of features and classes of another."""
+def aligned_gram(model: Any, like: Any) -> np.ndarray:
+    """Return [gram, cross] of a model in the order of features and outputs of another."""
     features = [model.feature_names.index(name) for name in like.feature_names]
-    classes = [model.classes.index(label) for label in like.classes]
+    outputs = [outputs_of(model).index(name) for name in outputs_of(like)]
     gram, cross = gram_and_cross(inner_statistics(model))
-    return np.hstack([gram[np.ix_(features, features)], cross[np.ix_(features, classes)]])
+    return np.hstack([gram[np.ix_(features, features)], cross[np.ix_(features, outputs)]])
 
 
-def rounding(model: LeastSquaresClassifier) -> Any:
+def rounding(model: Any) -> Any:
     """Return how far sums of products may be off by rounding, entry by entry of `aligned_gram`.
 
     A sum of products is a sum, right to rounding itself. A factor is that of slightly other
-    columns: off by eps times the length of the two columns (features, and labels of length
-    sqrt(weight)).
+    columns: off by eps times the length of the two columns.
     """
     statistics = inner_statistics(model)
     if isinstance(statistics, GramAccumulator):
         return 0.0
     lengths = np.sqrt(statistics.diagonal)
-    labels = np.full(statistics.n_targets, np.sqrt(model._statistics.weight))
-    allowed = 100 * EPS * np.outer(lengths, np.hstack([lengths, labels]))
+    targets = np.sqrt(np.abs(model._statistics._raw_squares()[1]))
+    allowed = 100 * EPS * np.outer(lengths, np.hstack([lengths, targets]))
     return allowed * lost_digits(model, 10.0 * float(statistics.diagonal.sum()))
 
 

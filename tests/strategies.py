@@ -95,6 +95,25 @@ def rows(
 
 
 @st.composite
+def real_rows(
+    draw: Any,
+    names: tuple[Any, ...] = (),
+    scales: tuple[float, ...] = (1.0, 1e-3, 1e3),
+    **sizes: Any,
+) -> Rows:
+    """Draw rows whose targets are numbers, or dicts of numbers by name if there are names."""
+    drawn = draw(rows(**sizes))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values = random.integers(-9, 10, (len(drawn), max(1, len(names)))) * draw(
+        st.sampled_from(scales)
+    )
+    if draw(st.booleans()):
+        values += 100.0 * draw(st.sampled_from(scales))
+    y = [dict(zip(names, row, strict=True)) if names else row[0] for row in values.tolist()]
+    return Rows(drawn.X, y, drawn.w)
+
+
+@st.composite
 def splits(draw: Any, n_rows: int) -> list[range]:
     """Draw a way to cut rows into mini-batches."""
     cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))

@@ -30,7 +30,6 @@ LAYERS = [
     },
     {"encoding", "solve_factor"},
     {
-        "accumulators.ledger",
         "accumulators.hooks",
         "accumulators.removal",
         "accumulators.uncertainty",
@@ -38,6 +37,7 @@ LAYERS = [
         "accumulators.pivots",
         "selection",
     },
+    {"accumulators.ledger"},
     {"accumulators.protocol"},
     {
         "columns",

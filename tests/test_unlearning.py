@@ -142,3 +142,16 @@ def test_sliding_windows_stay_exact():
     np.testing.assert_allclose(
         model.scores_many(X[-50:])[0], window.scores_many(X[-50:])[0], atol=1e-9
     )
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_rows_may_be_taken_out_in_part(accumulator):
+    """Half of a row's weight stays, and its class with it."""
+    settings = {"ridge": 1.0, "accumulator": accumulator}
+    model, half = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 5.0}], ["x", "y", "y"])
+    half.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 5.0}], ["x", "y", "y"], 0.5)
+    model.unlearn_many([{"a": 1.0}, {"a": 2.0}, {"a": 5.0}], ["x", "y", "y"], 0.5)
+    assert model.classes == ("x", "y")
+    assert model.count == 0
+    np.testing.assert_allclose(model.output_weights, half.output_weights, atol=1e-12)

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.protocol import Statistics
-from onlinels.accumulators.removal import check_removable, row_squares
+from onlinels.accumulators.removal import SLACK, check_removable, row_squares
 from onlinels.arrays import (
     Floats,
     Integers,
@@ -79,9 +79,11 @@ class Accumulator(Statistics):
         weights = np.broadcast_to(read[3], len(read[0]))
         taken = row_squares(*read[:3], weights)
         self._check_removable(float(weights.sum()), *taken)
-        self._add(*read, -1)
-        self._remove_squares(*taken)
-        self._clear_if_empty()
+        if self._is_all(len(read[0]), float(weights.sum())):
+            self._clear()
+        else:
+            self._add(*read, -1)
+            self._remove_squares(*taken)
 
     def _read(
         self, activations: Matrix, targets: Matrix, w: Any
@@ -114,17 +116,19 @@ class Accumulator(Statistics):
     def _check_removable(self, weight: float, features: Floats, targets: Floats) -> None:
         """Raise if weight or sums of squares to be taken out exceed what was learnt."""
         check_removable("weight", self.weight, weight)
-        held = self._raw_squares()
-        if held is not None:
-            squares = zip(NAMES, held, (features, targets), self._removed, strict=True)
-            for what, there, taken, before in squares:
-                sizes = lengthened(there, len(taken)), taken, lengthened(before, len(taken))
-                check_removable(f"{what} sum of squares", *sizes)
+        squares = zip(NAMES, self._raw_squares(), (features, targets), self._removed, strict=True)
+        for what, there, taken, before in squares:
+            sizes = lengthened(there, len(taken)), taken, lengthened(before, len(taken))
+            check_removable(f"{what} sum of squares", *sizes)
 
-    def _clear_if_empty(self) -> None:
+    def _is_all(self, count: int, weight: float) -> bool:
+        """Tell whether rows of a total weight, checked to be in, are all there are."""
+        return count == self._count and self.weight <= (1.0 + SLACK) * weight
+
+    def _clear(self) -> None:
         """Leave nothing behind, not even rounding errors, once all rows are taken out."""
-        if not self._count:
-            self.scale(0.0)
+        self._count = np.int64(0)
+        self.scale(0.0)
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -154,15 +158,14 @@ class Accumulator(Statistics):
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
                 "Subtract only what was merged."
             )
-        taken = other._raw_squares()
-        if taken is not None:
-            sizes = map(max, self._sizes, other._sizes)
-            squares = [lengthened(*pair) for pair in zip(taken, sizes, strict=True)]
-            self._check_removable(other.weight, *squares)
-        self._join(other, -1)
-        if taken is not None:
+        sizes = map(max, self._sizes, other._sizes)
+        taken = [lengthened(*each) for each in zip(other._raw_squares(), sizes, strict=True)]
+        self._check_removable(other.weight, *taken)
+        if self._is_all(other.count, other.weight):
+            self._clear()
+        else:
+            self._join(other, -1)
             self._remove_squares(*taken)
-        self._clear_if_empty()
 
     def _join(self, other: Self, sign: int) -> None:
         # Only where a ridge is inside can it fail halfway; sums are not worth a copy.

@@ -56,10 +56,8 @@ class CoMoments(Accumulator):
         squares[squares <= CONSTANT * self._weight * self._feature_mean.value**2] = 0.0
         return self._without_residue(squares)
 
-    def _raw_squares(self) -> tuple[Floats, Floats] | None:
+    def _raw_squares(self) -> tuple[Floats, Floats]:
         about = self._comoments._raw_squares()
-        if about is None:
-            return None
         return (
             about[0] + self._weight * self._feature_mean.value**2,
             self.target_squares + self._weight * self._target_mean.value**2,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsyr2k, dsyrk
+from scipy.linalg.blas import dsymm, dsyr2k, dsyrk
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
@@ -99,7 +99,7 @@ class GramAccumulator(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         return self._without_residue(self._gram.diagonal()[: self._n_features].copy())
 
-    def _raw_squares(self) -> tuple[Floats, Floats] | None:
+    def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal()[: self._n_features], self.target_squares
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
@@ -217,11 +217,15 @@ class GramAccumulator(Accumulator):
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
-        return Covariance(*invert_gram(self.gram, ridge, diagonal))
+        gram = self._gram[: self._n_features, : self._n_features]
+        return Covariance(*invert_gram(gram, ridge, diagonal))
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        shortfall = 2.0 * self.cross - self.gram @ output_weights
+        gram = self._gram[: self._n_features, : self._n_features]
+        shortfall = 2.0 * self.cross
+        if shortfall.size:
+            shortfall -= dsymm(1.0, gram, output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 

@@ -34,7 +34,3 @@ class Hooks:
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
-
-    def _raw_squares(self) -> tuple[Floats, Floats] | None:
-        """Return the weighted sums of squares of features and targets, None if they are dear."""
-        return None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
+from onlinels.accumulators.removal import SLACK
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.targets import add_target_sums
 
@@ -13,7 +16,7 @@ RESIDUE = 1e-13
 """Sum of squares, relative to what was taken out of it, up to which nothing is left."""
 
 
-class Ledger:
+class Ledger(ABC):
     """Count rows, their total weight and the weighted sum of squares of every target.
 
     Parameters
@@ -81,6 +84,18 @@ class Ledger:
         """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
         squares[squares <= RESIDUE * lengthened(self._removed[0], len(squares))] = 0.0
         return squares
+
+    @property
+    def _weightless(self) -> NDArray[np.bool_]:
+        """Whether all that was learnt of a target is taken out again, (n_targets,)."""
+        held: NDArray[np.bool_] = self._raw_squares()[1] <= SLACK * lengthened(
+            self._removed[1], self._n_targets
+        )
+        return held
+
+    @abstractmethod
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        """Return the weighted sums of squares of features and targets, not about their means."""
 
     def _remove_squares(self, features: Floats, targets: Floats) -> None:
         """Take note of sums of squares that are taken out."""

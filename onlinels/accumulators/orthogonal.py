@@ -78,6 +78,9 @@ class OrthogonalAccumulator(Accumulator):
         squares: Floats = np.einsum("ij,ij->j", factor, factor)
         return squares
 
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        return self.diagonal, self.target_squares
+
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of at least 0, without counting them."""
         if not self._n_features:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import Self
 
 from onlinels.accumulators.hooks import Hooks
@@ -12,7 +12,7 @@ from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.spectrum import Spectrum
 
 
-class Statistics(Ledger, Hooks, Uncertainty, ABC):
+class Statistics(Ledger, Hooks, Uncertainty):
     """Sums over rows and what follows from them, without checks; see `Accumulator`."""
 
     @abstractmethod

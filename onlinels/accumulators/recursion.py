@@ -71,6 +71,9 @@ class Recursion(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         return self._squares.copy()
 
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        return self._squares, self.target_squares
+
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         weights = np.full(len(activations), w) if isinstance(w, float) else w
         used = np.flatnonzero(weights)

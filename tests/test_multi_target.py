@@ -1,0 +1,192 @@
+"""Several targets by name: read in any form, all of them in every row, answered in kind."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+import laws
+import strategies
+from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+
+X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
+Y = np.array([[0.5, 9.0], [1.5, 8.0], [2.0, 8.5], [4.0, 1.0]])
+ROWS = [{"up": up, "down": down} for up, down in Y.tolist()]
+
+
+def trained(**settings):
+    model = LeastSquaresMultiTargetRegressor(**settings)
+    model.learn_many(pd.DataFrame(X, columns=["a", "b"]), ROWS)
+    return model
+
+
+@given(strategies.real_rows(("p", "q", "r")), strategies.positive_ridges)
+def test_every_target_is_as_if_learnt_alone(rows, ridge):
+    together = LeastSquaresMultiTargetRegressor(ridge=ridge)
+    together.learn_many(rows.X, rows.y, rows.w)
+    for column, name in enumerate(together.target_names):
+        alone = LeastSquaresRegressor(ridge=ridge)
+        alone.learn_many(rows.X, [y[name] for y in rows.y], rows.w)
+        size = 1.0 + np.abs(alone.output_weights).max()
+        np.testing.assert_allclose(
+            together.output_weights[:, column], alone.output_weights[:, 0], atol=1e-9 * size
+        )
+
+
+def test_nothing_learnt_yet():
+    model = LeastSquaresMultiTargetRegressor()
+    assert model.predict_one({"a": 1.0}) == {}
+    assert model.predict_many(X).shape == (4, 0)
+    assert model.predict_many([{}, {}]) == [{}, {}]
+    assert len(model.predict_many(pd.DataFrame(X))) == 4
+    assert (model.target_names, model.count) == ((), 0)
+    assert model.output_weights.shape == (0, 0)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_are_answered_by_frames(library):
+    frame = library({"a": X[:, 0], "b": X[:, 1]})
+    targets = library({"up": Y[:, 0], "down": Y[:, 1]})
+    model = LeastSquaresMultiTargetRegressor()
+    model.learn_many(frame, targets)
+    laws.assert_same_model(model, trained())
+    table = model.predict_many(frame)
+    assert type(table) is type(frame)
+    names = table.column_names if library is pa.table else list(table.columns)
+    assert names == ["down", "up"]
+    expected = [model.predict_one({"a": a, "b": b}) for a, b in X]
+    for name in names:
+        column = table[name].to_pylist() if library is pa.table else table[name].to_list()
+        assert column == pytest.approx([answer[name] for answer in expected])
+
+
+def test_answers_in_kind():
+    model = trained()
+    rows = [{"a": 0.0, "b": 1.0}, {"b": 5.0}]
+    answers = model.predict_many(rows)
+    for answer, x in zip(answers, rows, strict=True):
+        assert answer == pytest.approx(model.predict_one(x))
+    frame = pd.DataFrame(X, columns=["a", "b"], index=list("wxyz"))
+    assert model.predict_many(frame).index.tolist() == list("wxyz")
+    by_array = LeastSquaresMultiTargetRegressor()
+    by_array.learn_many(X, Y)
+    assert by_array.target_names == (0, 1)
+    assert by_array.predict_many(X).shape == (4, 2)
+    by_array.learn_one({0: 1.0, 1: 2.0}, {1: 3.0, 0: 4.0})
+    assert by_array.count == 5
+
+
+def test_order_of_targets_never_matters():
+    model, other = trained(), LeastSquaresMultiTargetRegressor()
+    for x, y in zip(X.tolist(), ROWS, strict=True):
+        other.learn_one(dict(zip("ab", x, strict=True)), dict(reversed(y.items())))
+    assert other.target_names == model.target_names == ("down", "up")
+    laws.assert_same_model(other, model)
+    again = LeastSquaresMultiTargetRegressor()
+    again.learn_many(pd.DataFrame(X, columns=["a", "b"]), pd.DataFrame(ROWS)[["down", "up"]])
+    assert (again.output_weights == model.output_weights).all()
+
+
+def test_row_by_row_is_the_batch_with_forgetting():
+    one, many = (LeastSquaresMultiTargetRegressor(forgetting_factor=0.8) for _ in range(2))
+    many.learn_many([dict(zip("ab", x, strict=True)) for x in X.tolist()], ROWS)
+    for x, y in zip(X.tolist(), ROWS, strict=True):
+        one.learn_one(dict(zip("ab", x, strict=True)), y)
+    laws.assert_same_model(one, many)
+    one.unlearn_one({"a": 3.0, "b": 5.0}, ROWS[-1])
+    one.learn_one({"a": 3.0, "b": 5.0}, ROWS[-1], w=1.0)
+    assert one.count == 4
+
+
+def test_merging_matches_targets_by_name():
+    settings = {"ridge": 1.0}
+    left, right = (LeastSquaresMultiTargetRegressor(**settings) for _ in range(2))
+    left.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}], ROWS[:2])
+    # What is unlearnt leaves the targets known, here in an order of their own.
+    right._target_names = ("up", "down")
+    right.learn_many([{"b": 3.0}, {"c": 4.0}], ROWS[2:])
+    both = LeastSquaresMultiTargetRegressor(**settings)
+    both.learn_many([{"a": 1.0}, {"a": 2.0, "b": 1.0}, {"b": 3.0}, {"c": 4.0}], ROWS)
+    assert right.target_names == ("up", "down")
+    laws.assert_same_model(left + right, both)
+    laws.assert_same_model(right + left, both)
+    empty = left.empty()
+    laws.assert_same_model(empty + left, left)
+    laws.assert_same_model(left + empty, left)
+    assert empty.merge(right).predict_one({"c": 1.0}) == pytest.approx(
+        right.predict_one({"c": 1.0})
+    )
+
+
+ROW, UP = {"a": 1.0, "b": 2.0}, {"up": 1.0, "down": 2.0}
+BAD_CALLS = [
+    ("learn_one", (ROW, {"up": 1.0}), ValueError, "y lacks the target 'down'.*model of its own"),
+    ("learn_one", (ROW, UP | {"side": 1.0}), ValueError, "y holds the new target 'side'"),
+    ("learn_one", (ROW, {"up": 1.0, "side": 1.0}), ValueError, "'down'"),
+    ("learn_one", (ROW, {}), ValueError, "y holds no target"),
+    ("learn_one", (ROW, 3.0), TypeError, "y is of type float, expected a dict"),
+    ("learn_one", (ROW, None), TypeError, "NoneType"),
+    ("learn_one", (ROW, UP | {"up": None}), ValueError, r"y\['up'\] is None"),
+    ("learn_one", (ROW, UP | {"up": np.nan}), ValueError, r"y\['up'\] is nan"),
+    ("learn_one", (ROW, UP | {"up": "x"}), TypeError, r"y\['up'\] is 'x'"),
+    ("learn_one", (ROW, UP | {"up": np.ones(2)}), TypeError, "ndarray"),
+    ("learn_one", ({"new": None}, UP), ValueError, "None"),
+    ("learn_many", ([ROW], [UP, UP]), ValueError, "y has 2 rows of 2 targets, expected 1"),
+    ("learn_many", ([ROW], []), ValueError, "y has 0 rows"),
+    ("learn_many", ([ROW] * 2, [UP, {"up": 1.0}]), ValueError, "lacks the target 'down'"),
+    ("learn_many", ([ROW] * 2, [UP, None]), TypeError, r"y\[1\] is of type NoneType"),
+    ("learn_many", ([ROW], np.ones((1, 2))), ValueError, "lacks the target 'down'"),
+    ("learn_many", ([ROW], np.ones(1)), ValueError, r"y has shape \(1,\)"),
+    ("learn_many", ([ROW], pd.DataFrame({"up": [1.0], "down": ["x"]})), TypeError, "y has a col"),
+    ("learn_many", ([ROW], pd.DataFrame({"up": [1.0], "down": [np.nan]})), ValueError, "y holds"),
+    ("learn_many", ([ROW], pd.Series([1.0])), TypeError, "y is of type Series"),
+    ("learn_many", ([ROW], [UP], [-1.0]), ValueError, "at least 0"),
+    ("unlearn_one", (ROW, {"up": 1.0}), ValueError, "lacks"),
+    ("unlearn_many", ([ROW] * 5, [UP] * 5), ValueError, "at most the 4"),
+    ("predict_one", (None,), TypeError, "expected a dict"),
+    ("predict_many", ([],), ValueError, "0 rows"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD_CALLS, ids=str)
+def test_bad_calls_leave_the_state_untouched(method, arguments, error, message):
+    model = trained()
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        getattr(model, method)(*arguments)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+def test_unknown_keywords_are_errors():
+    with pytest.raises(TypeError, match="weight"):
+        trained().learn_one(ROW, UP, weight=2.0)
+
+
+def test_first_rows_that_differ_leave_the_model_empty():
+    model = LeastSquaresMultiTargetRegressor()
+    with pytest.raises(ValueError, match="new target 'c'"):
+        model.learn_many([ROW] * 2, [{"p": 1.0}, {"p": 1.0, "c": 2.0}])
+    assert (model.target_names, model.feature_names, model.count) == ((), (), 0)
+    model.learn_one(ROW, {"q": 1.0})
+    assert model.target_names == ("q",)
+
+
+def test_models_of_different_targets_do_not_merge():
+    model, other = trained(), LeastSquaresMultiTargetRegressor()
+    other.learn_one({"new": 1.0}, {"up": 1.0})
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=r"other has the targets \('up',\)"):
+        model.merge(other)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+def test_debug_one_names_targets():
+    text = trained().debug_one({"a": 3.0, "b": 5.0})
+    assert "up: score" in text
+    assert "down: score" in text

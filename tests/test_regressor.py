@@ -1,0 +1,399 @@
+"""The regressors: online equals batch, answers in kind, and calls that must not harm."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import operator
+import pickle
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import (
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+
+NAMES = ("b", "a", 7)
+kinds = pytest.mark.parametrize(
+    ("kind", "names"), [(LeastSquaresRegressor, ()), (LeastSquaresMultiTargetRegressor, NAMES)]
+)
+settings_drawn = strategies.classifier_settings()
+decays = st.sampled_from([{}, {"forgetting_factor": 0.9}, {"half_life": 5.0}])
+
+
+def learnt(kind, rows, settings):
+    model = kind(**settings)
+    model.learn_many(rows.X, rows.y, rows.w)
+    return model
+
+
+@kinds
+@given(data=st.data())
+def test_any_split_is_the_batch_solution(kind, names, data):
+    rows = data.draw(strategies.real_rows(names))
+    model = kind(**data.draw(settings_drawn))
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        model.learn_many(part.X, part.y, part.w)
+        model.predict_many(part.X)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@kinds
+@given(data=st.data())
+def test_any_order_and_row_by_row_is_the_batch_solution(kind, names, data):
+    rows = data.draw(strategies.real_rows(names))
+    order = rows.take(data.draw(st.permutations(range(len(rows)))))
+    model = kind(**data.draw(settings_drawn))
+    for x, y, w in zip(order.dicts(), order.y, order.w, strict=True):
+        model.learn_one(x, y, w=w)
+        model.predict_one(x)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@kinds
+@given(data=st.data())
+def test_any_tree_of_merges_is_the_batch_solution(kind, names, data):
+    rows, settings = data.draw(strategies.real_rows(names)), data.draw(settings_drawn)
+    batches = data.draw(strategies.splits(len(rows)))
+    models = [learnt(kind, rows.take(batch), settings) for batch in batches]
+    models.append(kind(**settings))
+    while len(models) > 1:
+        right = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        left = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        models.append(left + right if data.draw(st.booleans()) else left.merge(right))
+    laws.assert_is_batch_solution(models[0], rows)
+
+
+@kinds
+@given(data=st.data())
+def test_what_is_unlearnt_was_never_there(kind, names, data):
+    rows = data.draw(strategies.real_rows(names, scales=(1.0,), min_rows=2, whole=True))
+    settings = data.draw(strategies.classifier_settings(strategies.unlearning_accumulators))
+    settings["ridge"] = data.draw(strategies.positive_ridges)
+    gone = data.draw(st.sets(st.integers(0, len(rows) - 1), max_size=len(rows) - 1))
+    kept = rows.take(row for row in range(len(rows)) if row not in gone)
+    model = learnt(kind, rows, settings)
+    if gone:
+        part = rows.take(gone)
+        model.unlearn_many(part.X, part.y, part.w)
+    expected = learnt(kind, kept, settings)
+    assert model.count == len(kept)
+    np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-7)
+    np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-7)
+
+
+@kinds
+@given(data=st.data())
+def test_a_late_feature_is_as_if_zero_before(kind, names, data):
+    rows = data.draw(strategies.real_rows(names, min_rows=2))
+    first = data.draw(st.integers(1, len(rows) - 1))
+    kept = data.draw(st.integers(0, rows.X.shape[1]))
+    rows.X[:first, kept:] = 0
+    model = kind(**data.draw(settings_drawn))
+    for number, (x, y, w) in enumerate(zip(rows.dicts(), rows.y, rows.w, strict=True)):
+        known = {name: value for name, value in x.items() if number >= first or name < kept}
+        model.learn_one(known, y, w)
+    laws.assert_is_batch_solution(model, rows)
+
+
+@kinds
+@given(data=st.data())
+def test_what_decays_is_weighted_rows(kind, names, data):
+    """The forgetting factor counts rows, the half-life time; cutting the stream changes nothing."""
+    rows, decay = data.draw(strategies.real_rows(names)), data.draw(decays)
+    times = np.cumsum(
+        data.draw(st.lists(st.integers(0, 4), min_size=len(rows), max_size=len(rows)))
+    )
+    model = kind(**data.draw(settings_drawn), **decay)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        model.learn_many(part.X, part.y, part.w, t=times[list(batch)])
+    age = np.arange(len(rows) - 1.0, -1.0, -1.0)
+    if "half_life" in decay:
+        weights = 0.5 ** ((times[-1] - times) / 5.0)
+    else:
+        weights = decay.get("forgetting_factor", 1.0) ** age
+    laws.assert_is_batch_solution(model, strategies.Rows(rows.X, rows.y, rows.w * weights))
+
+
+@given(strategies.real_rows(whole=True, scales=(1.0,)), settings_drawn)
+def test_weights_are_repeated_rows(rows, settings):
+    rows.w[:] = np.maximum(rows.w, 1)
+    repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
+    plain = LeastSquaresRegressor(**settings)
+    plain.learn_many(repeated.X, repeated.y)
+    weighted = learnt(LeastSquaresRegressor, rows, settings)
+    np.testing.assert_allclose(
+        laws.aligned_gram(weighted, weighted), laws.aligned_gram(plain, weighted), atol=1e-9
+    )
+
+
+@given(st.data(), strategies.real_rows(whole=True, scales=(1.0,)), strategies.positive_ridges)
+def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
+    settings = {"ridge": ridge, "fit_intercept": False}
+    whole = learnt(LeastSquaresRegressor, rows, settings)
+    batches = data.draw(strategies.splits(len(rows)))
+    merged = functools.reduce(
+        operator.add, (learnt(LeastSquaresRegressor, rows.take(b), settings) for b in batches)
+    )
+    assert (laws.aligned_gram(merged, whole) == laws.aligned_gram(whole, whole)).all()
+
+
+def test_against_scikit_learn():
+    from sklearn.datasets import load_diabetes, load_linnerud
+    from sklearn.linear_model import Ridge
+
+    for load, kind in (
+        (load_diabetes, LeastSquaresRegressor),
+        (load_linnerud, LeastSquaresMultiTargetRegressor),
+    ):
+        X, y = load(return_X_y=True)
+        w = np.random.default_rng(0).random(len(X))
+        for fit_intercept in (True, False):
+            model = kind(ridge=0.3, fit_intercept=fit_intercept)
+            for start in range(0, len(X), 7):
+                rows = slice(start, start + 7)
+                model.learn_many(X[rows], y[rows], w[rows])
+            reference = Ridge(alpha=0.3, solver="svd", fit_intercept=fit_intercept)
+            expected = reference.fit(X, y, sample_weight=w).predict(X)
+            np.testing.assert_allclose(model.predict_many(X), expected, rtol=1e-8)
+
+
+X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
+Y = [0.5, 1.5, 2.25, 4.0]
+
+
+def trained(**settings):
+    model = LeastSquaresRegressor(**settings)
+    model.learn_many(pd.DataFrame(X, columns=["a", "b"]), Y)
+    return model
+
+
+def test_nothing_learnt_yet():
+    for fit_intercept in (True, False):
+        model = LeastSquaresRegressor(fit_intercept=fit_intercept)
+        assert model.predict_one({"a": 1.0}) == 0.0
+        assert model.predict_many(X).tolist() == [0.0] * 4
+        assert model.predict_many([{}, {"a": 1.0}]) == [0.0, 0.0]
+        assert (model.feature_names, model.count, model.ridge_) == ((), 0, 0.0)
+        assert model.output_weights.shape == (0, 1)
+        assert model.intercept.tolist() == [0.0]
+        assert isinstance(model.predict_one({}), float)
+
+
+def test_without_features_the_prediction_is_the_mean():
+    model = LeastSquaresRegressor()
+    model.learn_one({}, 3.0)
+    model.learn_one({}, 4.0)
+    assert model.predict_one({}) == 3.5
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_are_answered_by_series_of_their_library(library):
+    frame = library({"a": X[:, 0], "b": X[:, 1]})
+    y = library({"y": Y})["y"]
+    model = LeastSquaresRegressor()
+    model.learn_many(frame, y)
+    answer = model.predict_many(frame)
+    assert type(answer) is type(y)
+    to_list = answer.to_pylist if library is pa.table else answer.to_list
+    expected = [model.predict_one({"a": a, "b": b}) for a, b in X]
+    assert to_list() == pytest.approx(expected)
+
+
+def test_answers_in_kind():
+    model = trained()
+    frame = pd.DataFrame(X, columns=["a", "b"], index=list("wxyz"))
+    series = model.predict_many(frame)
+    assert (series.index.tolist(), series.name) == (list("wxyz"), None)
+    answers = model.predict_many(frame.to_dict(orient="records"))
+    assert isinstance(answers, list)
+    assert {type(answer) for answer in answers} == {float}
+    assert answers == pytest.approx(series.tolist())
+    by_array = LeastSquaresRegressor()
+    by_array.learn_many(X, np.array(Y))
+    assert isinstance(by_array.predict_many(X), np.ndarray)
+    assert by_array.predict_many(X).shape == (4,)
+    assert by_array.predict_one({0: 1.0, 1: 0.0}) == pytest.approx(series["x"])
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        [1, 2, 0, 1],
+        (True, 2.0, np.float32(0), Decimal(1)),
+        np.array([1, 2, 0, 1], dtype=np.uint8),
+        np.array([1.0, 2.0, 0.0, 1.0], dtype=object),
+        pd.Series([1, 2, 0, 1], dtype="Int64"),
+        pd.Series([1.0, 2.0, 0.0, 1.0], index=list("dcba")),
+        pl.Series([1, 2, 0, 1]),
+        pa.array([1, 2, 0, 1]),
+        pa.chunked_array([[1.0, 2.0], [0.0, 1.0]]),
+    ],
+    ids=lambda y: type(y).__name__,
+)
+def test_targets_of_any_kind(y):
+    model, expected = LeastSquaresRegressor(), LeastSquaresRegressor()
+    expected.learn_many(X, np.array([1.0, 2.0, 0.0, 1.0]))
+    model.learn_many(X, y)
+    assert (model.output_weights == expected.output_weights).all()
+
+
+def test_booleans_and_numpy_numbers_are_targets():
+    model = LeastSquaresRegressor()
+    for target in (True, np.bool_(False), np.int8(3), np.float32(2.5), Decimal("0.5")):
+        model.learn_one({}, target)
+    assert model.predict_one({}) == pytest.approx(7.0 / 5.0)
+
+
+def test_merging_matches_features_by_name():
+    left, right, both = (LeastSquaresRegressor(ridge=1.0) for _ in range(3))
+    left.learn_many([{"a": 1.0, "b": 2.0}, {"a": 3.0}], [1.0, 2.0])
+    right.learn_many([{"c": 5.0, "b": 1.0}], [4.0])
+    both.learn_many([{"a": 1.0, "b": 2.0}, {"a": 3.0}, {"c": 5.0, "b": 1.0}], [1.0, 2.0, 4.0])
+    laws.assert_same_model(left + right, both)
+    assert left.feature_names == ("a", "b")
+    assert left.merge(right) is left
+    laws.assert_same_model(left, both)
+
+
+@pytest.mark.parametrize(
+    ("other", "error", "message"),
+    [
+        (LeastSquaresRegressor(ridge=2.0), ValueError, "ridge: 'paper' and 2.0"),
+        (LeastSquaresRegressor(half_life=2.0), ValueError, "half_life: None and 2.0"),
+        (LeastSquaresClassifier(), TypeError, "LeastSquaresClassifier"),
+        (LeastSquaresMultiTargetRegressor(), TypeError, "MultiTarget"),
+        (HiddenLayer(), TypeError, "HiddenLayer"),
+    ],
+)
+def test_models_that_do_not_merge(other, error, message):
+    model = trained()
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        model.merge(other)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_are_independent_and_go_on_alike(copied):
+    model = trained()
+    model.predict_one({"a": 1.0}, with_dist=True)
+    twin = copied(model)
+    for each in (twin, model):
+        each.learn_one({"a": 9.0, "c": 1.0}, -3.0)
+    assert (model.output_weights == twin.output_weights).all()
+    fresh = [each.predict_one({"a": 1.0}, with_dist=True).sigma for each in (model, twin)]
+    assert fresh[0] == fresh[1]
+
+
+def test_what_is_asked_leaves_no_trace():
+    model = trained()
+    before = pickle.dumps(model)
+    model.predict_one({"new": 1.0}, with_dist=True)
+    model.predict_many([{"a": 1.0}])
+    model.debug_one({"a": 1.0})
+    assert pickle.dumps(model) == before
+
+
+ROW = {"a": 1.0, "b": 2.0}
+BAD_CALLS = [
+    ("learn_one", (None, 1.0), TypeError, "x is of type NoneType, expected a dict"),
+    ("learn_one", ({"new": float("nan")}, 1.0), ValueError, "StatImputer"),
+    ("learn_one", (ROW, None), ValueError, "y is None, expected a number. Leave rows"),
+    ("learn_one", (ROW, "high"), TypeError, "y is 'high' of type str, expected a number"),
+    ("learn_one", ({"new": 1.0}, "3"), TypeError, "y is '3'"),
+    ("learn_one", (ROW, float("nan")), ValueError, "y is nan"),
+    ("learn_one", (ROW, float("-inf")), ValueError, "y is -inf"),
+    ("learn_one", (ROW, 1e151), ValueError, "magnitude at most 1e.150"),
+    ("learn_one", (ROW, 10**400), ValueError, "y is inf"),
+    ("learn_one", (ROW, 1j), TypeError, "complex"),
+    ("learn_one", (ROW, [1.0]), TypeError, "list"),
+    ("learn_one", (ROW, {"y": 1.0}), TypeError, "LeastSquaresMultiTargetRegressor"),
+    ("learn_one", (ROW, np.array([1.0])), TypeError, "ndarray"),
+    ("learn_one", (ROW, pd.NA), TypeError, "NAType"),
+    ("learn_one", (ROW, np.datetime64("2026-01-01")), TypeError, "datetime64"),
+    ("learn_one", (ROW, 1.0, -1.0), ValueError, "at least 0"),
+    ("learn_one", (ROW, 1e150, 10.0), ValueError, "weight times squared value"),
+    ("learn_many", (X, Y), ValueError, "X is a plain array"),
+    ("learn_many", ([ROW], [1.0, 2.0]), ValueError, "y has 2 targets, expected 1"),
+    ("learn_many", ([ROW, {"new": 1.0}], [1.0]), ValueError, "y has 1 targets, expected 2"),
+    ("learn_many", ([ROW], None), TypeError, "y is of type NoneType.*one target per row"),
+    ("learn_many", ([ROW], "7"), TypeError, "str"),
+    ("learn_many", ([ROW], 7.0), TypeError, "float"),
+    ("learn_many", ([ROW], np.ones((1, 1))), ValueError, r"y has shape \(1, 1\)"),
+    ("learn_many", ([ROW], pd.DataFrame({"y": [1.0]})), ValueError, r"y has shape \(1, 1\)"),
+    ("learn_many", ([ROW], pl.DataFrame({"y": [1.0]})), ValueError, r"y has shape \(1, 1\)"),
+    ("learn_many", ([ROW] * 2, [1.0, None]), ValueError, r"y\[1\] is None"),
+    ("learn_many", ([ROW] * 2, [1.0, "x"]), TypeError, r"y\[1\] is 'x'"),
+    ("learn_many", ([ROW] * 2, np.array([1.0, np.nan])), ValueError, r"y holds nan.*\(1,\)"),
+    ("learn_many", ([ROW] * 2, pd.Series([1.0, np.inf])), ValueError, "inf"),
+    ("learn_many", ([ROW] * 2, pl.Series([1, None])), ValueError, r"y\[1\] is None"),
+    ("learn_many", ([ROW], np.ma.array([1.0], mask=[True])), TypeError, r"y\[0\] is masked"),
+    ("learn_many", ([ROW], np.array(["1"])), TypeError, "expected a number"),
+    ("learn_many", ([ROW], [1.0], [-1.0]), ValueError, "at least 0"),
+    ("learn_many", ([], []), ValueError, "0 rows"),
+    ("unlearn_one", ({"a": 1.0, "new": 1.0}, 1.0), ValueError, "was learnt"),
+    ("unlearn_one", (ROW, None), ValueError, "y is None"),
+    ("unlearn_many", ([ROW] * 5, [1.0] * 5), ValueError, "at most the 4"),
+    ("predict_one", (None,), TypeError, "expected a dict"),
+    ("predict_one", ({"a": None}, True), ValueError, "None"),
+    ("predict_many", (np.ones((3, 4)),), ValueError, "plain array"),
+    ("predict_many", ([],), ValueError, "0 rows"),
+    ("debug_one", (None,), TypeError, "expected a dict"),
+]
+
+
+@pytest.mark.parametrize(("method", "arguments", "error", "message"), BAD_CALLS, ids=str)
+def test_bad_calls_leave_the_state_untouched(method, arguments, error, message):
+    model = trained()
+    before = pickle.dumps(model)
+    with pytest.raises(error, match=message):
+        getattr(model, method)(*arguments)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"ridge": -1.0}, ValueError, "ridge=-1.0 must be at least 0"),
+        ({"accumulator": "grahm"}, ValueError, "accumulator='grahm' is not known"),
+        ({"fit_intercept": 1}, TypeError, "fit_intercept=1 must be a bool"),
+        ({"forgetting_factor": 0.0}, ValueError, "above 0"),
+        ({"half_life": -1.0}, ValueError, "half_life=-1.0 must be positive"),
+    ],
+)
+def test_bad_settings(kind, settings, error, message):
+    with pytest.raises(error, match=message):
+        kind(**settings)
+
+
+def test_debug_one_shows_what_adds_up_to_the_score():
+    text = trained().debug_one({"b": 5.0, "a": 3.0})
+    assert "y: score 3.86289, intercept" in text
+    assert "a: 3.00000 *" in text
+
+
+def test_views_and_empty():
+    model = trained(ridge=0.5)
+    for view in (model.output_weights, model.intercept, model.ridge_diagonal):
+        with pytest.raises(ValueError, match="read-only"):
+            view[0] = 1.0
+    assert model.output_weights.shape == (2, 1)
+    assert model.ridge_diagonal.tolist() == [0.5, 0.5]
+    assert (model.empty().ridge, model.empty().count) == (0.5, 0)
+    assert (model + model.empty()).predict_one(ROW) == model.predict_one(ROW)
