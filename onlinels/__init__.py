@@ -5,11 +5,13 @@ from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.network import ShallowConvClassifier
+from onlinels.ridge import KFold
 
 __all__ = [
     "ConvolutionalFeatures",
     "GramAccumulator",
     "HiddenLayer",
+    "KFold",
     "LeastSquaresClassifier",
     "ShallowConvClassifier",
 ]

@@ -1,27 +1,20 @@
-"""The interface that all accumulators share, and the checks at its boundary."""
+"""The interface that all accumulators share."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.ledger import Ledger
-from onlinels.arrays import (
-    Floats,
-    Integers,
-    Matrix,
-    check_mass,
-    check_matrix,
-    check_weights,
-    row_blocks,
-)
-from onlinels.spectrum import Spectrum
-from onlinels.targets import check_targets
+from onlinels.accumulators.learner import RowLearner
+from onlinels.arrays import Floats, Integers
+from onlinels.names import Name
+from onlinels.spectrum import Spectrum, Sums
 
 
-class Accumulator(Ledger, ABC):
+class Accumulator(RowLearner, ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -34,66 +27,6 @@ class Accumulator(Ledger, ABC):
     n_targets : int
         Targets (classes) known beforehand. More may come at any time.
     """
-
-    def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
-        """Add rows to the statistics, in place.
-
-        Parameters
-        ----------
-        activations : ndarray (n, n_features), any real dtype
-            Columns beyond those known are new features, 0 in every row so far.
-        targets : ndarray (n,) of int, or (n, n_targets) of float
-            The column of every row's label, or a matrix of targets. Columns beyond those known
-            are new targets, 0 in every row so far.
-        w : float or ndarray (n,), optional
-            Weights of the rows, at least 0; 1 by default.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If shapes do not fit or a value is not finite; nothing has changed then.
-        """
-        self._signed_update(activations, targets, w, 1)
-
-    def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
-        """Take rows out of the statistics again, in place: the inverse of `update`.
-
-        Parameters and errors are those of `update`; the weights are those the rows have now.
-        """
-        self._signed_update(activations, targets, w, -1)
-
-    def _signed_update(self, activations: Matrix, targets: Matrix, w: Any, sign: int) -> None:
-        activations = check_matrix("activations", activations)
-        if sign < 0:
-            self._check_subtracts()
-        if activations.shape[1] < self._n_features:
-            raise ValueError(
-                f"activations has {activations.shape[1]} columns, expected at least "
-                f"{self._n_features}. Pass 0 for features that are absent."
-            )
-        if sign < 0 and len(activations) > self._count:
-            raise ValueError(
-                f"activations has {len(activations)} rows, expected at most the {self._count} that "
-                "were learnt. Take out only rows that are in."
-            )
-        targets, n_targets = check_targets(targets, len(activations))
-        weights = check_weights(w, len(activations))
-        check_mass(activations, weights)
-        signed = sign * weights
-        self.grow(activations.shape[1], n_targets)
-        for rows in row_blocks(*activations.shape):
-            block = np.ascontiguousarray(activations[rows], dtype=np.float64)
-            w_block = signed if isinstance(signed, float) else signed[rows]
-            self.accumulate(block, targets[rows], w_block)
-        self._count += np.int64(sign * len(activations))
-        self._weigh(targets, signed)
-
-    def _check_subtracts(self) -> None:
-        """Raise if rows cannot be taken out of this kind of statistics."""
-
-    @abstractmethod
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
 
     @property
     @abstractmethod
@@ -171,10 +104,6 @@ class Accumulator(Ledger, ABC):
         """Multiply all sums by a checked factor."""
 
     @abstractmethod
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
-
-    @abstractmethod
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
     ) -> Self:
@@ -195,10 +124,14 @@ class Accumulator(Ledger, ABC):
             If two columns have one place, or a place is beyond the sizes.
         """
 
+    def name_features(self, names: Sequence[Name]) -> None:
+        """Take the names of all features, in the order of their columns; most do not need them."""
+
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
+        squares = self.target_squares[columns]
         self._keep_targets(columns)
-        self._target_squares = self.target_squares[columns]
+        self._target_squares = squares
         self._n_targets = len(columns)
 
     @abstractmethod
@@ -220,6 +153,22 @@ class Accumulator(Ledger, ABC):
     @abstractmethod
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return plain sums of products of the rows, with `centre` at the origin.
+
+        That is about the means of `centre` where there is an intercept, whatever the means here;
+        about 0 otherwise. With them the squared error of any output weights can be told.
+
+        Raises
+        ------
+        TypeError
+            If this kind of statistics holds no sums of products.
+        """
+        raise TypeError(
+            f"{type(self).__name__} holds no sums of products, which folds need. "
+            'Use accumulator="gram".'
+        )
 
     @abstractmethod
     def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:

@@ -11,7 +11,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.mean import Mean
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.spectrum import Spectrum
+from onlinels.spectrum import Spectrum, Sums
 from onlinels.targets import target_sums
 
 CONSTANT = 1e-28
@@ -196,6 +196,19 @@ class CentredAccumulator(Accumulator):
             target_squares=self.target_squares,
             weight=self.weight,
             n_free=1,
+        )
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return sums of products about the means of `centre`: one row more than the co-moments."""
+        sums = self._comoments.sums_about(centre._comoments)
+        if not self._weight:
+            return sums
+        # With nothing to centre on, means of 0 make every prediction 0.
+        apart, targets_apart = centre._apart(self._feature_mean, self._target_mean)
+        return Sums(
+            sums.gram + self._weight * np.triu(np.outer(apart, apart)),
+            sums.cross + self._weight * np.outer(apart, targets_apart),
+            self.target_squares + self._weight * targets_apart**2,
         )
 
     def leverages(self, rows: Floats, ridge: float, diagonal: Floats | None = None) -> Floats:
