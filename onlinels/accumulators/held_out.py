@@ -77,12 +77,27 @@ def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Flo
     for number, held_out in enumerate(folds):
         if held_out.weight > 0.0:
             train = added([*folds[:number], *folds[number + 1 :]])
-            errors += _errors(train.sums_about(train), held_out.sums_about(train), ridges)
+            errors += held_out_errors(train.sums_about(train), held_out.sums_about(train), ridges)
     return errors
 
 
-def _errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
-    """Return the squared errors (n_ridges,) on held-out rows, in the eigenbasis of the train."""
+def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
+    """Return every ridge's sum of squared errors on held-out rows, (n_ridges,).
+
+    Parameters
+    ----------
+    train, held_out : Sums
+        About the same centre: that of the rows that weights come from.
+    ridges : ndarray (n_ridges,)
+        Over 0.
+
+    Examples
+    --------
+    >>> train = Sums(np.array([[1.0]]), np.array([[4.0]]), np.array([16.0]))
+    >>> held_out = Sums(np.array([[1.0]]), np.array([[3.0]]), np.array([9.0]))
+    >>> held_out_errors(train, held_out, np.array([1.0, 3.0]))
+    array([1., 4.])
+    """
     errors = np.full(len(ridges), held_out.target_squares.sum())
     if not train.cross.size:
         return errors
