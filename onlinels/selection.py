@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinels.arrays import Floats
 from onlinels.spectrum import Spectrum
@@ -113,6 +114,8 @@ def candidate_ridges(largest: float) -> Floats:
 def best_ridge(ridges: Floats, criterion: Floats) -> float:
     """Return the largest ridge whose logarithmic criterion is within 1e-9 of the minimum.
 
+    If the criterion is infinite at every ridge, that is the largest of all.
+
     Examples
     --------
     >>> best_ridge(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.5, 0.6]))
@@ -121,24 +124,32 @@ def best_ridge(ridges: Floats, criterion: Floats) -> float:
     return float(ridges[np.flatnonzero(criterion <= criterion.min() + TIE)[-1]])
 
 
+def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:
+    """Tell which eigenvalues are more than rounding errors: over 1e-14 of the largest.
+
+    Examples
+    --------
+    >>> present_directions(np.array([1e-16, 1e-3, 1.0]))
+    array([False,  True,  True])
+    """
+    rounding = max(NOTHING_LEFT, np.finfo(np.float64).eps * len(eigenvalues))
+    present: NDArray[np.bool_] = eigenvalues > rounding * eigenvalues.max(initial=0.0)
+    return present
+
+
 def gcv_criterion(spectrum: Spectrum, ridges: Floats, inflation: float) -> Floats:
     """Return log RSS(c) - 2 log(n - inflation p(c)) of every ridge; see `gcv_ridge`.
 
-    It is infinite where there are more effective parameters than rows; but if that is so at every
-    ridge, the largest one is the best.
+    It is infinite where there are more effective parameters than rows.
     """
     squares, left = _fitted_squares(spectrum)
     shrunk = _shrunk(spectrum, ridges)
     parameters = spectrum.n_free + (1.0 - shrunk).sum(axis=0)
     freedom = spectrum.weight - inflation * parameters
     possible = freedom > NOTHING_LEFT * spectrum.weight
-    possible[-1] |= not possible.any()
     error = left + squares @ shrunk**2
     criterion = np.full(ridges.shape, np.inf)
-    tiny = np.finfo(np.float64).tiny
-    criterion[possible] = np.log(error[possible]) - 2.0 * np.log(
-        np.maximum(freedom[possible], tiny)
-    )
+    criterion[possible] = np.log(error[possible]) - 2.0 * np.log(freedom[possible])
     return criterion
 
 
@@ -171,8 +182,7 @@ def _fitted_squares(spectrum: Spectrum) -> tuple[Floats, float]:
     """
     eigenvalues = spectrum.eigenvalues
     total = float(spectrum.target_squares.sum())
-    rounding = np.finfo(np.float64).eps * len(eigenvalues) * eigenvalues.max(initial=0.0)
-    present = eigenvalues > rounding
+    present = present_directions(eigenvalues)
     fitted = np.zeros(spectrum.rotated_cross.shape)
     fitted[present] = spectrum.rotated_cross[present] / np.sqrt(eigenvalues[present, None])
     squares = (fitted**2).sum(axis=1)

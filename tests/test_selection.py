@@ -157,6 +157,14 @@ def test_the_ridge_does_not_depend_on_how_the_rows_came(seed):
     assert len(ridges) == 1
 
 
+@pytest.mark.parametrize("weight", [0.5, 0.3, 0.55])
+def test_no_more_rows_than_free_parameters_are_left(weight):
+    """Nothing but the mean can be told: the largest ridge."""
+    X, Y = np.array([[1.0, 2.0], [3.0, 1.0]]), np.array([[1.0], [2.0]])
+    spectrum = accumulate(X, Y, np.full(2, weight)).spectrum()
+    assert gcv_ridge(spectrum) == candidate_ridges(spectrum.eigenvalues[-1])[-1]
+
+
 def test_noise_gets_a_large_ridge_and_signal_a_small_one():
     random = np.random.default_rng(0)
     X, noise = random.normal(size=(300, 10)), random.normal(size=(300, 1))

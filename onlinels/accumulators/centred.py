@@ -201,8 +201,6 @@ class CentredAccumulator(Accumulator):
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products about the means of `centre`: one row more than the co-moments."""
         sums = self._comoments.sums_about(centre._comoments)
-        if not self._weight:
-            return sums
         # With nothing to centre on, means of 0 make every prediction 0.
         apart, targets_apart = centre._apart(self._feature_mean, self._target_mean)
         return Sums(

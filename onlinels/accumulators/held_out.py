@@ -10,7 +10,7 @@ from scipy.linalg import eigh
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats
-from onlinels.selection import NOTHING_LEFT, best_ridge, candidate_ridges
+from onlinels.selection import NOTHING_LEFT, best_ridge, candidate_ridges, present_directions
 from onlinels.spectrum import Sums
 
 BLOCK_COLUMNS = 2048
@@ -102,7 +102,9 @@ def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
     if not train.cross.size:
         return errors
     eigenvalues, basis = eigh(train.gram, lower=False)
-    eigenvalues = np.maximum(eigenvalues, 0.0)
+    # Held-out rows may lie in directions that no training row has: rounding must not weigh them.
+    present = present_directions(eigenvalues)
+    eigenvalues, basis = eigenvalues[present], basis[:, present]
     cross, seen = basis.T @ train.cross, basis.T @ held_out.cross
     # The triangle, with half the diagonal, is half of the product with the Gram.
     half = held_out.gram
