@@ -39,6 +39,9 @@ from onlinels.selection import (
 )
 from onlinels.spectrum import Spectrum
 
+BEST = "hindsight"
+"""The ridge with the smallest squared error on the held-out rows themselves."""
+
 MOST_ROWS = 6000
 """Rows taken, at random, from a larger data set."""
 
@@ -72,10 +75,16 @@ class Result:
     """What every method's ridge gave on held-out rows, beside the best ridge in hindsight."""
 
     n_train: int
+    n_test: int
     n_features: int
     ratios: dict[str, float]
-    excess: dict[str, float]
-    best_error: float
+    errors: dict[str, float]
+
+    def excess(self, name: str) -> float:
+        """Return a method's test error over that of the best ridge, in binomial errors of it."""
+        best = self.errors[BEST]
+        deviation = np.sqrt(max(best * (1.0 - best), 1e-9) / self.n_test)
+        return float((self.errors[name] - best) / deviation)
 
 
 def main() -> None:
@@ -148,20 +157,16 @@ def run(case: Case, seed: int) -> Result:
     coarse = candidate_ridges(float(train.spectrum().eigenvalues[-1]))
     tried = np.concatenate([coarse, coarse * 10 ** (1 / 16), list(ridges.values())])
     squares = held_out_errors(train.sums_about(train), test.sums_about(train), tried)
-    best = tried[np.argmin(squares)]
-
-    def error(ridge: float) -> float:
-        return test_error(train, ridge, x[n_train:], y[n_train:])
-
-    best_error = error(best) if case.data.is_classification else np.nan
-    deviation = np.sqrt(max(best_error * (1 - best_error), 1e-9) / (len(x) - n_train))
-    chosen = squares[2 * len(coarse) :]
-    excess = {
-        name: (error(ridge) - best_error) / deviation if case.data.is_classification else np.nan
-        for name, ridge in ridges.items()
-    }
-    ratios = dict(zip(ridges, (chosen / squares.min()).tolist(), strict=True))
-    return Result(n_train, x.shape[1], ratios, excess, best_error)
+    chosen = {BEST: tried[np.argmin(squares)]} | ridges
+    errors = dict.fromkeys(chosen, np.nan)
+    if case.data.is_classification:
+        errors = {
+            name: test_error(train, ridge, x[n_train:], y[n_train:])
+            for name, ridge in chosen.items()
+        }
+    relative = [1.0, *(squares[2 * len(coarse) :] / squares.min()).tolist()]
+    ratios = dict(zip(chosen, relative, strict=True))
+    return Result(n_train, len(x) - n_train, x.shape[1], ratios, errors)
 
 
 def split(case: Case, seed: int) -> tuple[Floats, Floats, int]:
@@ -221,7 +226,7 @@ def labelled(results: dict[Case, list[Result]]) -> Iterator[tuple[list[str], lis
 
 def ratio_table(results: dict[Case, list[Result]]) -> Table:
     """Return held-out squared errors relative to the best in hindsight: medians over splits."""
-    methods = list(next(iter(results.values()))[0].ratios)
+    methods = list(next(iter(results.values()))[0].ratios)[1:]
     table = Table("data", "features", "n", "M", *methods, title="Held-out MSE / best in hindsight")
     for labels, runs in labelled(results):
         medians = [np.median([run.ratios[name] for run in runs]) for name in methods]
@@ -235,41 +240,41 @@ def error_table(results: dict[Case, list[Result]]) -> Table:
     columns = ("data", "features", "n", "M", "test error at the best ridge", *methods)
     table = Table(*columns, title="Test error above that of the best ridge, in standard errors")
     for labels, runs in labelled(results):
-        if not np.isnan(runs[0].best_error):
-            medians = [np.median([run.excess[name] for run in runs]) for name in methods]
-            best = f"{100 * np.median([run.best_error for run in runs]):.2f}%"
+        if not np.isnan(runs[0].errors[BEST]):
+            medians = [np.median([run.excess(name) for run in runs]) for name in methods]
+            best = f"{100 * np.median([run.errors[BEST] for run in runs]):.2f}%"
             table.add_row(*labels, best, *(f"{median:+.2f}" for median in medians))
     return table
 
 
 def summary_table(results: dict[Case, list[Result]]) -> Table:
-    """Return every method's ratios over all cases, where at least 2 M rows were learnt and not."""
-    columns = ["cases", "method", "geometric mean", "within 2%", "within 5%", "worst case"]
-    table = Table(*columns, "90% of runs below", "within one standard error", title="All cases")
-    groups: dict[str, Callable[[Result], bool]] = {
-        "n >= 2 M": lambda run: run.n_train >= 2 * run.n_features,
-        "n < 2 M": lambda run: run.n_train < 2 * run.n_features,
-    }
-    for group, belongs in groups.items():
-        chosen = [runs for runs in results.values() if belongs(runs[0])]
-        for name in chosen[0][0].ratios if chosen else ():
-            table.add_row(f"{len(chosen)} with {group}", name, *summary(chosen, name))
+    """Return every method's figures over all cases with features of one kind."""
+    columns = ["cases", "method", "MSE ratio: median case", "within 2%", "within 5%", "worst case"]
+    table = Table(*columns, "mean test error", "within one standard error", title="All cases")
+    groups: dict[str, list[list[Result]]] = {}
+    for case, runs in results.items():
+        few = "n < 2 M" if runs[0].n_train < 2 * runs[0].n_features else "n >= 2 M"
+        groups.setdefault(f"{case.activation or 'raw'}, {few}", []).append(runs)
+    for group, chosen in sorted(groups.items()):
+        for name in chosen[0][0].ratios:
+            table.add_row(f"{len(chosen)} {group}", name, *summary(chosen, name))
     return table
 
 
 def summary(chosen: list[list[Result]], name: str) -> list[str]:
-    ratios = np.array([[run.ratios[name] for run in runs] for runs in chosen])
-    medians = np.median(ratios, axis=1)
-    excess = np.array([np.median([run.excess[name] for run in runs]) for runs in chosen])
-    excess = excess[~np.isnan(excess)]
-    return [
-        f"{np.exp(np.log(ratios).mean()):.3f}",
+    medians = np.array([np.median([run.ratios[name] for run in runs]) for runs in chosen])
+    figures = [
+        f"{np.median(medians):.3f}",
         f"{np.mean(medians <= 1.02):.0%}",
         f"{np.mean(medians <= 1.05):.0%}",
-        f"{medians.max():.2f}",
-        f"{np.quantile(ratios, 0.9):.2f}",
-        f"{np.mean(excess <= 1.0):.0%}" if excess.size else "",
+        f"{medians.max():.4g}",
     ]
+    tested = [runs for runs in chosen if not np.isnan(runs[0].errors[name])]
+    if not tested:
+        return figures
+    errors = np.mean([[run.errors[name] for run in runs] for runs in tested])
+    excess = np.array([np.median([run.excess(name) for run in runs]) for runs in tested])
+    return [*figures, f"{errors:.2%}", f"{np.mean(excess <= 1.0):.0%}"]
 
 
 def cost_table(sizes: list[int]) -> Table:

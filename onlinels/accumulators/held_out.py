@@ -112,9 +112,9 @@ def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
     half = basis.T @ (half @ basis)
     for block in _ridge_blocks(len(ridges), cross.shape[1]):
         weights = cross[:, None, :] / (eigenvalues[:, None] + ridges[block])[:, :, None]
-        flat = weights.reshape(len(cross), -1)
-        fitted = 2.0 * (flat * (half @ flat)).sum(axis=0).reshape(weights.shape[1:])
-        errors[block] += (fitted - 2.0 * (weights * seen[:, None, :]).sum(axis=0)).sum(axis=1)
+        flat = weights.reshape(len(cross), weights.shape[1] * weights.shape[2])
+        fitted = (flat * (half @ flat)).sum(axis=0).reshape(weights.shape[1:])
+        errors[block] += 2.0 * (fitted - (weights * seen[:, None, :]).sum(axis=0)).sum(axis=1)
     return errors
 
 
