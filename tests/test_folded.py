@@ -16,7 +16,7 @@ from onlinels import KFold
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.held_out import cross_validation_errors
+from onlinels.accumulators.held_out import cross_validation_errors, held_out_errors
 from onlinels.dealing import fold_of_rows
 from onlinels.selection import candidate_ridges
 
@@ -146,6 +146,29 @@ def test_the_chosen_ridge_is_the_best_candidate(seed, n_rows, n_features, make, 
     assert explicit_errors(X, Y, w, folds, [ridge], centred)[0] <= best * (1.0 + 1e-6)
 
 
+def test_telling_errors_changes_no_sums():
+    sums = GramAccumulator(), GramAccumulator()
+    for acc in sums:
+        acc.update(np.arange(6.0).reshape(3, 2), [0, 1, 1])
+    train, held_out = (acc.sums_about(acc) for acc in sums)
+    first = held_out_errors(train, held_out, np.array([1.0]))
+    assert held_out_errors(train, held_out, np.array([1.0])) == first
+
+
+def test_rows_in_directions_that_no_training_row_has():
+    """Rounding errors of the null space, divided by a tiny ridge, must not weigh such rows."""
+    random = np.random.default_rng(280)
+    X = random.normal(size=(3, 3)) + 0.5
+    Y = random.normal(size=(3, 1))
+    folds = [GramAccumulator(), GramAccumulator()]
+    folds[0].update(X[:1], Y[:1])
+    folds[1].update(X[1:], Y[1:])
+    ridges = np.array([1e-12, 1e-11, 1e-10])
+    errors = cross_validation_errors(folds, ridges)
+    expected = explicit_errors(X, Y, np.ones(3), np.array([0, 1, 1]), np.zeros(3), False)
+    np.testing.assert_allclose(errors, expected, rtol=1e-7)
+
+
 def test_a_name_deals_like_that_name():
     X, Y = np.random.default_rng(0).normal(size=(40, 2)), np.ones((40, 1))
     for names in (["a", "b"], [0, 1], [7, "c"]):
@@ -164,23 +187,25 @@ def test_the_sum_of_the_folds_is_what_one_accumulator_holds(rows, data, make, n_
     targets = Y.argmax(axis=1) if as_labels else Y
     first = data.draw(st.integers(1, len(rows) - 1))
     plain, folded = make(), FoldedAccumulator(make, n_folds)
-    for acc in (plain, folded):
-        other = type(acc)(*((make, n_folds) if acc is folded else _empty_parts(make)))
-        acc.update(rows.X[:first], targets[:first], rows.w[:first])
-        # The sum is asked for before every change, which must not leave it as it was.
-        acc.solve(1.0)
-        acc.grow(rows.X.shape[1] + 1, Y.shape[1] + 1)
-        assert acc.solve(1.0).shape == (acc.n_features, acc.n_targets)
-        other.update(rows.X[first:], targets[first:], rows.w[first:])
-        acc.merge(other)
-        acc.solve(1.0)
-        acc.update(rows.X[:first] @ np.eye(rows.X.shape[1], acc.n_features), targets[:first], 1.5)
-        acc.solve(1.0)
-        acc.subtract(other)
-        acc.solve(1.0)
-        acc.merge(other)
-        acc.solve(1.0)
-        acc.scale(0.5)
+    others = make(), FoldedAccumulator(make, n_folds)
+    width = rows.X.shape[1] + 1
+    wider = rows.X.astype(float) @ np.eye(width - 1, width)
+    large = 1.0 + (wider**2).sum()
+    for change in (
+        lambda acc, other: acc.update(rows.X[:first], targets[:first], rows.w[:first]),
+        lambda acc, other: acc.grow(width, Y.shape[1] + 1),
+        lambda acc, other: other.update(rows.X[first:], targets[first:], rows.w[first:]),
+        lambda acc, other: acc.merge(other),
+        lambda acc, other: acc.update(wider[:first], targets[:first], 1.5),
+        lambda acc, other: acc.subtract(other),
+        lambda acc, other: acc.merge(other),
+        lambda acc, other: acc.downdate(wider[:1], targets[:1], rows.w[:1]),
+        lambda acc, other: acc.scale(0.5),
+    ):
+        change(plain, others[0])
+        change(folded, others[1])
+        # The sum is asked for after every change, so a stale one shows.
+        np.testing.assert_allclose(folded.solve(large), plain.solve(large), atol=1e-9)
     size = 1.0 + np.abs(plain.diagonal).max()
     weights = folded.solve(size)
     np.testing.assert_allclose(weights, plain.solve(size), atol=1e-9)
@@ -203,10 +228,6 @@ def test_the_sum_of_the_folds_is_what_one_accumulator_holds(rows, data, make, n_
         acc.keep_targets(kept)
     np.testing.assert_allclose(folded.solve(size), plain.solve(size), atol=1e-9)
     np.testing.assert_allclose(folded.target_squares, plain.target_squares, atol=1e-9)
-
-
-def _empty_parts(make):
-    return (GramAccumulator(),) if make is centred_gram else ()
 
 
 @given(strategies.rows(min_rows=2), makers, st.randoms(use_true_random=False))

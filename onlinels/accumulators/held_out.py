@@ -107,7 +107,7 @@ def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
     eigenvalues, basis = eigenvalues[present], basis[:, present]
     cross, seen = basis.T @ train.cross, basis.T @ held_out.cross
     # The triangle, with half the diagonal, is half of the product with the Gram.
-    half = held_out.gram
+    half = held_out.gram.copy()
     half.flat[:: len(half) + 1] *= 0.5
     half = basis.T @ (half @ basis)
     for block in _ridge_blocks(len(ridges), cross.shape[1]):
