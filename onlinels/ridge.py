@@ -39,9 +39,10 @@ class KFold:
 
     Notes
     -----
-    K times the memory of "auto", and ten to twenty-five times its time for a choice. Take it where the
-    squared error itself counts and a few rows lie far outside the others: what these would spoil
-    shows on held-out rows, which "auto" has none of. For labels "auto" is as good or better.
+    K times the memory of "auto", and ten to twenty-five times its time for a choice. Take it where
+    the squared error itself counts and a few rows lie far outside the others: what these would
+    spoil shows on held-out rows, which "auto" has none of. In its share of wrong labels "auto" was
+    as good or better on average (demos/benchmarks/README.md).
 
     Examples
     --------

@@ -345,3 +345,20 @@ def test_settings_of_folds():
     assert KFold() == KFold(n_folds=5)
     assert hash(KFold(3)) != hash(KFold(4))
     assert pickle.loads(pickle.dumps(KFold(7))) == KFold(7)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_ridge_does_not_depend_on_how_the_rows_came(seed):
+    random = np.random.default_rng(seed)
+    X, noise = random.normal(size=(200, 12)), random.normal(size=(200, 2))
+    X[:, 3] = X[:, 4] + X[:, 5]
+    Y = X @ random.normal(size=(12, 2)) + noise
+    ridges = set()
+    for step in (1, 13, 200):
+        order = random.permutation(200)
+        acc = FoldedAccumulator(centred_gram, 4)
+        for start in range(0, 200, step):
+            rows = order[start : start + step]
+            acc.update(X[rows], Y[rows])
+        ridges.add(acc.select_ridge())
+    assert len(ridges) == 1
