@@ -9,11 +9,13 @@ from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.regressor import LeastSquaresRegressor
+from onlinels.ridge import KFold
 
 __all__ = [
     "ConvolutionalFeatures",
     "GramAccumulator",
     "HiddenLayer",
+    "KFold",
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterator
 from typing import Any
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.ridge import check_ridge, choose_ridge
+from onlinels.accumulators.folded import FoldedAccumulator
+from onlinels.ridge import KFold, check_ridge, choose_ridge
 from onlinels.selection import gcv_ridge
 
 FIRST_ROWS = 256
@@ -15,7 +17,25 @@ FIRST_ROWS = 256
 
 def is_selected(setting: Any) -> bool:
     """Tell whether a setting means that the ridge is selected at checkpoints."""
-    return isinstance(setting, str) and setting == "auto"
+    return isinstance(setting, KFold) or (isinstance(setting, str) and setting == "auto")
+
+
+def selected_ridge(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge that a setting selects from the statistics.
+
+    Raises
+    ------
+    ValueError
+        If that takes folds which the statistics do not have.
+    """
+    if not isinstance(setting, KFold):
+        return gcv_ridge(statistics.spectrum())
+    if isinstance(statistics, FoldedAccumulator) and statistics.n_folds == setting.n_folds:
+        return statistics.select_ridge()
+    raise ValueError(
+        f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the first "
+        "row on. Make a new model with this ridge."
+    )
 
 
 def is_checkpoint(count: int) -> bool:
@@ -59,13 +79,13 @@ class RidgeChoice:
         if not is_selected(setting):
             return choose_ridge(setting, statistics.diagonal, statistics.n_targets)
         if self._selected is None or self._setting != setting:
-            self._selected, self._setting = gcv_ridge(statistics.spectrum()), setting
+            self._selected, self._setting = selected_ridge(setting, statistics), setting
         return self._selected
 
     def _settle(self, setting: Any, statistics: Accumulator) -> None:
         """Fix a ridge inside the statistics if it is a number, or was fixed and has changed."""
         if statistics.holds_ridge and setting != self._setting:
-            if not isinstance(setting, str):
+            if isinstance(setting, numbers.Real):
                 statistics.fix_ridge(float(setting))
                 self._setting = setting
             elif statistics.fixed_ridge is not None:
@@ -74,7 +94,7 @@ class RidgeChoice:
     def _fix(self, setting: Any, statistics: Accumulator) -> None:
         """Choose a ridge from the statistics and fix it inside; 0 waits for the next time."""
         if is_selected(setting):
-            ridge = gcv_ridge(statistics.spectrum())
+            ridge = selected_ridge(setting, statistics)
         else:
             ridge = choose_ridge(setting, statistics.diagonal, statistics.n_targets)
         if ridge > 0.0:

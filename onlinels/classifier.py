@@ -10,6 +10,7 @@ from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
 from onlinels.labelled import LabelledLeastSquares
 from onlinels.labels import read_label, read_labels
+from onlinels.ridge import Ridge
 from onlinels.scoring import ScoringClassifier
 
 
@@ -58,7 +59,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
 
     def __init__(
         self,
-        ridge: float | str = "paper",
+        ridge: Ridge = "paper",
         accumulator: str = "gram",
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,

@@ -13,6 +13,7 @@ from onlinels.examples import Examples
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.merging import same
+from onlinels.ridge import Ridge
 
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
@@ -100,12 +101,12 @@ class FixedNetwork:
         rows = self.activations(examples.images)
         self.classifier.unlearn_many(rows, examples.labels, examples.weights)
 
-    def at_ridge(self, ridge: float | str) -> LeastSquaresClassifier:
+    def at_ridge(self, ridge: Ridge) -> LeastSquaresClassifier:
         """Return the linear layer under a ridge, which enters when weights are solved."""
         self.classifier.ridge = ridge
         return self.classifier
 
-    def scores(self, images: Matrix, ridge: float | str) -> Floats:
+    def scores(self, images: Matrix, ridge: Ridge) -> Floats:
         """Return the scores (n, n_classes) of images."""
         layer, blocks = self.at_ridge(ridge), self._activations(images)
         return np.concatenate([layer.scores_many(block) for block in blocks])

@@ -12,6 +12,7 @@ from onlinels.decay import HalfLife
 from onlinels.encoding import Batch
 from onlinels.facade import LeastSquaresFacade
 from onlinels.labels import Classes, Label
+from onlinels.ridge import Ridge
 
 
 class LabelledLeastSquares(LeastSquaresFacade):
@@ -22,7 +23,7 @@ class LabelledLeastSquares(LeastSquaresFacade):
 
     def __init__(
         self,
-        ridge: float | str,
+        ridge: Ridge,
         accumulator: str,
         fit_intercept: bool,
         forgetting_factor: float,

@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from river import base
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.arrays import Floats, Integers, Matrix, check_mass
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
 from onlinels.decay import Clock, HalfLife, Tick, check_decay
 from onlinels.encoding import Batch, Layout
 from onlinels.names import Name
-from onlinels.ridge import check_ridge
-from onlinels.settings import check_choice, check_flag
-
-ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
-    "gram": GramAccumulator,
-    "orthogonal": OrthogonalAccumulator,
-    "recursive": RecursiveAccumulator,
-}
+from onlinels.remembering import make_statistics
+from onlinels.ridge import Ridge
 
 
 @dataclass(frozen=True)
@@ -50,15 +39,13 @@ class LinearLeastSquares(base.Estimator):
 
     def __init__(
         self,
-        ridge: float | str,
+        ridge: Ridge,
         accumulator: str,
         fit_intercept: bool,
         forgetting_factor: float,
         half_life: HalfLife,
     ) -> None:
-        check_ridge(ridge)
-        check_choice("accumulator", accumulator, ACCUMULATORS)
-        check_flag("fit_intercept", fit_intercept)
+        self._statistics = make_statistics(ridge, accumulator, fit_intercept)
         check_decay(forgetting_factor, half_life)
         self.ridge = ridge
         self.accumulator = accumulator
@@ -66,8 +53,6 @@ class LinearLeastSquares(base.Estimator):
         self.forgetting_factor = forgetting_factor
         self.half_life = half_life
         self._columns = Columns()
-        statistics = ACCUMULATORS[accumulator]()
-        self._statistics = CentredAccumulator(statistics) if fit_intercept else statistics
         self._clock = Clock(forgetting_factor, half_life)
         self._choice = RidgeChoice()
         self._solved: Solution | None = None
@@ -176,6 +161,7 @@ class LinearLeastSquares(base.Estimator):
     def _make_room(self, columns: Columns, n_targets: int) -> None:
         """Take columns into use, which so far are 0 in every row: allocate first, then commit."""
         self._statistics.grow(len(columns), n_targets)
+        self._statistics.name_features(columns.names)
         self._columns = columns
         self._solved = None
 

@@ -15,6 +15,7 @@ from onlinels.names import Name, sorted_names
 from onlinels.outputs import table_like
 from onlinels.real_targets import arranged, read_named_targets, read_target_table
 from onlinels.real_valued import RealValuedLeastSquares
+from onlinels.ridge import Ridge
 
 
 class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetRegressor):
@@ -58,7 +59,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
 
     def __init__(
         self,
-        ridge: float | str = "paper",
+        ridge: Ridge = "paper",
         accumulator: str = "gram",
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,

@@ -17,6 +17,7 @@ from onlinels.outputs import numbers_like
 from onlinels.predictive import Spread, spread_of
 from onlinels.real_targets import read_target, read_targets
 from onlinels.real_valued import RealValuedLeastSquares
+from onlinels.ridge import Ridge
 
 
 class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
@@ -64,7 +65,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
 
     def __init__(
         self,
-        ridge: float | str = "paper",
+        ridge: Ridge = "paper",
         accumulator: str = "gram",
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,

@@ -39,6 +39,28 @@ class Spectrum:
     n_free: int = 0
 
 
+@dataclass(frozen=True)
+class Sums:
+    """Plain sums of products of rows: enough for the squared error of any output weights.
+
+    The rows' sum of squared errors under output weights W is
+    target_squares - 2 diag(W'cross) + diag(W' gram W).
+
+    Parameters
+    ----------
+    gram : ndarray (n_features, n_features)
+        A'A, of which only the upper triangle is filled.
+    cross : ndarray (n_features, n_targets)
+        A'Y.
+    target_squares : ndarray (n_targets,)
+        Every target's weighted sum of squares.
+    """
+
+    gram: Floats
+    cross: Floats
+    target_squares: Floats
+
+
 def gram_spectrum(gram: Floats, cross: Floats, target_squares: Floats, weight: float) -> Spectrum:
     """Return the spectrum of A'A, of which only the upper triangle is read, by one `eigh`.
 

@@ -69,7 +69,7 @@ def assert_is_batch_solution(
     size += np.linalg.norm(A) ** 2 * max(1.0, np.linalg.norm(W))
     size += np.linalg.norm(A) * len(Y) * largest
     allowed = 1e4 * EPS * (size + 1.0) * lost_digits(model, max(size, np.linalg.norm(A) ** 2))
-    assert np.abs(residual).max(initial=0.0) <= allowed
+    assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
     if model.ridge_ == 0.0:
         # Minimum norm: W = A^+ A W.
         projected = np.linalg.pinv(A, rcond=1e-9) @ (A @ W)

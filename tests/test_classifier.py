@@ -261,7 +261,7 @@ def test_bad_calls_leave_the_state_untouched(method, arguments, error, message):
         (
             {"ridge": -1.0},
             ValueError,
-            r'ridge=-1.0 must be at least 0.*Pass a float >= 0 or "paper"',
+            r'ridge=-1.0 must be at least 0.*Pass a float >= 0, "paper", "auto" or KFold',
         ),
         ({"ridge": "auto!"}, ValueError, "not known"),
         ({"ridge": None}, TypeError, "ridge=None"),

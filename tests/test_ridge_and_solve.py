@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.ridge import check_ridge, choose_ridge, paper_ridge
+from onlinels.ridge import KFold, check_ridge, choose_ridge, paper_ridge
 from onlinels.solve import solve_gram
 
 
@@ -48,13 +48,25 @@ def test_a_number_is_the_ridge(ridge):
         (float("inf"), ValueError),
         ("best", ValueError),
         (None, TypeError),
+        (KFold, TypeError),
         (True, TypeError),
         ([1.0], TypeError),
     ],
 )
 def test_bad_ridges(ridge, error):
-    with pytest.raises(error, match=r"ridge=.*Pass a float >= 0"):
+    with pytest.raises(error, match=r'ridge=.*Pass a float >= 0, "paper", "auto" or KFold\('):
         check_ridge(ridge)
+
+
+@pytest.mark.parametrize("ridge", [0, 2.5, np.float32(1.0), "paper", "auto", KFold(), KFold(2)])
+def test_good_ridges(ridge):
+    check_ridge(ridge)
+
+
+@pytest.mark.parametrize("ridge", ["auto", KFold()])
+def test_ridges_that_the_diagonal_does_not_tell(ridge):
+    with pytest.raises(ValueError, match="is not chosen here"):
+        choose_ridge(ridge, np.ones(3), 2)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.floats(-3, 3))

@@ -1,4 +1,4 @@
-"""The interface that all accumulators share, and the checks at its boundary."""
+"""The interface that all accumulators share."""
 
 from __future__ import annotations
 
@@ -106,12 +106,15 @@ class Accumulator(Statistics):
         signed = sign * w
         self._check_rows(activations, signed)
         self.grow(activations.shape[1], n_targets)
+        self._add_rows(activations, targets, signed, sign)
+
+    def _add_rows(self, activations: Matrix, targets: Matrix, w: float | Floats, sign: int) -> None:
+        """Accumulate, count and weigh checked rows, with weights of the given sign."""
         for rows in row_blocks(*activations.shape):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
-            w_block = signed if isinstance(signed, float) else signed[rows]
-            self.accumulate(block, targets[rows], w_block)
+            self.accumulate(block, targets[rows], w if isinstance(w, float) else w[rows])
         self._count += np.int64(sign * len(activations))
-        self._weigh(targets, signed)
+        self._weigh(targets, w)
 
     def _check_removable(self, weight: float, features: Floats, targets: Floats) -> None:
         """Raise if weight or sums of squares to be taken out exceed what was learnt."""
@@ -210,5 +213,5 @@ class Accumulator(Statistics):
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
-        self._keep_targets(columns)
         self._keep_weights(columns)
+        self._keep_targets(columns)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Self
 
 import numpy as np
 
 from onlinels.accumulators.comoments import CoMoments
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats
-from onlinels.spectrum import Spectrum
+from onlinels.spectrum import Spectrum, Sums
 
 
 class CentredAccumulator(CoMoments):
@@ -63,6 +64,17 @@ class CentredAccumulator(CoMoments):
             target_squares=self.target_squares,
             weight=self.weight,
             n_free=1,
+        )
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return sums of products about the means of `centre`: one row more than the co-moments."""
+        sums = self._comoments.sums_about(centre._comoments)
+        # With nothing to centre on, means of 0 make every prediction 0.
+        apart, targets_apart = centre._apart(self._feature_mean, self._target_mean)
+        return Sums(
+            sums.gram + self._weight * np.triu(np.outer(apart, apart)),
+            sums.cross + self._weight * np.outer(apart, targets_apart),
+            self.target_squares + self._weight * targets_apart**2,
         )
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:

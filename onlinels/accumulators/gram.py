@@ -15,7 +15,7 @@ from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.ridge import check_ridge
 from onlinels.solve import invert_gram
-from onlinels.spectrum import Spectrum, gram_spectrum
+from onlinels.spectrum import Spectrum, Sums, gram_spectrum
 
 
 class GramAccumulator(Accumulator):
@@ -233,6 +233,11 @@ class GramAccumulator(Accumulator):
         """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
         gram = self._gram[: self._n_features, : self._n_features]
         return gram_spectrum(gram, self.cross, self.target_squares, self.weight)
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return the sums themselves: raw sums are about 0 whatever the centre."""
+        gram = np.triu(self._gram[: self._n_features, : self._n_features])
+        return Sums(gram, self.cross, self.target_squares)
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return zeros (n_targets,): raw sums have no intercept."""

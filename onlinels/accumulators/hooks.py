@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Self
+
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
+from onlinels.names import Name
+from onlinels.spectrum import Sums
 
 
 class Hooks:
@@ -34,3 +39,22 @@ class Hooks:
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
+
+    def name_features(self, names: Sequence[Name]) -> None:
+        """Take the names of all features, in the order of their columns; most do not need them."""
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return plain sums of products of the rows, with `centre` at the origin.
+
+        That is about the means of `centre` where there is an intercept, whatever the means here;
+        about 0 otherwise. With them the squared error of any output weights can be told.
+
+        Raises
+        ------
+        TypeError
+            If this kind of statistics holds no sums of products.
+        """
+        raise TypeError(
+            f"{type(self).__name__} holds no sums of products, which folds need. "
+            'Use accumulator="gram".'
+        )

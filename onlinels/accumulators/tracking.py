@@ -128,7 +128,9 @@ class TrackedSolution:
         drifted = not DRIFT <= ridge / self._ridge <= 1.0 / DRIFT
         if drifted or not np.array_equal(diagonal > 0.0, self._active):
             return None
-        if not (self._trusted and ridge == self._ridge):
+        # From now on the weights are not those of the inverse's own ridge.
+        self._trusted = self._trusted and ridge == self._ridge
+        if not self._trusted:
             refined = self._refined(gram, cross, ridge)
             if refined is None:
                 return None
