@@ -112,7 +112,7 @@ class CoMoments(Accumulator):
         about -= shift[: targets.shape[1]]
         squares = target_sums(about**2, self._n_targets, weights)
         self._target_squares = self.target_squares + squares
-        return about, Mean(lengthened(targets[0], self._n_targets), shift)
+        return about, Mean(lengthened(targets[0].copy(), self._n_targets), shift)
 
     def _shift(self, feature_mean: Mean, target_mean: Mean, weight: float) -> None:
         """Join (or, of negative weight, part from) rows whose centred form is accounted for."""
@@ -195,4 +195,4 @@ def _about_mean(block: Floats, w: float | Floats, total: float) -> tuple[Floats,
     centred = block - block[0]
     shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
     centred -= shift
-    return centred, Mean(block[0], shift)
+    return centred, Mean(block[0].copy(), shift)
