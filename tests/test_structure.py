@@ -23,11 +23,12 @@ LAYERS = [
     {"outputs", "accumulators.gram", "accumulators.centred", "datasets.folder"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
-    {"linear", "presets"},
+    {"linear", "presets", "calibration"},
     {"classifier"},
     {"warm_up", "fixed"},
     {"answering"},
     {"network"},
+    {"calibrated"},
     {""},
     {"accumulators", "features"},
 ]
