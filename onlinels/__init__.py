@@ -3,6 +3,7 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.shallow import ConvolutionalFeatures
@@ -12,6 +13,7 @@ from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
 
 __all__ = [
+    "CalibratedClassifier",
     "ConvolutionalFeatures",
     "GramAccumulator",
     "HiddenLayer",

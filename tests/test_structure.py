@@ -66,7 +66,7 @@ LAYERS = [
     {"accumulators.recursive"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
-    {"choice", "remembering", "presets", "predictive"},
+    {"choice", "remembering", "presets", "predictive", "calibration"},
     {"linear"},
     {"explain"},
     {"facade"},
@@ -76,6 +76,7 @@ LAYERS = [
     {"warm_up", "fixed"},
     {"answering"},
     {"network"},
+    {"calibrated"},
     {""},
     {"accumulators", "features"},
 ]

@@ -1,0 +1,230 @@
+"""CalibratedClassifier: probabilities fitted on the predictions made before learning."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self, cast
+
+import numpy as np
+from river import base, compose
+
+from onlinels.arrays import Floats, check_weights
+from onlinels.calibration import SCALES, best_scale, calibrate, log_losses
+from onlinels.classifier import LeastSquaresClassifier
+from onlinels.labels import Label, read_label, read_labels
+from onlinels.merging import check_mergeable
+from onlinels.outputs import table_like
+from onlinels.scoring import ScoringClassifier
+
+
+class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
+    """Give a least-squares classifier probabilities that are calibrated while it learns.
+
+    Before a row or mini-batch is learnt, the wrapped model scores it, and the scores tell how good
+    each of 41 scales a from 1/4 to 256 would have been. Probabilities come from the scale of the
+    least log-loss so far: p_k = (n q_k + 1) / (n + N), q = softmax(a scores), for n rows learnt
+    and N classes. One number is fitted, labels never change, and nothing can diverge.
+
+    Parameters
+    ----------
+    classifier : LeastSquaresClassifier, ShallowConvClassifier, or a pipeline that ends in one
+        It learns and labels as it would alone.
+
+    Notes
+    -----
+    The scale depends on the order of the rows, and on how the stream is cut: a mini-batch is
+    scored before any of its rows is learnt, just as a user who predicts it and then learns it
+    would see. So `learn_many` and looped `learn_one` make the same classifier, but scales that
+    differ a little. The wrapped model keeps all its promises of exactness.
+
+    Learning takes one more scoring of every row: the features are computed twice, and the weights
+    are solved once for each call, unless a prediction has done so already. Put the wrapper at the
+    end of a pipeline (`scaler | layer | CalibratedClassifier(LeastSquaresClassifier())`) and only
+    the last step scores, on features that are there already; wrap the pipeline and also its
+    transformers are as they were before the row. Measured shares of the time are in
+    demos/benchmarks/README.md.
+
+    Rows with a label never seen before teach the scale nothing. Weights of rows count.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> for model in (LeastSquaresClassifier(), CalibratedClassifier(LeastSquaresClassifier())):
+    ...     evaluate.progressive_val_score(datasets.Phishing(), model, metrics.LogLoss())
+    LogLoss: 0.35...
+    LogLoss: 0.29...
+    """
+
+    def __init__(self, classifier: base.Estimator) -> None:
+        if not isinstance(classifier, ScoringClassifier):
+            raise TypeError(
+                f"classifier is of type {type(classifier).__name__}, expected a "
+                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one. "
+                "Wrap one of these."
+            )
+        self.classifier = classifier
+        self._losses: Floats = np.zeros(len(SCALES))
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": LeastSquaresClassifier()}
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"classifier"}
+
+    @property
+    def _wrapped_model(self) -> base.Estimator:
+        return self.classifier
+
+    @property
+    def _last_classifier(self) -> ScoringClassifier:
+        model: Any = self.classifier
+        return cast(ScoringClassifier, model[-1] if _is_pipeline(model) else model)
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels seen so far, in the order in which they were first learnt."""
+        return self._last_classifier.classes
+
+    @property
+    def count(self) -> int:
+        """Number of rows that the wrapped model has learnt."""
+        model: Any = self._last_classifier
+        return int(model.count)
+
+    @property
+    def scale(self) -> float:
+        """The scale a in force; 4 before anything is known."""
+        return best_scale(self._losses)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        model: Any = self.classifier
+        return self._last_classifier._row_scores(
+            model.transform_one(x) if _is_pipeline(model) else x
+        )
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        model: Any = self.classifier
+        return self._last_classifier._batch_scores(
+            model.transform_many(X) if _is_pipeline(model) else X
+        )
+
+    def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
+        """Return the losses of every scale, those of these rows included."""
+        if not scores.shape[1]:
+            return self._losses
+        index = {label: column for column, label in enumerate(self.classes)}
+        columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
+        weights = np.broadcast_to(w, len(labels))
+        return self._losses + log_losses(scores, columns, weights, self.count)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Score one sample, then learn it.
+
+        Parameters
+        ----------
+        x : mapping
+        y : hashable
+        w : float
+            Weight, at least 0.
+        **kwargs
+            Passed on to the wrapped model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; what this class keeps has not changed then.
+        """
+        model: Any = self.classifier
+        losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
+        model.learn_one(x, y, w=w, **kwargs)
+        self._losses = losses
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
+        """Score a mini-batch as a whole, then learn it.
+
+        Parameters
+        ----------
+        X, y, w
+            As the wrapped model takes them.
+        **kwargs
+            Passed on to the wrapped model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; what this class keeps has not changed then.
+        """
+        model: Any = self.classifier
+        _, scores = self._batch_scores(X)
+        labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
+        losses = self._losses_with(scores, labels, weights)
+        model.learn_many(X, y, w=w, **kwargs)
+        self._losses = losses
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the wrapped model's label for one sample; None before anything is learnt."""
+        model: Any = self.classifier
+        return model.predict_one(x, **kwargs)
+
+    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return the wrapped model's label of every row, in the kind of `X`."""
+        model: Any = self.classifier
+        return model.predict_many(X, **kwargs)
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample; {} before anything is learnt."""
+        scores = self._row_scores(x)
+        return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return probabilities, a column per class, in the kind of `X`."""
+        source, scores = self._batch_scores(X)
+        return table_like(source, self.classes, self._probabilities(scores))
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
+
+    def empty(self) -> Self:
+        """Return a wrapper of the same settings and fixed features that has learnt nothing."""
+        return type(self)(_emptied(self.classifier))
+
+    def merge(self, other: Self) -> Self:
+        """Add what another wrapper has learnt, in place: its model, and its losses scale by scale.
+
+        Parameters
+        ----------
+        other : CalibratedClassifier
+            Its model is of the same kind and settings. It stays as it is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the models cannot merge; nothing has changed then. River's pipelines cannot.
+        """
+        check_mergeable(self, other)
+        if _is_pipeline(self.classifier):
+            raise TypeError(
+                "classifier is a Pipeline, expected a model that merges. End the pipeline in "
+                "CalibratedClassifier(...) and merge these last steps."
+            )
+        model: Any = self.classifier
+        model.merge(other.classifier)
+        self._losses = self._losses + other._losses
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        """Return a new wrapper that has learnt the rows of both."""
+        return copy.deepcopy(self).merge(other)
+
+
+def _is_pipeline(model: Any) -> bool:
+    return isinstance(model, compose.Pipeline)
+
+
+def _emptied(model: Any) -> Any:
+    if _is_pipeline(model):
+        return compose.Pipeline(*((name, _emptied(step)) for name, step in model.steps.items()))
+    return model.empty() if hasattr(model, "empty") else model.clone()

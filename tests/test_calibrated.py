@@ -1,0 +1,231 @@
+"""CalibratedClassifier: labels unchanged, one scale fitted on predictions made before learning."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import checks, linear_model, preprocessing
+from sklearn.datasets import load_digits
+
+from onlinels import (
+    CalibratedClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    ShallowConvClassifier,
+)
+from onlinels.calibration import PRIOR, SCALES, best_scale, calibrate
+from strategies import classifier_settings, rows, splits
+
+SCRIPT = Path(__file__).parents[1] / "demos" / "benchmarks" / "probabilities.py"
+WRAPPERS = [
+    CalibratedClassifier(LeastSquaresClassifier()),
+    CalibratedClassifier(HiddenLayer(10) | LeastSquaresClassifier(ridge=1.0)),
+    CalibratedClassifier(preprocessing.StandardScaler() | LeastSquaresClassifier()),
+    preprocessing.StandardScaler()
+    | HiddenLayer(10)
+    | CalibratedClassifier(LeastSquaresClassifier()),
+]
+
+
+def learnt(rows, parts, settings):
+    """Return a wrapper that learnt the rows in these mini-batches."""
+    model = CalibratedClassifier(LeastSquaresClassifier(**settings))
+    for part in parts:
+        batch = rows.take(part)
+        model.learn_many(batch.X, batch.y, batch.w)
+    return model
+
+
+def expected_losses(rows, parts, settings):
+    """Return every scale's log-loss from scores that are all stored, entry by entry."""
+    plain, losses = LeastSquaresClassifier(**settings), np.zeros(len(SCALES))
+    for part in parts:
+        batch = rows.take(part)
+        for scores, label, w in zip(plain.scores_many(batch.X), batch.y, batch.w, strict=True):
+            if label in plain.classes:
+                likelihoods = np.exp(np.outer(SCALES, scores - scores.max(initial=-np.inf)))
+                shares = likelihoods / likelihoods.sum(axis=1, keepdims=True)
+                share = shares[:, plain.classes.index(label)]
+                losses -= w * np.log((plain.count * share + 1) / (plain.count + len(scores)))
+        plain.learn_many(batch.X, batch.y, batch.w)
+    return losses
+
+
+@given(rows(), classifier_settings(), st.data())
+def test_losses_equal_those_of_stored_scores(rows, settings, data):
+    parts = data.draw(splits(len(rows)))
+    model, losses = learnt(rows, parts, settings), expected_losses(rows, parts, settings)
+    np.testing.assert_allclose(model._losses, losses, rtol=1e-9, atol=1e-9)
+    assert model.scale == best_scale(model._losses)
+    assert (model._losses + PRIOR).min() == (model._losses + PRIOR)[model.scale == SCALES].item()
+
+
+@given(rows(), classifier_settings(), st.data())
+def test_labels_are_unchanged_and_probabilities_sum_to_1(rows, settings, data):
+    parts = data.draw(splits(len(rows)))
+    model, plain = learnt(rows, parts, settings), LeastSquaresClassifier(**settings)
+    for part in parts:
+        batch = rows.take(part)
+        plain.learn_many(batch.X, batch.y, batch.w)
+    assert (plain.output_weights == model.classifier.output_weights).all()
+    assert model.predict_many(rows.X).tolist() == plain.predict_many(rows.X).tolist()
+    table = model.predict_proba_many(rows.X)
+    np.testing.assert_allclose(table.sum(axis=1), 1.0, rtol=1e-12)
+    assert table.min() > 0.0
+    for x, label, row in zip(rows.dicts(), plain.predict_many(rows.X).tolist(), table, strict=True):
+        assert model.predict_one(x) == plain.predict_one(x)
+        assert row[model.classes.index(label)] == row.max()
+        one = model.predict_proba_one(x)
+        assert tuple(one) == model.classes
+        np.testing.assert_allclose(list(one.values()), row, rtol=1e-5)
+
+
+@given(rows(), rows(), classifier_settings())
+def test_merging_adds(first, second, settings):
+    a = learnt(first, [range(k, k + 1) for k in range(len(first))], settings)
+    b = learnt(second, [range(k, k + 1) for k in range(len(second))], settings)
+    before = pickle.dumps(b)
+    both = a + b
+    assert both.count == a.count + b.count
+    assert (both._losses == a._losses + b._losses).all()
+    inner = a.classifier + b.classifier
+    assert (both.classifier.output_weights == inner.output_weights).all()
+    assert pickle.dumps(b) == before
+    np.testing.assert_array_equal((a + a.empty())._losses, a._losses)
+
+
+@pytest.mark.parametrize("model", WRAPPERS, ids=str)
+def test_river_finds_nothing_and_nothing_is_skipped(model):
+    assert not model._unit_test_skips()
+    random.seed(0)
+    checks.check_estimator(model)
+
+
+@pytest.mark.parametrize("model", WRAPPERS, ids=str)
+def test_copies(model):
+    model = model.clone()
+    for k in range(40):
+        model.learn_one({"a": k % 7, "b": k % 3}, k % 2 == 0)
+    x = {"a": 3.0, "b": 1.0}
+    answer = model.predict_proba_one(x)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert other.predict_proba_one(x) == answer
+    for nothing in (model.clone(), *([model.empty()] if hasattr(model, "empty") else [])):
+        assert nothing.predict_proba_one(x) == {}
+        assert nothing.predict_one(x) is None
+    assert model.predict_proba_one(x) == answer
+
+
+def test_nothing_learnt_yet():
+    model = CalibratedClassifier(LeastSquaresClassifier())
+    assert (model.classes, model.count, model.scale) == ((), 0, 4.0)
+    assert model.predict_proba_one({"a": 1.0}) == {}
+    assert model.predict_proba_many(np.ones((2, 1))).shape == (2, 0)
+    assert model.predict_many(np.ones((2, 1))).tolist() == [None, None]
+
+
+def test_answers_in_kind():
+    frame = pd.DataFrame({"a": [0.0, 1.0, 2.0, 3.0]}, index=list("wxyz"))
+    for model in (
+        LeastSquaresClassifier(),
+        preprocessing.StandardScaler() | LeastSquaresClassifier(),
+    ):
+        wrapper = CalibratedClassifier(model)
+        wrapper.learn_many(frame, pd.Series(["low", "low", "high", "high"]))
+        table = wrapper.predict_proba_many(frame)
+        assert table.index.tolist() == list("wxyz")
+        assert list(table.columns) == ["low", "high"]
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "w"),
+    [
+        ({"a": float("nan")}, "yes", 1.0),
+        ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, [], 1.0),
+        ({"a": 1.0}, "yes", -1.0),
+        # Only the wrapped model refuses this one.
+        ({"a": 1e150}, "yes", 1e3),
+    ],
+)
+def test_bad_input_changes_nothing(x, y, w):
+    model = CalibratedClassifier(LeastSquaresClassifier())
+    for k in range(9):
+        model.learn_one({"a": k % 4}, "yes" if k % 2 else "no")
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError)):
+        model.learn_one(x, y, w=w)
+    assert pickle.dumps(model) == before
+    with pytest.raises((TypeError, ValueError)):
+        model.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w])
+    assert pickle.dumps(model) == before
+
+
+def test_what_cannot_be_wrapped_or_merged():
+    for wrong in (None, linear_model.LogisticRegression(), HiddenLayer(2)):
+        with pytest.raises(TypeError, match="expected a LeastSquaresClassifier"):
+            CalibratedClassifier(wrong)
+    pipeline = CalibratedClassifier(HiddenLayer(3) | LeastSquaresClassifier())
+    with pytest.raises(TypeError, match=r"End the pipeline in CalibratedClassifier"):
+        pipeline.merge(pipeline.empty())
+    one, other = (CalibratedClassifier(LeastSquaresClassifier(ridge=r)) for r in (1.0, 2.0))
+    with pytest.raises(ValueError, match="different settings"):
+        one.merge(other)
+
+
+def test_network_is_calibrated_better_than_by_projection():
+    images, labels = load_digits(return_X_y=True)
+    model = CalibratedClassifier(ShallowConvClassifier.from_preset("digits"))
+    for start in range(0, 1500, 100):
+        model.learn_many(images[start : start + 100], labels[start : start + 100])
+    empty = model.empty()
+    assert empty.classifier.features_fixed
+    assert empty.count == 0
+    assert empty.merge(model).predict_many(images[1500:]).tolist() == (
+        model.predict_many(images[1500:]).tolist()
+    )
+    columns = [model.classes.index(label) for label in labels[1500:]]
+
+    def log_loss(table):
+        of_label = table[np.arange(len(columns)), columns]
+        return -np.log(np.maximum(of_label, 1e-15)).mean()
+
+    calibrated = log_loss(model.predict_proba_many(images[1500:]))
+    assert calibrated < 0.5 * log_loss(model.classifier.predict_proba_many(images[1500:]))
+
+
+def test_far_scores_do_not_overflow():
+    scores = np.array([[1e150, -1e150, 0.0]])
+    for scale in SCALES:
+        np.testing.assert_allclose(calibrate(scores, scale, 10), [[11 / 13, 1 / 13, 1 / 13]])
+
+
+def test_benchmark_in_its_quick_form(tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("rich")
+    command = [sys.executable, str(SCRIPT), "--quick"]
+    # The package under test, wherever it is installed.
+    environment = os.environ | {"PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=120, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    for name in ("Phishing", "Bananas", "ImageSegments", "Shuttle"):
+        softmax, clip, default, calibrated, *_ = (
+            float(number) for number in done.stdout.split(name)[1].split()[:4]
+        )
+        assert calibrated < default
+        assert min(softmax, clip, default, calibrated) > 0.0
+    assert "cores" in done.stdout
+    assert (tmp_path / "probabilities.png").stat().st_size > 10_000
