@@ -11,6 +11,9 @@ from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.ridge import KFold, check_ridge, choose_ridge
 from onlinels.selection import gcv_ridge
 
+FEWEST_ROWS = 16
+"""Rows from which a ridge is selected; fewer say too little, and the paper's is in force."""
+
 FIRST_ROWS = 256
 """Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
 
@@ -20,22 +23,27 @@ def is_selected(setting: Any) -> bool:
     return isinstance(setting, KFold) or (isinstance(setting, str) and setting == "auto")
 
 
-def selected_ridge(setting: Any, statistics: Accumulator) -> float:
-    """Return the ridge that a setting selects from the statistics.
+def selected_ridge(setting: Any, statistics: Accumulator) -> float | None:
+    """Return the ridge that a setting selects from the statistics, None if they say too little.
+
+    That is so for fewer than `FEWEST_ROWS` rows, and while all targets are equal.
 
     Raises
     ------
     ValueError
         If that takes folds which the statistics do not have.
     """
-    if not isinstance(setting, KFold):
-        return gcv_ridge(statistics.spectrum())
-    if isinstance(statistics, FoldedAccumulator) and statistics.n_folds == setting.n_folds:
-        return statistics.select_ridge()
-    raise ValueError(
-        f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the first "
-        "row on. Make a new model with this ridge."
-    )
+    folds = statistics if isinstance(statistics, FoldedAccumulator) else None
+    if isinstance(setting, KFold) and (folds is None or folds.n_folds != setting.n_folds):
+        raise ValueError(
+            f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the "
+            "first row on. Make a new model with this ridge."
+        )
+    if statistics.count < FEWEST_ROWS or not statistics.target_squares.sum() > 0.0:
+        return None
+    if isinstance(setting, KFold) and folds is not None:
+        return folds.select_ridge()
+    return gcv_ridge(statistics.spectrum())
 
 
 def is_checkpoint(count: int) -> bool:
@@ -47,10 +55,11 @@ class RidgeChoice:
     """The ridge in force, and when it is selected.
 
     A selected ridge is a function of the statistics as they were when the count of rows was last
-    a power of two, or rows were last merged or taken out. So no way to cut the stream changes it,
-    and it costs an eigendecomposition only a logarithmic number of times. Selecting waits until
-    somebody asks or the statistics are about to change; what another checkpoint within the same
-    batch supersedes is never selected.
+    a power of two, or rows were last merged or taken out; where these say too little, the paper's
+    ridge is in force instead. So no way to cut the stream changes it, and it costs an
+    eigendecomposition only a logarithmic number of times. Selecting waits until somebody asks or
+    the statistics are about to change; what another checkpoint within the same batch supersedes
+    is never selected.
 
     Statistics that hold their ridge inside take a number at once, and any other setting at the
     first checkpoint from `FIRST_ROWS` rows on; then they keep it until they are merged.
@@ -59,6 +68,7 @@ class RidgeChoice:
     def __init__(self) -> None:
         self._setting: Any = None
         self._selected: float | None = None
+        self._is_due = True
 
     def in_force(self, setting: Any, statistics: Accumulator) -> float:
         """Return the ridge in force under a setting.
@@ -76,11 +86,13 @@ class RidgeChoice:
         self._settle(setting, statistics)
         if statistics.fixed_ridge is not None:
             return statistics.fixed_ridge
-        if not is_selected(setting):
-            return choose_ridge(setting, statistics.diagonal, statistics.n_targets)
-        if self._selected is None or self._setting != setting:
-            self._selected, self._setting = selected_ridge(setting, statistics), setting
-        return self._selected
+        if is_selected(setting):
+            if self._is_due or self._setting != setting:
+                self._selected, self._setting = selected_ridge(setting, statistics), setting
+                self._is_due = False
+            if self._selected is not None:
+                return self._selected
+        return _unselected(setting, statistics)
 
     def _settle(self, setting: Any, statistics: Accumulator) -> None:
         """Fix a ridge inside the statistics if it is a number, or was fixed and has changed."""
@@ -93,10 +105,8 @@ class RidgeChoice:
 
     def _fix(self, setting: Any, statistics: Accumulator) -> None:
         """Choose a ridge from the statistics and fix it inside; 0 waits for the next time."""
-        if is_selected(setting):
-            ridge = selected_ridge(setting, statistics)
-        else:
-            ridge = choose_ridge(setting, statistics.diagonal, statistics.n_targets)
+        selected = selected_ridge(setting, statistics) if is_selected(setting) else None
+        ridge = _unselected(setting, statistics) if selected is None else selected
         if ridge > 0.0:
             statistics.fix_ridge(ridge)
             self._setting = setting
@@ -115,7 +125,7 @@ class RidgeChoice:
 
     def before(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
         """Select, if it is due and learning so many rows does not reach another checkpoint."""
-        due = is_selected(setting) and (self._selected is None or self._setting != setting)
+        due = is_selected(setting) and (self._is_due or self._setting != setting)
         matters = due or statistics.holds_ridge
         if matters and not is_checkpoint(statistics.count + n_rows):
             self.in_force(setting, statistics)
@@ -123,17 +133,23 @@ class RidgeChoice:
     def after(self, setting: Any, statistics: Accumulator) -> None:
         """Take note that rows were learnt."""
         if is_checkpoint(statistics.count):
-            self._selected = None
+            self._is_due = True
             unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
             if unfixed and statistics.count >= FIRST_ROWS:
                 self._fix(setting, statistics)
 
     def unlearnt(self) -> None:
         """Take note that rows were taken out: select anew, unless the ridge is held inside."""
-        self._selected = None
+        self._is_due = True
 
     def merged(self, setting: Any, statistics: Accumulator) -> None:
         """Take note that statistics were merged: select anew."""
-        self._selected = None
+        self._is_due = True
         if statistics.holds_ridge and isinstance(setting, str) and statistics.count >= FIRST_ROWS:
             self._fix(setting, statistics)
+
+
+def _unselected(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge of a number, or else the paper's."""
+    given = "paper" if is_selected(setting) else setting
+    return choose_ridge(given, statistics.diagonal, statistics.n_targets)

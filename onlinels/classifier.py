@@ -54,12 +54,12 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 88.79%
+    Accuracy: 89.03%
     """
 
     def __init__(
         self,
-        ridge: Ridge = "paper",
+        ridge: Ridge = "auto",
         accumulator: str = "gram",
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,

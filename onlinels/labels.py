@@ -1,4 +1,4 @@
-"""Labels and their columns; from least-squares scores to labels and probabilities."""
+"""Labels and their columns."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.arrays import Integers, Matrix
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
@@ -169,46 +169,3 @@ def label_array(labels: Sequence[Label]) -> Matrix:
     array = np.empty(len(labels), dtype=object)
     array[:] = list(labels)
     return array
-
-
-def project_to_simplex(scores: Floats) -> Floats:
-    """Turn scores into probabilities: the nearest point, row by row, of the probability simplex.
-
-    Least squares on one-hot targets estimates class probabilities, but its scores may leave
-    [0, 1] and need not sum to 1.
-
-    Parameters
-    ----------
-    scores : ndarray (n, n_classes)
-
-    Returns
-    -------
-    ndarray (n, n_classes)
-        p = max(scores - t, 0) with the t of each row for which p sums to 1. The order of the
-        scores is kept.
-
-    Notes
-    -----
-    O(N log N) a row.
-
-    References
-    ----------
-    J. Duchi et al., "Efficient projections onto the l1-ball for learning in high dimensions",
-    ICML 2008, figure 1.
-
-    Examples
-    --------
-    >>> project_to_simplex(np.array([[0.9, 0.3, -0.2]]))
-    array([[0.8, 0.2, 0. ]])
-    """
-    if not scores.shape[1]:
-        return scores
-    # Relative to the highest score: what is far below it cannot cost the others their digits.
-    scores = scores - scores.max(axis=1, keepdims=True)
-    descending = -np.sort(-scores, axis=1)
-    excess = np.cumsum(descending, axis=1) - 1.0
-    kept = descending * np.arange(1, scores.shape[1] + 1) > excess
-    last = kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
-    threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
-    probabilities: Floats = np.maximum(scores - threshold, 0.0)
-    return probabilities

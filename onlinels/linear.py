@@ -60,11 +60,6 @@ class LinearLeastSquares(base.Estimator):
             # Fixes a number, or says at once that it cannot be.
             self._choice.in_force(ridge, self._statistics)
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The original solves anew as well, so that both go on alike to the last bit.
-        self._solved = None
-        return self.__dict__
-
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}

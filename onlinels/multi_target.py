@@ -59,7 +59,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
 
     def __init__(
         self,
-        ridge: Ridge = "paper",
+        ridge: Ridge = "auto",
         accumulator: str = "gram",
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,

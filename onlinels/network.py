@@ -33,7 +33,7 @@ class ShallowConvClassifier(NetworkAnswers):
     hidden : HiddenLayer, optional
         The hidden layer; 1,000 units with class-difference input weights by default.
     classifier : LeastSquaresClassifier, optional
-        The linear layer; without intercept by default, as in the paper.
+        The linear layer; by default as in the paper: its ridge, no intercept.
     warm_up : int
         Number of images from which class-difference input weights are made. Not used if the
         hidden layer's weights are random or made from examples already.
@@ -84,7 +84,9 @@ class ShallowConvClassifier(NetworkAnswers):
         self.features = ConvolutionalFeatures() if features is None else features
         self.hidden = HiddenLayer(1000, "difference") if hidden is None else hidden
         self.classifier = (
-            LeastSquaresClassifier(fit_intercept=False) if classifier is None else classifier
+            LeastSquaresClassifier("paper", fit_intercept=False)
+            if classifier is None
+            else classifier
         )
         self.warm_up = warm_up
         self._image_shape: Shape | None = None

@@ -9,15 +9,17 @@ from typing import Any
 from river import base
 
 from onlinels.arrays import Floats
-from onlinels.labels import Label, project_to_simplex
+from onlinels.labels import Label
 from onlinels.outputs import labels_like, table_like
+from onlinels.probabilities import probabilities_of
 
 
 class ScoringClassifier(base.MiniBatchClassifier):
     """A classifier whose answers all follow from one score per class.
 
     Subclasses give the scores of one sample and of a batch. The label is that of the highest
-    score, the first of them on a tie; probabilities are the scores projected onto the simplex.
+    score, the first of them on a tie; probabilities are the scores projected onto the simplex (see
+    `onlinels.probabilities.probabilities_of`).
     """
 
     @property
@@ -48,13 +50,13 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
-        probabilities = project_to_simplex(self._row_scores(x))
+        probabilities = probabilities_of(self._row_scores(x))
         return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
         source, scores = self._batch_scores(X)
-        return table_like(source, self.classes, project_to_simplex(scores))
+        return table_like(source, self.classes, probabilities_of(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""

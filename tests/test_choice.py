@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import functools
+import operator
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import LeastSquaresClassifier, choice
+from onlinels import KFold, LeastSquaresClassifier, choice
 from onlinels.selection import gcv_ridge
 
 
@@ -42,11 +44,11 @@ def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
             cut.learn_one(part.dicts()[0], part.y[0])
         else:
             cut.learn_many(part.X, part.y)
-    assert cut.ridge_ == whole.ridge_
+    assert cut.ridge_ == pytest.approx(whole.ridge_)
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("n_rows", [1, 2, 3, 31, 32, 33, 64, 100])
+@pytest.mark.parametrize("n_rows", [16, 17, 31, 32, 33, 64, 100])
 def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
     rows = stream(n_rows)
     model = LeastSquaresClassifier(ridge="auto")
@@ -107,5 +109,48 @@ def test_a_setting_that_changes_takes_effect():
     assert selected == pytest.approx(ridge_of(rows.take(range(32))))
 
 
+@pytest.mark.parametrize("setting", ["auto", KFold(3)])
+def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
+    """Few rows, or all of one class at the checkpoint: nothing can be selected."""
+    rows = stream(40)
+    for y, n_rows in ((rows.y, 15), ([True] * 32 + [False] * 8, 40)):
+        model, paper = LeastSquaresClassifier(setting), LeastSquaresClassifier("paper")
+        for one in (model, paper):
+            one.learn_many(rows.X[:n_rows], y[:n_rows])
+        assert model.ridge_ == pytest.approx(paper.ridge_)
+    model.unlearn_many(rows.X[:1], [True])
+    assert model.ridge_ != pytest.approx(paper.ridge_)
+
+
+def test_folds_cannot_be_had_later():
+    model = LeastSquaresClassifier()
+    model.learn_many(stream(40).X, stream(40).y)
+    model.mutate({"ridge": KFold(3)})
+    with pytest.raises(ValueError, match="needs statistics in 3 folds"):
+        model.predict_one({0: 1.0})
+    with pytest.raises(ValueError, match="do not go together"):
+        LeastSquaresClassifier(ridge=KFold(3), accumulator="recursive")
+
+
+@given(st.data(), st.integers(16, 70), st.booleans())
+def test_no_cutting_or_merging_changes_the_ridge_of_folds(data, n_rows, fit_intercept):
+    rows = stream(n_rows)
+    whole = LeastSquaresClassifier(KFold(3), fit_intercept=fit_intercept)
+    cut, parts = whole.empty(), []
+    whole.learn_many(rows.X, rows.y)
+    for batch in data.draw(strategies.splits(n_rows)):
+        part = rows.take(batch)
+        cut.learn_many(part.X, part.y)
+        parts.append(whole.empty())
+        parts[-1].learn_many(part.X, part.y)
+    assert cut.ridge_ == whole.ridge_
+    merged = functools.reduce(operator.add, parts)
+    expected = whole + whole.empty() if len(parts) == 1 else copy.deepcopy(whole)
+    if len(parts) > 1:
+        expected._choice.unlearnt()
+    assert merged.ridge_ == expected.ridge_
+    laws.assert_is_batch_solution(merged, rows)
+
+
 def test_before_anything_is_learnt_there_is_a_ridge():
-    assert LeastSquaresClassifier(ridge="auto").ridge_ > 0.0
+    assert LeastSquaresClassifier(ridge="auto").ridge_ == 0.0

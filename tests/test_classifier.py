@@ -177,7 +177,7 @@ def test_merging_matches_names():
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (LeastSquaresClassifier(ridge=2.0), ValueError, "ridge: 'paper' and 2.0"),
+        (LeastSquaresClassifier(ridge=2.0), ValueError, "ridge: 'auto' and 2.0"),
         (LeastSquaresClassifier(fit_intercept=False), ValueError, "fit_intercept: True and False"),
         (HiddenLayer(), TypeError, "HiddenLayer"),
         (None, TypeError, "NoneType"),

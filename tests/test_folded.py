@@ -344,6 +344,7 @@ def test_the_sum_is_kept_until_something_changes_and_never_saved():
     twin.update(np.eye(3), [0, 1, 1])
     assert (acc.diagonal == 1.0).all()
     assert (twin.diagonal == 2.0).all()
+    assert acc.total is total
 
 
 def test_settings_of_folds():

@@ -7,11 +7,8 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
-from onlinels.labels import Classes, label_array, project_to_simplex, read_label, read_labels
+from onlinels.labels import Classes, label_array, read_label, read_labels
 
 
 @pytest.mark.parametrize(
@@ -104,43 +101,3 @@ def test_label_arrays_have_the_labels_own_type(labels, kind):
     array = label_array(labels)
     assert array.dtype.kind == kind
     assert array.tolist() == labels
-
-
-scores = arrays(
-    np.float64,
-    st.tuples(st.integers(1, 5), st.integers(1, 7)),
-    elements=st.floats(-1e6, 1e6),
-)
-
-
-@given(scores)
-def test_probabilities_are_a_distribution(scores):
-    p = project_to_simplex(scores)
-    assert (p >= 0).all()
-    assert (p <= 1).all()
-    np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
-
-
-def test_huge_scores_are_no_trouble():
-    assert project_to_simplex(np.array([[1e119], [-1e150]])).tolist() == [[1.0], [1.0]]
-    assert project_to_simplex(np.array([[1e119, 1.0, -1e119]])).tolist() == [[1.0, 0.0, 0.0]]
-
-
-@given(scores)
-def test_probabilities_keep_the_order_of_scores(scores):
-    p = project_to_simplex(scores)
-    for row, probabilities in zip(scores, p, strict=True):
-        assert (np.diff(probabilities[np.argsort(row)]) >= 0).all()
-
-
-@given(arrays(np.float64, (3, 4), elements=st.floats(-2, 2)), st.integers(0, 2**32 - 1))
-def test_projection_is_the_nearest_distribution(scores, seed):
-    """No other distribution is nearer: the variational inequality (s - p).(q - p) <= 0."""
-    p = project_to_simplex(scores)
-    q = np.random.default_rng(seed).dirichlet(np.ones(4), size=3)
-    assert (((scores - p) * (q - p)).sum(axis=1) <= 1e-12).all()
-
-
-def test_distributions_stay_as_they_are():
-    p = np.array([[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]])
-    np.testing.assert_array_equal(project_to_simplex(p), p)

@@ -273,7 +273,7 @@ def test_merging_matches_features_by_name():
 @pytest.mark.parametrize(
     ("other", "error", "message"),
     [
-        (LeastSquaresRegressor(ridge=2.0), ValueError, "ridge: 'paper' and 2.0"),
+        (LeastSquaresRegressor(ridge=2.0), ValueError, "ridge: 'auto' and 2.0"),
         (LeastSquaresRegressor(half_life=2.0), ValueError, "half_life: None and 2.0"),
         (LeastSquaresClassifier(), TypeError, "LeastSquaresClassifier"),
         (LeastSquaresMultiTargetRegressor(), TypeError, "MultiTarget"),
@@ -302,6 +302,8 @@ def test_copies_are_independent_and_go_on_alike(copied):
 
 def test_what_is_asked_leaves_no_trace():
     model = trained()
+    # What is solved when it is first asked for is kept.
+    model.predict_one({"new": 1.0})
     before = pickle.dumps(model)
     model.predict_one({"new": 1.0}, with_dist=True)
     model.predict_many([{"a": 1.0}])

@@ -24,6 +24,7 @@ LAYERS = [
         "spectrum",
         "triangle",
         "null_space",
+        "probabilities",
         "labels",
         "names",
         "decay",

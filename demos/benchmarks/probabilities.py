@@ -33,7 +33,8 @@ from onlinels import (
     ShallowConvClassifier,
 )
 from onlinels.datasets import read_image_data
-from onlinels.labels import Label, project_to_simplex
+from onlinels.labels import Label
+from onlinels.probabilities import probabilities_of
 
 Array = NDArray[np.float64]
 
@@ -117,7 +118,7 @@ def test_then_train(name: str, plain: Any, wrapped: Any, batches: list[Any]) -> 
             rows = zip(
                 softmax(scores),
                 clip_and_renormalise(scores),
-                project_to_simplex(scores),
+                probabilities_of(scores),
                 np.asarray(wrapped.predict_proba_many(X)),
                 labels,
                 strict=True,

@@ -33,8 +33,7 @@ class GroupedAccumulator(Accumulator):
         self._sum: Accumulator | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        self._sum = None
-        return self.__dict__
+        return self.__dict__ | {"_sum": None}
 
     @abstractmethod
     def _groups(self, activations: Matrix, targets: Matrix) -> Integers:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinels.accumulators.tracking import TrackedSolution
@@ -24,22 +22,18 @@ class Tracker:
     """Solve for output weights, from the last solution where that is cheaper.
 
     People who predict and learn in turns ask for weights after every row. Then k rows cost
-    O(k M^2), the solution being tracked; else it is solved anew, and nothing is tracked. What is
-    tracked never outlives M rows, nor a copy: a copied or pickled model and the original go on
-    alike to the last bit.
+    O(k M^2), the solution being tracked; else it is solved anew, and nothing is tracked. Nothing is
+    tracked for longer than M rows. It is copied and pickled with the model, so that the copy and
+    the original go on alike to the last bit.
     """
 
     def __init__(self) -> None:
         self._tracked: TrackedSolution | None = None
-        self._n_new = 0
-
-    def __getstate__(self) -> dict[str, Any]:
-        self.drop()
-        return self.__dict__
+        self._n_new = 0.0
 
     def drop(self) -> None:
         """Forget the last solution, because something else than rows has changed."""
-        self._tracked, self._n_new = None, 0
+        self._tracked, self._n_new = None, np.inf
 
     def learn(self, block: Floats, targets: Matrix, n_targets: int, w: float | Floats) -> None:
         """Follow rows with weights of any one sign."""
@@ -67,7 +61,7 @@ class Tracker:
     def solve(self, gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
         """Return the output weights; parameters and result are those of `solve_gram`."""
         small_step = self._n_new <= max(1, len(gram) // SMALL_STEP)
-        self._n_new = 0
+        self._n_new = 0.0
         tracked, self._tracked = self._tracked, None
         if tracked is not None and tracked.n_rows <= max(REFRESHED, len(gram)):
             tracked.add_targets(cross.shape[1])
