@@ -133,4 +133,8 @@ def lengthened(vector: Matrix, length: int) -> Matrix:
     >>> lengthened(np.ones(1), 3)
     array([1., 0., 0.])
     """
-    return vector if len(vector) == length else np.pad(vector, (0, length - len(vector)))
+    if len(vector) == length:
+        return vector
+    longer = np.zeros(length, dtype=vector.dtype)
+    longer[: len(vector)] = vector
+    return longer
