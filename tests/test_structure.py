@@ -27,6 +27,7 @@ LAYERS = [
         "labels",
         "names",
         "decay",
+        "balance",
     },
     {"encoding", "solve_factor"},
     {
@@ -61,7 +62,7 @@ LAYERS = [
     },
     {"accumulators.centred", "accumulators.held_out"},
     {"accumulators.grouped"},
-    {"accumulators.folded"},
+    {"accumulators.folded", "accumulators.classwise"},
     {"accumulators.recursion"},
     {"accumulators.recursive"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
