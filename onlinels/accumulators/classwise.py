@@ -68,7 +68,8 @@ class ClasswiseAccumulator(GroupedAccumulator):
 
     def _summed(self) -> Accumulator:
         total = copy.deepcopy(self._prototype)
-        factors = balancing_factors(self._held_squares)
+        held = [member._held_squares[column] for column, member in enumerate(self._members)]
+        factors = balancing_factors(np.array(held, dtype=np.float64))
         for member, factor in zip(self._members, factors.tolist(), strict=True):
             if factor > 0.0:
                 balanced = copy.deepcopy(member)
