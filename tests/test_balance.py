@@ -406,3 +406,29 @@ def test_nothing_of_an_emptied_class_is_blown_up():
     weights = np.append(w[y == 1], 1e-8)
     rows = np.vstack([X[y == 1], X[:1]])
     assert_solves(acc, rows, [*y[y == 1].tolist(), 0], weights, GramAccumulator, 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_feature_that_only_unlearnt_rows_had_has_no_weight(fit_intercept, seed):
+    random = np.random.default_rng(seed)
+    X = np.abs(random.normal(size=(90, 3))) + 0.1
+    X[30:, 2] = 0.0
+    y = random.integers(0, 3, 90).tolist()
+    model = LeastSquaresClassifier(0.0, fit_intercept=fit_intercept, balance="classwise")
+    model.learn_many(X, y)
+    for row in random.permutation(30):
+        model.unlearn_many(X[[row]], [y[row]])
+    assert not model.output_weights[2].any()
+    kept = strategies.Rows(X[30:], y[30:], np.ones(60))
+    assert_is_balanced(model, kept, size=1e3)
+
+
+@pytest.mark.parametrize("make", [GramAccumulator, centred_gram])
+def test_a_large_class_leaves_the_digits_of_the_others(make):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    acc = ClasswiseAccumulator(make)
+    acc.update(X, np.full(20, 1))
+    acc.update(1e9 * X, np.zeros(20, dtype=int))
+    acc.downdate(1e9 * X, np.zeros(20, dtype=int))
+    assert_solves(acc, X, [1] * 20, np.ones(20), make, 2)
