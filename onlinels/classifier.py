@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from onlinels.arrays import Floats, check_weights
+from onlinels.balance import Balance
 from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
 from onlinels.labelled import LabelledLeastSquares
@@ -33,6 +34,9 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         What is remembered of the stream: A'A and A'Y in float64.
     fit_intercept : bool
         Whether every class has a constant, exact and without ridge (by means and co-moments).
+    balance : None, "classwise" or "priors"
+        How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
+        the notes.
 
     Notes
     -----
@@ -64,8 +68,9 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,
         half_life: HalfLife = None,
+        balance: Balance = None,
     ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.

@@ -8,6 +8,7 @@ import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
 from onlinels.arrays import Floats, Integers
+from onlinels.balance import Balance, balancing_factors
 from onlinels.decay import HalfLife
 from onlinels.encoding import Batch
 from onlinels.facade import LeastSquaresFacade
@@ -28,8 +29,10 @@ class LabelledLeastSquares(LeastSquaresFacade):
         fit_intercept: bool,
         forgetting_factor: float,
         half_life: HalfLife,
+        balance: Balance,
     ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance)
+        self.balance = balance
         self._classes = Classes()
         self._class_counts = np.zeros(0, dtype=np.int64)
 
@@ -41,6 +44,12 @@ class LabelledLeastSquares(LeastSquaresFacade):
     @property
     def _outputs(self) -> tuple[Label, ...]:
         return self.classes
+
+    def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
+        if self.balance != "priors":
+            return output_weights, intercept
+        factors = balancing_factors(self._statistics._held_squares)
+        return output_weights * factors, intercept * factors
 
     def _learn(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)

@@ -11,6 +11,7 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Floats, Integers, Matrix, check_mass
+from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
 from onlinels.decay import Clock, HalfLife, Tick, check_decay
@@ -44,8 +45,9 @@ class LinearLeastSquares(base.Estimator):
         fit_intercept: bool,
         forgetting_factor: float,
         half_life: HalfLife,
+        balance: Balance = None,
     ) -> None:
-        self._statistics = make_statistics(ridge, accumulator, fit_intercept)
+        self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
         check_decay(forgetting_factor, half_life)
         self.ridge = ridge
         self.accumulator = accumulator
@@ -165,8 +167,12 @@ class LinearLeastSquares(base.Estimator):
             ridge = self.ridge_
             weights = self._statistics.solve(ridge)
             constant = self._statistics.intercept(weights)
-            self._solved = Solution(self.ridge, ridge, weights, constant)
+            self._solved = Solution(self.ridge, ridge, *self._corrected(weights, constant))
         return self._solved
+
+    def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
+        """Return what answers are made of, from what the statistics give; the same, by default."""
+        return output_weights, intercept
 
     def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""

@@ -20,7 +20,14 @@ PARTS = {
         "dtype",
     ),
     "hidden": ("n_hidden", "input_weights", "activation", "seed", "dtype"),
-    "classifier": ("ridge", "accumulator", "fit_intercept", "forgetting_factor", "half_life"),
+    "classifier": (
+        "ridge",
+        "accumulator",
+        "fit_intercept",
+        "forgetting_factor",
+        "half_life",
+        "balance",
+    ),
     "network": ("warm_up",),
 }
 """Which part of the network takes which setting; the precision is set in two of them at once."""

@@ -8,10 +8,12 @@ from typing import Any
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.accumulators.classwise import ClasswiseAccumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.balance import check_balance
 from onlinels.ridge import KFold, check_ridge
 from onlinels.settings import check_choice, check_flag
 
@@ -22,7 +24,9 @@ ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
 }
 
 
-def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any) -> Accumulator:
+def make_statistics(
+    ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any = None
+) -> Accumulator:
     """Return empty statistics of the kind that settings ask for.
 
     Raises
@@ -38,7 +42,11 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any) -> Accumul
     check_ridge(ridge)
     check_choice("accumulator", accumulator, ACCUMULATORS)
     check_flag("fit_intercept", fit_intercept)
+    check_balance(balance)
     make = partial(_make_one, accumulator, bool(fit_intercept))
+    if balance == "classwise":
+        _check_classwise(ridge, accumulator)
+        return ClasswiseAccumulator(make)
     if not isinstance(ridge, KFold):
         return make()
     if accumulator != "gram":
@@ -47,6 +55,20 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any) -> Accumul
             'of products. Pass accumulator="gram", or ridge="auto".'
         )
     return FoldedAccumulator(make, ridge.n_folds)
+
+
+def _check_classwise(ridge: Any, accumulator: str) -> None:
+    if isinstance(ridge, KFold):
+        raise ValueError(
+            f'ridge={ridge!r} and balance="classwise" do not go together: statistics are kept '
+            'apart by folds or by classes. Pass ridge="auto", or balance="priors".'
+        )
+    if accumulator == "recursive":
+        raise ValueError(
+            'accumulator="recursive" and balance="classwise" do not go together: the recursive '
+            "form holds its ridge inside, which cannot be weighted by class. Pass "
+            'accumulator="gram", or balance="priors".'
+        )
 
 
 def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:

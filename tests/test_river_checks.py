@@ -42,6 +42,7 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
 
 
 SETTINGS = [({}, {}), *drawn_settings(24)]
+BALANCED = [({"balance": "classwise"}, {}), ({"balance": "priors"}, {})]
 
 
 def run_suite(model, allowed_to_fail=()):
@@ -53,7 +54,7 @@ def run_suite(model, allowed_to_fail=()):
             check(model.clone())
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: str(s[0]))
+@pytest.mark.parametrize("settings", [*SETTINGS, *BALANCED], ids=lambda s: str(s[0]))
 def test_classifier(settings):
     run_suite(LeastSquaresClassifier(**settings[0]))
 

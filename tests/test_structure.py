@@ -28,6 +28,7 @@ LAYERS = [
         "labels",
         "names",
         "decay",
+        "balance",
     },
     {"encoding", "solve_factor"},
     {
@@ -62,7 +63,7 @@ LAYERS = [
     },
     {"accumulators.centred", "accumulators.held_out"},
     {"accumulators.grouped"},
-    {"accumulators.folded"},
+    {"accumulators.folded", "accumulators.classwise"},
     {"accumulators.recursion"},
     {"accumulators.recursive"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},

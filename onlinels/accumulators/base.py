@@ -71,19 +71,26 @@ class Accumulator(Statistics):
         """
         self._check_subtracts()
         read = self._read(activations, targets, w)
-        if len(read[0]) > self._count:
-            raise ValueError(
-                f"activations has {len(read[0])} rows, expected at most the {self._count} that "
-                "were learnt. Take out only rows that are in."
-            )
-        weights = np.broadcast_to(read[3], len(read[0]))
-        taken = row_squares(*read[:3], weights)
-        self._check_removable(float(weights.sum()), *taken)
-        if self._is_all(len(read[0]), float(weights.sum())):
+        weight, taken = self._check_holds_rows(*read)
+        if self._is_all(len(read[0]), weight):
             self._clear()
         else:
             self._add(*read, -1)
             self._remove_squares(*taken)
+
+    def _check_holds_rows(
+        self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats
+    ) -> tuple[float, tuple[Floats, Floats]]:
+        """Return weight and squares of read rows to be taken out, or raise if they are not in."""
+        if len(activations) > self._count:
+            raise ValueError(
+                f"activations has {len(activations)} rows, expected at most the {self._count} "
+                "that were learnt. Take out only rows that are in."
+            )
+        weights = np.broadcast_to(w, len(activations))
+        taken = row_squares(activations, targets, n_targets, weights)
+        self._check_removable(float(weights.sum()), *taken)
+        return float(weights.sum()), taken
 
     def _read(
         self, activations: Matrix, targets: Matrix, w: Any
@@ -156,6 +163,15 @@ class Accumulator(Statistics):
         """
         self._check_kind(other)
         self._check_subtracts()
+        taken = self._check_holds(other)
+        if self._is_all(other.count, other.weight):
+            self._clear()
+        else:
+            self._join(other, -1)
+            self._remove_squares(*taken)
+
+    def _check_holds(self, other: Self) -> list[Floats]:
+        """Return the squares of statistics to be taken out, or raise if they are not in."""
         if other._count > self._count:
             raise ValueError(
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
@@ -164,11 +180,7 @@ class Accumulator(Statistics):
         sizes = map(max, self._sizes, other._sizes)
         taken = [lengthened(*each) for each in zip(other._raw_squares(), sizes, strict=True)]
         self._check_removable(other.weight, *taken)
-        if self._is_all(other.count, other.weight):
-            self._clear()
-        else:
-            self._join(other, -1)
-            self._remove_squares(*taken)
+        return taken
 
     def _join(self, other: Self, sign: int) -> None:
         # Only where a ridge is inside can it fail halfway; sums are not worth a copy.

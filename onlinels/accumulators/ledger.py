@@ -93,6 +93,12 @@ class Ledger(ABC):
         )
         return held
 
+    @property
+    def _held_squares(self) -> Floats:
+        """Every target's sum of squares, 0 where all is taken out again; labels': their weights."""
+        held: Floats = np.where(self._weightless, 0.0, self._raw_squares()[1])
+        return held
+
     @abstractmethod
     def _raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
