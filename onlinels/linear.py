@@ -80,6 +80,11 @@ class LinearLeastSquares(base.Estimator):
         return self._statistics.count
 
     @property
+    def _is_blank(self) -> bool:
+        # Rows that were taken out in part do not count any more, but still weigh something.
+        return not (self.count or self._statistics.weight)
+
+    @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
         return _read_only(self._solution().output_weights)
@@ -149,10 +154,10 @@ class LinearLeastSquares(base.Estimator):
         placed = other._statistics.placed(*places, len(columns), n_targets)
         placed.scale(theirs)
         self._make_room(columns, n_targets)
-        if not self.count:
+        if self._is_blank:
             # Nothing was learnt here: what the other model has selected stays, too.
             self._statistics, self._choice = placed, copy.deepcopy(other._choice)
-        elif other.count:
+        elif not other._is_blank:
             self._statistics.scale(mine)
             self._statistics.merge(placed)
             self._choice.merged(self.ridge, self._statistics)
