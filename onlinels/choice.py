@@ -94,6 +94,18 @@ class RidgeChoice:
                 return self._selected
         return _unselected(setting, statistics)
 
+    def check(self, setting: Any, statistics: Accumulator) -> None:
+        """Raise before anything is learnt if a setting that was changed cannot be taken.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is none, or not one that can be held inside the statistics.
+        """
+        check_ridge(setting)
+        if isinstance(setting, numbers.Real):
+            self._settle(setting, statistics)
+
     def _settle(self, setting: Any, statistics: Accumulator) -> None:
         """Fix a ridge inside the statistics if it is a number, or was fixed and has changed."""
         if statistics.holds_ridge and setting != self._setting:

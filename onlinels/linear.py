@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -77,6 +78,11 @@ class LinearLeastSquares(base.Estimator):
         return self._statistics.count
 
     @property
+    def _is_blank(self) -> bool:
+        # Rows that were taken out in part do not count any more, but still weigh something.
+        return not (self.count or self._statistics.weight)
+
+    @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
         return _read_only(self._solution().output_weights)
@@ -113,7 +119,13 @@ class LinearLeastSquares(base.Estimator):
         activations = columns.place(batch.layouts, batch.values)
         check_mass(activations, w)
         ticks = self._ticks(w, len(activations), t)
-        self._make_room(columns, n_targets)
+        with self._undone_on_error(self._may_be_refused(activations, w, len(ticks))):
+            self._make_room(columns, n_targets)
+            self._learn_pieces(activations, targets, ticks)
+
+    def _learn_pieces(
+        self, activations: Matrix, targets: Matrix, ticks: list[tuple[slice, Tick]]
+    ) -> None:
         for rows, tick in ticks:
             self._choice.before(self.ridge, self._statistics, rows.stop - rows.start)
             if tick.past != 1.0:
@@ -121,6 +133,26 @@ class LinearLeastSquares(base.Estimator):
             self._statistics.update(activations[rows], targets[rows], tick.w)
             self._clock = tick.clock
             self._choice.after(self.ridge, self._statistics)
+
+    def _may_be_refused(self, activations: Matrix, w: float | Floats, n_pieces: int) -> bool:
+        """Tell, at little cost, whether rows might be too much for a ridge that is held inside."""
+        statistics = self._statistics
+        if not statistics.holds_ridge:
+            return False
+        self._choice.check(self.ridge, statistics)
+        lengths = (np.asarray(activations, dtype=np.float64) ** 2).sum(axis=1)
+        weight = w * len(lengths) if isinstance(w, float) else float(w.sum())
+        return n_pieces > 1 or statistics.may_refuse(weight, float(np.sqrt(lengths.max())))
+
+    @contextmanager
+    def _undone_on_error(self, risky: bool) -> Iterator[None]:
+        """Bring the state back if rows are refused halfway; only a ridge held inside does that."""
+        before = copy.deepcopy(vars(self)) if risky else {}
+        try:
+            yield
+        except ValueError:
+            vars(self).update(before)
+            raise
 
     def _unlearn_rows(self, batch: Batch, targets: Matrix, w: float | Floats) -> None:
         """Take rows out whose labels or targets are checked: all or nothing."""
@@ -145,15 +177,16 @@ class LinearLeastSquares(base.Estimator):
         places = columns.locate(other.feature_names), target_columns
         placed = other._statistics.placed(*places, len(columns), n_targets)
         placed.scale(theirs)
-        self._make_room(columns, n_targets)
-        if not self.count:
-            # Nothing was learnt here: what the other model has selected stays, too.
-            self._statistics, self._choice = placed, copy.deepcopy(other._choice)
-        elif other.count:
-            self._statistics.scale(mine)
-            self._statistics.merge(placed)
-            self._choice.merged(self.ridge, self._statistics)
-        self._clock = clock
+        with self._undone_on_error(self._statistics.fixed_ridge is not None):
+            self._make_room(columns, n_targets)
+            if self._is_blank:
+                # Nothing was learnt here: what the other model has selected stays, too.
+                self._statistics, self._choice = placed, copy.deepcopy(other._choice)
+            elif not other._is_blank:
+                self._statistics.scale(mine)
+                self._statistics.merge(placed)
+                self._choice.merged(self.ridge, self._statistics)
+            self._clock = clock
 
     def _make_room(self, columns: Columns, n_targets: int) -> None:
         """Take columns into use, which so far are 0 in every row: allocate first, then commit."""

@@ -75,6 +75,6 @@ def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> 
     squares = statistics.target_squares
     residual = squares - statistics.explained_squares(output_weights)
     free = statistics.weight - covariance.n_parameters
-    if not statistics.count or free <= FEWEST_FREE * statistics.weight:
+    if not statistics.weight or free <= FEWEST_FREE * statistics.weight:
         return Spread(np.full(len(residual), np.inf), ridge, covariance)
     return Spread(np.maximum(residual, ROUNDING * np.abs(squares)) / free, ridge, covariance)

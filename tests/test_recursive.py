@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import GramAccumulator, RecursiveAccumulator
+from onlinels import GramAccumulator, LeastSquaresClassifier, RecursiveAccumulator
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.inverse import RunningInverse
@@ -414,3 +414,46 @@ def test_refused_calls_change_nothing(centred, n_rows):
         with pytest.raises(ValueError, match=message):
             call()
         assert pickle.dumps(acc) == before
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("decay", [{"forgetting_factor": 0.5}, {"half_life": 2.0}])
+def test_refused_rows_leave_a_model_as_it_was(fit_intercept, decay):
+    """That a ridge cannot hold a row is found out after time has passed and names are known."""
+    settings = {"ridge": 1e-3, "accumulator": "recursive", "fit_intercept": fit_intercept}
+    model, far = (LeastSquaresClassifier(**settings, **decay) for _ in range(2))
+    model.learn_many([{"a": 1.0}, {"b": 2.0}, {"a": -1.0}], ["x", "y", "x"])
+    if fit_intercept:
+        far.learn_many([{"far": 1e8}, {"far": 1e8}], ["x", "z"], t=[9.0, 9.0])
+    before = pickle.dumps(model)
+    for call in [
+        lambda: model.learn_one({"a": 1.0, "new": 1e20}, "y"),
+        lambda: model.learn_many([{"new": 1.0}, {"new": 1e20}], ["y", "new"], w=[1.0, 2.0]),
+        *([lambda: model.merge(far)] if fit_intercept else []),
+    ]:
+        with pytest.raises(ValueError, match="outweigh"):
+            call()
+        assert pickle.dumps(model) == before
+
+
+def test_rows_that_are_refused_late_in_a_batch_leave_a_model_as_it_was(monkeypatch):
+    """The ridge is chosen, and then held inside, in the middle of the batch."""
+    monkeypatch.setattr("onlinels.choice.FIRST_ROWS", 4)
+    model = LeastSquaresClassifier(ridge="paper", accumulator="recursive")
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="outweigh"):
+        model.learn_many([{"a": float(a)} for a in (1, 3, 5, 1e20)], ["x", "y", "x", "y"])
+    assert pickle.dumps(model) == before
+
+
+def test_a_changed_ridge_that_cannot_be_held_stops_learning_before_anything_changes():
+    model = LeastSquaresClassifier(ridge=1.0, accumulator="recursive", forgetting_factor=0.5)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
+    before = pickle.dumps(model)
+    for ridge in (0.0, -1.0, "best"):
+        model.mutate({"ridge": ridge})
+        with pytest.raises(ValueError, match="ridge="):
+            model.learn_many([{"new": 1.0}] * 3, ["x", "y", "z"])
+    model.mutate({"ridge": 1.0})
+    assert pickle.dumps(model) == before

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import LeastSquaresClassifier
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 
 settings_that_unlearn = strategies.classifier_settings(strategies.unlearning_accumulators)
 
@@ -155,3 +155,35 @@ def test_rows_may_be_taken_out_in_part(accumulator):
     assert model.classes == ("x", "y")
     assert model.count == 0
     np.testing.assert_allclose(model.output_weights, half.output_weights, atol=1e-12)
+
+
+def halves(kind, rows, accumulator="gram"):
+    """A model of rows that were taken out again by half."""
+    model = kind(ridge=1.0, accumulator=accumulator)
+    model.learn_many(*rows)
+    model.unlearn_many(*rows, 0.5)
+    return model
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_what_was_taken_out_in_part_merges(accumulator):
+    """No row counts any more, and yet neither model is empty."""
+    rows = [{"a": 1.0}, {"a": 2.0}, {"a": 5.0}], ["x", "y", "y"]
+    others = [{"a": 3.0}, {"a": -2.0}], ["x", "y"]
+    model = halves(LeastSquaresClassifier, rows, accumulator)
+    other = halves(LeastSquaresClassifier, others, accumulator)
+    both = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator)
+    both.learn_many(rows[0] + others[0], rows[1] + others[1], 0.5)
+    for merged in (model + other, other + model, model.empty() + model + other):
+        assert merged.count == 0
+        answers = [each.scores_one({"a": 4.0}) for each in (merged, both)]
+        assert answers[0] == pytest.approx(answers[1], rel=1e-9)
+
+
+def test_what_was_taken_out_in_part_has_a_spread():
+    rows = [{"a": 1.0}, {"a": 2.0}, {"a": 5.0}] * 4, [0.0, 1.0, 2.5] * 4
+    half = LeastSquaresRegressor(ridge=1.0)
+    half.learn_many(*rows, 0.5)
+    expected = half.predict_one({"a": 3.0}, with_dist=True).sigma
+    found = halves(LeastSquaresRegressor, rows).predict_one({"a": 3.0}, with_dist=True).sigma
+    assert found == pytest.approx(expected)

@@ -74,6 +74,12 @@ class CoMoments(Accumulator):
             self._comoments.accumulate(centred, about, w)
         self._shift(mean, targets_mean, total)
 
+    def may_refuse(self, weight: float, length: float) -> bool:
+        """Tell whether rows might outweigh a ridge inside; see `Accumulator.may_refuse`."""
+        # Neither a row about its mean nor the difference of the means is longer than this.
+        apart = 2.0 * length + float(np.linalg.norm(self._feature_mean.value))
+        return self._comoments.may_refuse(weight, apart)
+
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if the rows about their mean and the row between the means cannot be added."""
         total = w * len(activations) if isinstance(w, float) else float(w.sum())

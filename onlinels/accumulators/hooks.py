@@ -40,6 +40,18 @@ class Hooks:
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
 
+    def may_refuse(self, weight: float, length: float) -> bool:
+        """Tell whether rows might outweigh a ridge inside, from bounds on them, in O(M).
+
+        Parameters
+        ----------
+        weight : float
+            Total weight of the rows.
+        length : float
+            Euclidean length of the longest row.
+        """
+        return False
+
     def name_features(self, names: Sequence[Name]) -> None:
         """Take the names of all features, in the order of their columns; most do not need them."""
 

@@ -7,6 +7,7 @@ from typing import Self
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.pivots import OUTWEIGHED
 from onlinels.accumulators.recursion import Recursion
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix
@@ -134,6 +135,12 @@ class RecursiveAccumulator(Accumulator):
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self.diagonal, self.target_squares
+
+    def may_refuse(self, weight: float, length: float) -> bool:
+        """Tell whether rows might outweigh a ridge inside; see `Accumulator.may_refuse`."""
+        # No entry of P is over 2/c.
+        ridge = self.fixed_ridge
+        return ridge is not None and weight * length**2 > 0.5 * OUTWEIGHED * ridge
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         self._inner._check_rows(activations, w)

@@ -1,0 +1,564 @@
+"""Any calls in any order: after every one of them the model is the batch solution on what is in.
+
+The model of truth is a plain list of rows with the weights that they have now.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import laws
+import strategies
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+from onlinels.choice import is_selected, selected_ridge
+from onlinels.ridge import paper_ridge
+
+KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
+LABELS = ["cat", "dog", 3, None, ("a", 1), "late", "later", "latest"]
+TARGETS = ["up", "down", 7]
+NUMBERS = {"gram": [1e-8, 1e-3, 1.0, 30.0], "orthogonal": [1e-8, 1e-3, 1.0, 30.0]}
+ZERO = {"gram": [0.0], "orthogonal": [0.0]}
+NAMED = {"gram": ["paper", "auto", KFold(3)], "orthogonal": ["paper", "auto"]}
+MOST_ROWS = 150
+FIRST_ROWS = 16
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@dataclass
+class Row:
+    """A row, its weight as it counts now, and whether all of it is in."""
+
+    x: dict[Any, float]
+    y: Any
+    w: float
+    whole: bool = True
+
+
+@dataclass
+class Truth:
+    """What a model should know: the rows that are in."""
+
+    settings: dict[str, Any]
+    rows: list[Row] = field(default_factory=list)
+    names: set[Any] = field(default_factory=set)
+    now: float | None = None
+    moved: float = 0.0
+    """Sum of squares that rounding errors are relative to, beside that of the rows."""
+    selected: list[Row] | None = field(default_factory=list)
+    """The rows that the ridge was selected from; None where that cannot be said simply."""
+
+    @property
+    def count(self) -> int:
+        """Rows of which nothing was taken out."""
+        return sum(row.whole for row in self.rows)
+
+    @property
+    def labels(self) -> set[Any]:
+        return {row.y for row in self.rows}
+
+    @property
+    def recursive(self) -> bool:
+        return self.settings["accumulator"] == "recursive"
+
+    def learn(self, rows: list[Row], times: list[Any]) -> None:
+        for row, t in zip(rows, times, strict=True):
+            past, share = self._pass_time(t)
+            self._decay(past)
+            self.rows.append(replace(row, w=row.w * share))
+            self.names |= set(row.x)
+            if self.recursive:
+                self.moved += squares(row)
+            if self.count & (self.count - 1) == 0:
+                self.select()
+
+    def _pass_time(self, t: float | None) -> tuple[float, float]:
+        half_life = self.settings.get("half_life")
+        if half_life is None:
+            return self.settings.get("forgetting_factor", 1.0), 1.0
+        t = (self.now or 0.0) + 1.0 if t is None else t
+        before = t if self.now is None else self.now
+        self.now = max(before, t)
+        return 0.5 ** ((self.now - before) / half_life), 0.5 ** ((self.now - t) / half_life)
+
+    def _decay(self, past: float) -> None:
+        for row in self.rows:
+            row.w *= past
+        if not self.recursive:
+            # What an inverse has lost it may not find again.
+            self.moved *= past
+
+    def unlearn(self, places: list[int], share: float) -> None:
+        for place in places:
+            row = self.rows[place]
+            self.moved += share * squares(row)
+            row.w, row.whole = (1.0 - share) * row.w, False
+        self.rows = [row for row in self.rows if row.whole or row.w]
+        self.select()
+
+    def merge(self, other: Truth) -> None:
+        empty = not (self.rows and other.rows)
+        selected = self.selected if self.rows else other.selected
+        if self.now is not None and other.now is not None:
+            late = max(self.now, other.now)
+            for each in (self, other):
+                each._decay(0.5 ** ((late - each.now) / self.settings["half_life"]))
+                if each.now < late and empty:
+                    selected = None
+        self.now = max((t for t in (self.now, other.now) if t is not None), default=None)
+        self.rows, self.names = self.rows + other.rows, self.names | other.names
+        self.moved += other.moved
+        self.select()
+        if empty:
+            self.selected = selected
+
+    def select(self) -> None:
+        self.selected = [replace(row) for row in self.rows]
+
+    def table(self, names: Any) -> strategies.Rows:
+        """Return the rows that are in, as columns of some features."""
+        X = np.array([[row.x.get(name, 0.0) for name in names] for row in self.rows])
+        X = X.reshape(len(self.rows), len(names))
+        w = np.array([row.w for row in self.rows], dtype=float)
+        return strategies.Rows(X, [row.y for row in self.rows], w)
+
+
+def squares(row: Row) -> float:
+    return row.w * (1.0 + sum(value**2 for value in row.x.values()))
+
+
+def solved(truth: Truth, model: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return weights and intercept of the batch problem, by a least-squares solver."""
+    rows = truth.table(model.feature_names)
+    Y = laws.targets_of(model, rows.y).reshape(len(rows), len(laws.outputs_of(model)))
+    A, T, x_mean, y_mean = laws.weighted_centred(rows.X, Y, rows.w, model.fit_intercept)
+    ridge = np.diag(np.sqrt(model.ridge_diagonal))
+    stacked = np.vstack([A, ridge]), np.vstack([T, np.zeros((len(ridge), Y.shape[1]))])
+    W = np.linalg.lstsq(*stacked, rcond=None)[0]
+    return W, y_mean - x_mean @ W
+
+
+@st.composite
+def model_settings(draw: Any) -> dict[str, Any]:
+    """Draw hyperparameters of a model; the ridge may be anything that goes with the others."""
+    accumulator = draw(strategies.accumulators)
+    named = NAMED.get(accumulator, ["paper", "auto"])
+    numbers = NUMBERS.get(accumulator, [1e-2, 1.0, 30.0]) + ZERO.get(accumulator, [])
+    ridge = draw(st.sampled_from([*named, *numbers]))
+    decays = [{}, {"forgetting_factor": 0.99}, {"half_life": 50.0}]
+    if ridge != 0.0:
+        # What is fainter beside the others than rounding drowns without a ridge.
+        decays += [{"forgetting_factor": 0.9}, {"half_life": 3.0}]
+    return {
+        "ridge": ridge,
+        "accumulator": accumulator,
+        "fit_intercept": draw(st.booleans()),
+        **draw(st.sampled_from(decays)),
+    }
+
+
+class Calls(RuleBasedStateMachine):
+    """Every public call that changes a model, beside the list of rows that should be in."""
+
+    @initialize(
+        kind=st.sampled_from(KINDS),
+        settings=model_settings(),
+        n_features=st.one_of(st.integers(1, 5), st.integers(20, 40)),
+        plain=st.booleans(),
+        whole=st.booleans(),
+        asks=st.booleans(),
+        seed=SEEDS,
+    )
+    def start(self, kind, settings, n_features, plain, whole, asks, seed):
+        self.model, self.truth = kind(**settings), Truth(settings)
+        self.plain, self.whole, self.asks = plain, whole, asks
+        universe = n_features + 8
+        self.names = list(range(universe))
+        if not plain:
+            named = [f"x{number}" for number in range(universe - 3)]
+            self.names = [("v", 0), 7, ("v", 1), *named]
+        self.width, self.n_labels = n_features, 3
+        if n_features >= 20:
+            self.learn(self.model, self.truth, seed, 2 * n_features, "dicts")
+
+    @property
+    def labelled(self) -> bool:
+        return isinstance(self.model, LeastSquaresClassifier)
+
+    def drawn_rows(self, random: Any, n_rows: int, names: Any) -> list[Row]:
+        X = random.integers(-3, 4, (n_rows, len(names))) * random.integers(0, 2, len(names))
+        if random.random() < 0.7:
+            X = random.integers(-3, 4, (n_rows, len(names)))
+        X = X.astype(float) if self.whole else 0.1 * X + 0.7
+        X[random.random(X.shape) < 0.2] = 0.0
+        if random.random() < 0.3:
+            X[:, 0] = X[:, -1]
+        weights = [np.ones(n_rows), random.integers(0, 3, n_rows), random.random(n_rows)]
+        w = weights[random.integers(3)].astype(float)
+        return [
+            Row(dict(zip(names, map(float, x), strict=True)), self.drawn_target(random), float(v))
+            for x, v in zip(X, w, strict=True)
+        ]
+
+    def drawn_target(self, random: Any) -> Any:
+        if self.labelled:
+            return LABELS[random.integers(self.n_labels)]
+        numbers = random.integers(-9, 10, 3).astype(float).tolist()
+        if isinstance(self.model, LeastSquaresRegressor):
+            return numbers[0]
+        return {TARGETS[k]: numbers[k] for k in random.permutation(3)}
+
+    def sample(self, random: Any, x: dict[Any, float]) -> dict[Any, Any]:
+        """Return a river sample in any order of keys, entries of "v" perhaps as one array."""
+        keys = [list(x)[k] for k in random.permutation(len(x))]
+        sample = {key: x[key] for key in keys}
+        if {("v", 0), ("v", 1)} <= set(x) and random.random() < 0.5:
+            sample["v"] = np.array([sample.pop(("v", 0)), sample.pop(("v", 1))])
+        return sample
+
+    def learn(self, model, truth, seed, n_rows, form, names=None):
+        """Learn some rows in some form; both know them then, unless the form cannot hold them."""
+        random = np.random.default_rng(seed)
+        names = self.names[: self.width] if names is None else names
+        if form == "array":
+            names = list(range(len(names)))
+        if form in ("pandas", "polars"):
+            names = [name for name in names if isinstance(name, str)] or names
+        rows = self.drawn_rows(random, n_rows, names)
+        if form in ("one", "dicts"):
+            for row in rows:
+                gone = [name for name in row.x if not row.x[name] and random.random() < 0.5]
+                row.x = {name: value for name, value in row.x.items() if name not in gone}
+        times = self.drawn_times(random, truth, n_rows)
+        self.call(lambda: self.learn_in(form, model, rows, times, random))
+        truth.learn(rows, times)
+
+    def drawn_times(self, random: Any, truth: Truth, n_rows: int) -> list[Any]:
+        if "half_life" not in truth.settings or random.random() < 0.3:
+            return [None] * n_rows
+        return ((truth.now or 0.0) + random.integers(-6, 5, n_rows)).tolist()
+
+    def learn_in(self, form, model, rows, times, random):
+        w, y = [row.w for row in rows], [row.y for row in rows]
+        if form == "one":
+            for row, t in zip(rows, times, strict=True):
+                model.learn_one(self.sample(random, row.x), row.y, row.w, t=t)
+            return
+        X = self.table_in(form, rows, random)
+        w = None if set(w) == {1.0} else w[0] if len(set(w)) == 1 else np.array(w)
+        model.learn_many(X, y, w, t=None if None in times else times)
+
+    def table_in(self, form, rows, random):
+        if form == "array":
+            return np.array([list(row.x.values()) for row in rows])
+        if form == "dicts":
+            return [self.sample(random, row.x) for row in rows]
+        order = [list(rows[0].x)[k] for k in random.permutation(len(rows[0].x))]
+        frame = pd.DataFrame([row.x for row in rows], columns=order)
+        return pl.from_pandas(frame) if form == "polars" else frame
+
+    def forms(self) -> list[str]:
+        if self.plain:
+            return ["one", "dicts", "array", "pandas"]
+        return ["one", "dicts", *(["pandas", "polars"] if self.width > 3 else [])]
+
+    def call(self, change):
+        change()
+
+    @precondition(lambda self: len(self.truth.rows) < MOST_ROWS)
+    @rule(data=st.data(), seed=SEEDS, n_rows=st.integers(1, 6))
+    def learn_rows(self, data, seed, n_rows):
+        form = data.draw(st.sampled_from(self.forms()))
+        self.learn(self.model, self.truth, seed, n_rows, form)
+
+    @precondition(lambda self: len(self.truth.rows) < MOST_ROWS)
+    @rule(seed=SEEDS, n_rows=st.integers(1, 6))
+    def predict_and_learn_in_turns(self, seed, n_rows):
+        for number in range(n_rows):
+            self.ask(seed + number)
+            self.learn(self.model, self.truth, seed + number, 1, "one")
+
+    @rule()
+    def a_new_feature_will_come(self):
+        self.width = min(self.width + 1, len(self.names))
+
+    @rule()
+    def a_new_class_will_come(self):
+        self.n_labels = min(self.n_labels + 1, len(LABELS))
+
+    @rule(data=st.data(), seed=SEEDS, one=st.booleans(), share=st.sampled_from([1.0, 1.0, 0.5]))
+    def unlearn_rows(self, data, seed, one, share):
+        heaviest = max((row.w for row in self.truth.rows), default=0.0)
+        whole = [
+            k
+            for k, row in enumerate(self.truth.rows)
+            if row.whole and (share == 1.0 or row.w > 1e-3 * heaviest)
+        ]
+        if not whole:
+            return
+        random = np.random.default_rng(seed)
+        n_rows = 1 if one else data.draw(st.integers(1, len(whole)))
+        places = random.choice(whole, n_rows, replace=False).tolist()
+        rows = [self.truth.rows[place] for place in places]
+        if self.refuses(lambda model: self.unlearn_in(model, rows, one, share, random)):
+            return
+        self.truth.unlearn(places, share)
+
+    def unlearn_in(self, model, rows, one, share, random):
+        samples = [self.sample(random, row.x) for row in rows]
+        if one:
+            model.unlearn_one(samples[0], rows[0].y, share * rows[0].w)
+        else:
+            w = np.array([share * row.w for row in rows])
+            model.unlearn_many(samples, [row.y for row in rows], w)
+
+    def refuses(self, change) -> bool:
+        """Change the model unless its form may and does refuse; nothing has changed then."""
+        if self.truth.settings["accumulator"] == "orthogonal":
+            before = pickle.dumps(self.model)
+            with pytest.raises(ValueError, match="cannot take rows out"):
+                change(self.model)
+            laws.assert_unchanged(before, self.model, pickle.dumps)
+            return True
+        if not self.truth.recursive:
+            change(self.model)
+            return False
+        if self.model.ridge_ >= 1e-6 * (1.0 + self.truth.moved):
+            change(self.model)
+            return False
+        # The ridge may be too small to hold what is left apart from rounding errors.
+        before = pickle.dumps(self.model)
+        try:
+            change(self.model)
+        except ValueError:
+            laws.assert_unchanged(before, self.model, pickle.dumps)
+            return True
+        return False
+
+    @precondition(lambda self: len(self.truth.rows) < MOST_ROWS)
+    @rule(data=st.data(), seed=SEEDS, how=st.integers(0, 3), part=st.booleans())
+    def merge(self, data, seed, how, part):
+        random = np.random.default_rng(seed)
+        other, truth = self.model.empty(), Truth(self.truth.settings)
+        n_names = data.draw(st.integers(1, min(self.width + 1, len(self.names))))
+        names = self.names[: self.width]
+        names = [names[k] for k in random.permutation(len(names))[:n_names]]
+        for number in range(data.draw(st.integers(0, 3))):
+            form = data.draw(st.sampled_from(["one", "dicts", "array"][: 2 + self.plain]))
+            self.learn(other, truth, seed + number, 1 + number, form, names)
+            if part and not self.refusing and truth.rows[0].whole and truth.rows[0].w:
+                first = truth.rows[0]
+                other.unlearn_one(first.x, first.y, 0.5 * first.w)
+                truth.unlearn([0], 0.5)
+        kept = pickle.dumps(other)
+        if how == 0:
+            self.model.merge(other)
+        elif how == 1:
+            self.model = self.model + other
+        elif how == 2:
+            self.model = other + self.model
+        if how < 3:
+            laws.assert_unchanged(kept, other, pickle.dumps)
+            self.truth.merge(truth)
+        else:
+            other.merge(self.model)
+            self.model = other
+            truth.merge(self.truth)
+            self.truth = truth
+
+    @property
+    def refusing(self) -> bool:
+        return self.truth.settings["accumulator"] != "gram"
+
+    @rule(data=st.data())
+    def change_the_ridge(self, data):
+        accumulator = self.truth.settings["accumulator"]
+        numbers = NUMBERS.get(accumulator, [1e-2, 1.0, 30.0])
+        named = ["paper", "auto", *([KFold(3)] if self.truth.settings["ridge"] == KFold(3) else [])]
+        ridge = data.draw(st.sampled_from([*numbers, *named]))
+        if ridge != self.model.ridge:
+            self.model.mutate({"ridge": ridge})
+            self.truth.selected = None
+
+    @rule(seed=SEEDS, pickled=st.booleans(), n_rows=st.integers(1, 4))
+    def go_on_with_a_copy(self, seed, pickled, n_rows):
+        twin = pickle.loads(pickle.dumps(self.model)) if pickled else copy.deepcopy(self.model)
+        truth = copy.deepcopy(self.truth)
+        for number in range(n_rows):
+            self.learn(self.model, self.truth, seed + number, 1, "one")
+            self.learn(twin, truth, seed + number, 1, "one")
+            if self.asks:
+                assert (self.model.output_weights == twin.output_weights).all()
+        assert self.model.ridge_ == twin.ridge_
+        assert (self.model.output_weights == twin.output_weights).all()
+        assert (self.model.intercept == twin.intercept).all()
+        self.model = twin
+
+    @rule(seed=SEEDS)
+    def ask(self, seed):
+        """Answers follow from the weights, and the weights from the rows."""
+        random = np.random.default_rng(seed)
+        queries = self.drawn_rows(random, 2, self.names[: self.width + 1])
+        samples = [self.sample(random, row.x) for row in queries]
+        names, outputs = self.model.feature_names, laws.outputs_of(self.model)
+        X = np.array([[row.x.get(name, 0.0) for name in names] for row in queries])
+        X = X.reshape(2, len(names))
+        W = self.model.output_weights
+        scores = X @ W + self.model.intercept
+        if self.labelled:
+            answers = [self.model.scores_one(sample) for sample in samples]
+            proba = self.model.predict_proba_one(samples[0])
+            assert not proba or sum(proba.values()) == pytest.approx(1.0)
+            assert self.model.predict_one(samples[0]) in (*outputs, None)
+        else:
+            answers = self.model.predict_many(samples)
+            if isinstance(self.model, LeastSquaresRegressor):
+                answers = [{"y": answer} for answer in answers]
+        found = np.array([[answer.get(name, 0.0) for name in outputs] for answer in answers])
+        atol = 1e-9 * (1.0 + np.abs(X).sum() * np.abs(W).max(initial=0.0))
+        np.testing.assert_allclose(found.reshape(scores.shape), scores, atol=atol)
+        self.check_against_solver(X, scores)
+
+    def check_against_solver(self, X, scores):
+        """Compare with a solver where the ridge bounds what rounding errors may do."""
+        smallest = self.model.ridge_diagonal.min(initial=np.inf)
+        weight = sum(row.w for row in self.truth.rows)
+        if not smallest:
+            return
+        size = self.truth.moved + sum(map(squares, self.truth.rows))
+        lost = (1.0 + size / smallest) * (1.0 + size / max(weight, 1e-300))
+        if self.truth.recursive:
+            lost *= 1.0 + size / smallest
+        if lost < 1e8 and weight > 0.0:
+            W, constant = solved(self.truth, self.model)
+            atol = 1e3 * laws.EPS * lost * (10.0 + np.abs(X).sum())
+            np.testing.assert_allclose(scores, X @ W + constant, atol=atol)
+
+    def bad_calls(self):
+        """Return calls that must raise, whatever was learnt."""
+        model, y = self.model, self.drawn_target(np.random.default_rng(0))
+        known, new = self.names[0], self.names[-1]
+        nan = {known: 1.0, new: float("nan")}
+        unlike = type(model)(**{**model._get_params(), "fit_intercept": not model.fit_intercept})
+        heavy = sum(row.w for row in self.truth.rows) + 1.0
+        calls = [
+            lambda: model.learn_one(nan, y),
+            lambda: model.learn_one({new: 1e200}, y),
+            lambda: model.learn_one({new: 1.0}, y, w=-1.0),
+            lambda: model.learn_one({new: 1.0}, ["unhashable"]),
+            lambda: model.learn_many([{new: 1.0}, {new: 2.0}], [y]),
+            lambda: model.learn_many([{new: 1.0}, {known: None}], [y, y]),
+            lambda: model.learn_many([{new: 1.0}], [y], w=[1.0, 2.0]),
+            lambda: model.unlearn_one({known: 1.0, "never": 1.0}, y),
+            lambda: model.unlearn_one({known: 1.0}, y, w=2.0 * heavy),
+            lambda: model.unlearn_many([{}] * (self.truth.count + 1), [y] * (self.truth.count + 1)),
+            lambda: model.merge(unlike),
+            lambda: model + unlike,
+            lambda: model.predict_one({known: float("inf")}),
+            lambda: model.predict_many([{known: "high"}]),
+        ]
+        if "half_life" in self.truth.settings:
+            calls.append(lambda: model.learn_one({new: 1.0}, y, t=float("nan")))
+            calls.append(lambda: model.learn_many([{new: 1.0}], [y], t=["noon"]))
+        if self.labelled:
+            calls.append(lambda: model.unlearn_one({known: 0.0}, "never"))
+        if self.model._statistics.fixed_ridge is not None:
+            # What no inverse can hold: only in the recursive form, and found out late.
+            calls.append(lambda: model.learn_one({new: 1e20, known: 1.0}, y))
+            calls.append(lambda: model.learn_many([{new: 1.0}, {new: 1e20}], [y, y]))
+        return calls
+
+    @rule(data=st.data())
+    def fail(self, data):
+        calls = self.bad_calls()
+        before = pickle.dumps(self.model)
+        with pytest.raises((ValueError, TypeError)):
+            calls[data.draw(st.integers(0, len(calls) - 1))]()
+        laws.assert_unchanged(before, self.model, pickle.dumps)
+
+    @invariant()
+    def knows_what_is_in(self):
+        if not hasattr(self, "model"):
+            return
+        assert self.model.count == self.truth.count
+        assert set(self.model.feature_names) == self.truth.names
+        if self.labelled:
+            assert set(self.model.classes) == self.truth.labels
+        # A copy tells what the model would say if it were asked, while nobody asks it.
+        model = self.model if self.asks else copy.deepcopy(self.model)
+        size = self.truth.moved * max(1.0, np.linalg.norm(model.output_weights))
+        rows, columns = self.truth.table(model.feature_names), range(len(model.feature_names))
+        if len(rows):
+            laws.assert_is_batch_solution(model, rows, columns, size, self.truth.count)
+        else:
+            assert not model.output_weights.any()
+            assert not model.intercept.any()
+        self.check_ridge(model)
+
+    def check_ridge(self, model):
+        if not isinstance(model.ridge, (str, KFold)):
+            assert model.ridge_ == model.ridge
+        elif self.truth.recursive:
+            # Fixed from one of the first checkpoints on.
+            assert model.ridge_ == (model._statistics.fixed_ridge or model.ridge_)
+        elif is_selected(model.ridge):
+            self.check_selected(model)
+        elif self.truth.rows and not self.truth.moved:
+            A = laws.weighted_centred(
+                *self.table_for_paper(model), fit_intercept=model.fit_intercept
+            )[0]
+            diagonal = (A**2).sum(axis=0)
+            diagonal[diagonal < 1e-20 * (1.0 + diagonal.max(initial=0.0))] = 0.0
+            expected = paper_ridge(diagonal, len(laws.outputs_of(model)))
+            assert model.ridge_ == pytest.approx(expected, rel=1e-6)
+
+    def table_for_paper(self, model):
+        rows = self.truth.table(model.feature_names)
+        return rows.X, laws.targets_of(model, rows.y), rows.w
+
+    def check_selected(self, model):
+        """Compare with the choice from the rows at the last checkpoint, unless that is a tie."""
+        if not self.truth.selected:
+            return
+        chosen = set()
+        for seed in range(4):
+            error = 1e-9 * np.random.default_rng(seed).normal(size=len(self.truth.selected))
+            fresh = type(model)(ridge=model.ridge, fit_intercept=model.fit_intercept)
+            samples = [row.x for row in self.truth.selected]
+            targets = [row.y for row in self.truth.selected]
+            weights = [row.w for row in self.truth.selected] * (1.0 + bool(seed) * error)
+            fresh.learn_many(samples, targets, weights)
+            chosen.add(selected_ridge(model.ridge, fresh._statistics))
+        if len(chosen) == 1:
+            assert model.ridge_ == chosen.pop()
+
+    def teardown(self):
+        if hasattr(self, "model"):
+            self.ask(0)
+
+
+def test_any_calls_in_any_order(monkeypatch):
+    # So that the recursive form comes to choose its ridge within a few steps.
+    monkeypatch.setattr("onlinels.choice.FIRST_ROWS", FIRST_ROWS)
+    run_state_machine_as_test(Calls)
