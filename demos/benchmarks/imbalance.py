@@ -56,7 +56,7 @@ class Result:
 
 def main() -> None:
     arguments = parse_arguments()
-    console = Console(width=150, force_jupyter=False)
+    console = Console(width=170, force_jupyter=False)
     console.print(
         f"{os.cpu_count()} cores, {arguments.seeds} random splits of each data set, "
         f"{arguments.n_hidden} {arguments.activation} units, "
