@@ -1,0 +1,49 @@
+"""The benchmark of balance runs, and measures what it says."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("sklearn")
+pytest.importorskip("rich")
+SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "imbalance.py"
+
+
+@pytest.fixture(scope="module")
+def demo():
+    spec = importlib.util.spec_from_file_location("demo_imbalance", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_rare_classes_come_anywhere_in_the_stream_and_no_row_is_in_both_parts(demo):
+    random = np.random.default_rng(0)
+    y = np.array(["a"] * 500 + ["b"] * 400 + ["c"] * 300)
+    data = demo.Data("made", random.normal(size=(1200, 2)), y)
+    train, test, rare = demo.split(data, seed=0, share=0.05)
+    assert not set(train) & set(test)
+    assert len(test) == 360
+    n_frequent, n_rare = (np.count_nonzero(y[train] != "c"), np.count_nonzero(y[train] == "c"))
+    assert n_rare == round(0.05 * n_frequent)
+    assert rare == pytest.approx(n_rare / len(train))
+    assert np.flatnonzero(y[train] == "c").max() > len(train) / 2
+    again = demo.split(data, seed=0, share=0.05)
+    assert (again[0] == train).all()
+
+
+def test_the_table_has_a_row_for_every_data_set(demo):
+    random = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    data = demo.Data("made", random.normal(size=(200, 3)) + 4.0 * y[:, None], y)
+    arguments = demo.parse_arguments(["--n-hidden", "8", "--share", "0.2"])
+    result = demo.run(data, 0, arguments)
+    assert set(result.held_out) == {None, "classwise", "priors"}
+    assert min(*result.held_out.values(), *result.streaming.values()) > 0.8
+    assert demo.accuracy_table({"made": [result, result]}).row_count == 1
