@@ -28,14 +28,18 @@ def selected_ridge(setting: Any, statistics: Accumulator) -> float:
     ValueError
         If that takes folds which the statistics do not have.
     """
-    if not isinstance(setting, KFold):
-        return gcv_ridge(statistics.spectrum())
-    if isinstance(statistics, FoldedAccumulator) and statistics.n_folds == setting.n_folds:
+    _check_folds(setting, statistics)
+    if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
         return statistics.select_ridge()
-    raise ValueError(
-        f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the first "
-        "row on. Make a new model with this ridge."
-    )
+    return gcv_ridge(statistics.spectrum())
+
+
+def _check_folds(setting: Any, statistics: Accumulator) -> None:
+    if isinstance(setting, KFold) and setting.n_folds != statistics.n_folds:
+        raise ValueError(
+            f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the "
+            "first row on. Make a new model with this ridge."
+        )
 
 
 def is_checkpoint(count: int) -> bool:
@@ -91,6 +95,7 @@ class RidgeChoice:
             If it is none, or not one that can be held inside the statistics.
         """
         check_ridge(setting)
+        _check_folds(setting, statistics)
         if isinstance(setting, numbers.Real):
             self._settle(setting, statistics)
 
