@@ -185,6 +185,7 @@ class Accumulator(Statistics):
             raise
         self._count += np.int64(sign) * other._count
         self._add_weights(other, sign)
+        self._remove_squares(*other._removed)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
