@@ -9,7 +9,7 @@ from typing import Any
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.ridge import KFold, check_ridge, choose_ridge
-from onlinels.selection import gcv_ridge
+from onlinels.selection import ANY_RIDGE, gcv_ridge
 
 FIRST_ROWS = 256
 """Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
@@ -29,6 +29,9 @@ def selected_ridge(setting: Any, statistics: Accumulator) -> float:
         If that takes folds which the statistics do not have.
     """
     _check_folds(setting, statistics)
+    if not statistics.diagonal.any():
+        # What rows that were taken out have left is no feature to choose a ridge for.
+        return ANY_RIDGE
     if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
         return statistics.select_ridge()
     return gcv_ridge(statistics.spectrum())

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import LeastSquaresClassifier, choice
+from onlinels import KFold, LeastSquaresClassifier, choice
 from onlinels.selection import gcv_ridge
 
 
@@ -109,3 +109,14 @@ def test_a_setting_that_changes_takes_effect():
 
 def test_before_anything_is_learnt_there_is_a_ridge():
     assert LeastSquaresClassifier(ridge="auto").ridge_ > 0.0
+
+
+@pytest.mark.parametrize("ridge", ["auto", KFold(2)])
+def test_constant_features_leave_the_ridge_open_however_they_became_so(ridge):
+    model = LeastSquaresClassifier(ridge=ridge)
+    model.learn_many([{"a": 0.6}, {"a": 0.6}, {"a": 1.0}, {"a": 0.9}, {"a": 0.0}], list("xyxyx"))
+    for a, label in ((1.0, "x"), (0.9, "y"), (0.0, "x")):
+        model.unlearn_one({"a": a}, label)
+    fresh = LeastSquaresClassifier(ridge=ridge)
+    fresh.learn_many([{"a": 0.6}, {"a": 0.6}], list("xy"))
+    assert model.ridge_ == fresh.ridge_ == 1.0
