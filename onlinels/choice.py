@@ -26,24 +26,30 @@ def is_selected(setting: Any) -> bool:
 def selected_ridge(setting: Any, statistics: Accumulator) -> float | None:
     """Return the ridge that a setting selects from the statistics, None if they say too little.
 
-    That is so for fewer than `FEWEST_ROWS` rows, and while all targets are equal.
+    That is so for fewer than `FEWEST_ROWS` rows, and while all targets or all features are
+    constant.
 
     Raises
     ------
     ValueError
         If that takes folds which the statistics do not have.
     """
-    folds = statistics if isinstance(statistics, FoldedAccumulator) else None
-    if isinstance(setting, KFold) and (folds is None or folds.n_folds != setting.n_folds):
+    _check_folds(setting, statistics)
+    # What rows that were taken out have left is no feature to choose a ridge for.
+    varies = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    if statistics.count < FEWEST_ROWS or not varies:
+        return None
+    if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
+        return statistics.select_ridge()
+    return gcv_ridge(statistics.spectrum())
+
+
+def _check_folds(setting: Any, statistics: Accumulator) -> None:
+    if isinstance(setting, KFold) and setting.n_folds != statistics.n_folds:
         raise ValueError(
             f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the "
             "first row on. Make a new model with this ridge."
         )
-    if statistics.count < FEWEST_ROWS or not statistics.target_squares.sum() > 0.0:
-        return None
-    if isinstance(setting, KFold) and folds is not None:
-        return folds.select_ridge()
-    return gcv_ridge(statistics.spectrum())
 
 
 def is_checkpoint(count: int) -> bool:
@@ -103,6 +109,7 @@ class RidgeChoice:
             If it is none, or not one that can be held inside the statistics.
         """
         check_ridge(setting)
+        _check_folds(setting, statistics)
         if isinstance(setting, numbers.Real):
             self._settle(setting, statistics)
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
+from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats, Integers, Matrix, check_mass
 from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
@@ -19,7 +20,7 @@ from onlinels.decay import Clock, HalfLife, Tick, check_decay
 from onlinels.encoding import Batch, Layout
 from onlinels.names import Name
 from onlinels.remembering import make_statistics
-from onlinels.ridge import Ridge
+from onlinels.ridge import KFold, Ridge
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class LinearLeastSquares(base.Estimator):
         self, columns: Columns, batch: Batch, targets: Matrix, n_targets: int, w: Any, t: Any
     ) -> None:
         """Learn rows whose labels or targets are checked: all or nothing."""
+        self._choice.check(self.ridge, self._statistics)
         activations = columns.place(batch.layouts, batch.values)
         check_mass(activations, w)
         ticks = self._ticks(w, len(activations), t)
@@ -139,7 +141,6 @@ class LinearLeastSquares(base.Estimator):
         statistics = self._statistics
         if not statistics.holds_ridge:
             return False
-        self._choice.check(self.ridge, statistics)
         lengths = (np.asarray(activations, dtype=np.float64) ** 2).sum(axis=1)
         weight = w * len(lengths) if isinstance(w, float) else float(w.sum())
         return n_pieces > 1 or statistics.may_refuse(weight, float(np.sqrt(lengths.max())))
@@ -175,9 +176,11 @@ class LinearLeastSquares(base.Estimator):
         """Add the statistics of a model whose settings are checked, its columns matched."""
         clock, mine, theirs = self._clock.joined(other._clock)
         places = columns.locate(other.feature_names), target_columns
-        placed = other._statistics.placed(*places, len(columns), n_targets)
+        mine_alike, theirs_alike = self._alike(other)
+        placed = theirs_alike.placed(*places, len(columns), n_targets)
         placed.scale(theirs)
         with self._undone_on_error(self._statistics.fixed_ridge is not None):
+            self._statistics = mine_alike
             self._make_room(columns, n_targets)
             if self._is_blank:
                 # Nothing was learnt here: what the other model has selected stays, too.
@@ -187,6 +190,21 @@ class LinearLeastSquares(base.Estimator):
                 self._statistics.merge(placed)
                 self._choice.merged(self.ridge, self._statistics)
             self._clock = clock
+
+    def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
+        """Return the statistics of both models, in one number of folds if both know something.
+
+        The ridge may have been changed since, and equal settings of now say nothing of folds.
+        """
+        mine, theirs = self._statistics, other._statistics
+        if mine.n_folds == theirs.n_folds or self._is_blank or other._is_blank:
+            return mine, theirs
+        if isinstance(self.ridge, KFold):
+            raise ValueError(
+                f"other has statistics in {theirs.n_folds} folds, expected {mine.n_folds} as here. "
+                "Make both models with this ridge, or change both to another before they merge."
+            )
+        return mine.unfolded(), theirs.unfolded()
 
     def _make_room(self, columns: Columns, n_targets: int) -> None:
         """Take columns into use, which so far are 0 in every row: allocate first, then commit."""

@@ -117,7 +117,8 @@ def gram_and_cross(statistics: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def inner_statistics(model: Any) -> Any:
     """Return what is inside the accumulator that centres, or the accumulator itself."""
-    return getattr(model._statistics, "_comoments", model._statistics)
+    statistics = model._statistics.unfolded()
+    return getattr(statistics, "_comoments", statistics)
 
 
 def aligned_gram(model: Any, like: Any) -> np.ndarray:

@@ -9,13 +9,19 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from onlinels import KFold
+
 ridges = st.one_of(
-    st.just("paper"),
+    st.sampled_from(["paper", "auto"]),
     st.just(0.0),
     st.floats(1e-3, 1e3),
     st.sampled_from([1e-15, 1e-12, 1e-8, 1e-6, 1.0, 10.0]),
 )
-recursive_ridges = st.one_of(st.just("paper"), st.floats(1e-3, 1e3))
+ridges_of = {
+    "gram": st.one_of(ridges, st.builds(KFold, st.integers(2, 4))),
+    "orthogonal": ridges,
+    "recursive": st.one_of(st.sampled_from(["paper", "auto"]), st.floats(1e-3, 1e3)),
+}
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
 unlearning_accumulators = st.sampled_from(["gram", "recursive"])
@@ -30,7 +36,7 @@ def classifier_settings(draw: Any, accumulators: Any = accumulators) -> dict[str
     """Draw the hyperparameters of a LeastSquaresClassifier."""
     accumulator = draw(accumulators)
     return {
-        "ridge": draw(ridges if accumulator != "recursive" else recursive_ridges),
+        "ridge": draw(ridges_of[accumulator]),
         "fit_intercept": draw(st.booleans()),
         "accumulator": accumulator,
     }

@@ -20,7 +20,9 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.selection import gcv_ridge
 
 KINDS = {
-    "classwise": strategies.classifier_settings(st.sampled_from(["gram", "orthogonal"])),
+    "classwise": strategies.classifier_settings(st.sampled_from(["gram", "orthogonal"])).filter(
+        lambda settings: not isinstance(settings["ridge"], KFold)
+    ),
     "priors": strategies.classifier_settings(),
 }
 balanced_settings = st.sampled_from(sorted(KINDS)).flatmap(
@@ -176,7 +178,9 @@ def test_the_ridge_is_chosen_from_what_is_solved(rows, fit_intercept, setting):
         plain.mutate({"ridge": setting})
         expected = plain.ridge_
     # One that is selected is that of the last power of two.
-    if setting != "auto" or (len(rows) == 16 and mine.target_squares.any()):
+    if setting != "auto" or (
+        len(rows) == 16 and mine.target_squares.any() and mine.eigenvalues.any()
+    ):
         assert model.ridge_ == pytest.approx(expected, rel=1e-6)
     assert_is_balanced(model, rows)
 

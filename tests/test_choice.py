@@ -154,3 +154,15 @@ def test_no_cutting_or_merging_changes_the_ridge_of_folds(data, n_rows, fit_inte
 
 def test_before_anything_is_learnt_there_is_a_ridge():
     assert LeastSquaresClassifier(ridge="auto").ridge_ == 0.0
+
+
+@pytest.mark.parametrize("ridge", ["auto", KFold(2)])
+def test_constant_features_leave_the_ridge_open_however_they_became_so(ridge):
+    model, fresh = LeastSquaresClassifier(ridge=ridge), LeastSquaresClassifier(ridge=ridge)
+    for one in (model, fresh):
+        one.learn_many([{"a": 0.6}] * 20, list("xy") * 10)
+    for a, label in ((1.0, "x"), (0.9, "y"), (0.0, "x")):
+        model.learn_one({"a": a}, label)
+    for a, label in ((1.0, "x"), (0.9, "y"), (0.0, "x")):
+        model.unlearn_one({"a": a}, label)
+    assert model.ridge_ == fresh.ridge_ == 0.0

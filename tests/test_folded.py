@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import KFold
+from onlinels import KFold, LeastSquaresClassifier
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
@@ -368,3 +368,33 @@ def test_the_ridge_does_not_depend_on_how_the_rows_came(seed):
             acc.update(X[rows], Y[rows])
         ridges.add(acc.select_ridge())
     assert len(ridges) == 1
+
+
+def test_models_that_were_made_with_other_folds_merge_at_an_equal_ridge():
+    """Neither empty() nor equal settings of now say in how many folds rows were kept."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(30, 3)), (np.arange(30) % 3).tolist()
+    folded = LeastSquaresClassifier(ridge=KFold(3))
+    folded.learn_many(X[:20], y[:20])
+    folded.mutate({"ridge": 2.0})
+    plain, both = folded.empty(), LeastSquaresClassifier(ridge=2.0)
+    assert (folded + plain)._statistics.n_folds == 3
+    plain.learn_many(X[20:], y[20:])
+    both.learn_many(X, y)
+    for merged in (folded + plain, plain + folded):
+        laws.assert_same_model(merged, both)
+
+
+def test_folds_that_are_needed_must_be_as_many():
+    models = [LeastSquaresClassifier(ridge=ridge) for ridge in (KFold(3), 1.0)]
+    for model in models:
+        model.learn_many([{"a": 1.0}, {"b": 2.0}], ["x", "y"])
+        model.mutate({"ridge": KFold(3)})
+    unchanged = pickle.dumps(models[1])
+    with pytest.raises(ValueError, match="needs statistics in 3 folds"):
+        models[1].learn_one({"new": 1.0}, "z")
+    laws.assert_unchanged(unchanged, models[1], pickle.dumps)
+    before = pickle.dumps(models[0])
+    with pytest.raises(ValueError, match="statistics in 1 folds, expected 3"):
+        models[0].merge(models[1])
+    laws.assert_unchanged(before, models[0], pickle.dumps)

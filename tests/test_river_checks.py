@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
+    KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -25,11 +26,7 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
     draw = random.Random(0)
     return [
         (
-            {
-                "ridge": draw.choice(["paper", 0.0, 10 ** draw.uniform(-6, 3)]),
-                "fit_intercept": draw.random() < 0.5,
-                "accumulator": draw.choice(["gram", "orthogonal"]),
-            },
+            model_settings(draw, ["gram", "orthogonal", "recursive"][number % 3]),
             {
                 "n_hidden": draw.randint(1, 40),
                 "input_weights": draw.choice(["gaussian", "uniform", "bipolar"]),
@@ -37,8 +34,25 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
                 "seed": draw.randint(0, 1000),
             },
         )
-        for _ in range(n_settings)
+        for number in range(n_settings)
     ]
+
+
+def model_settings(draw: random.Random, accumulator: str) -> dict:
+    """Draw hyperparameters of a classifier or a regressor that go with an accumulator."""
+    ridges = ["paper", "auto", 10 ** draw.uniform(-3, 3)]
+    if accumulator != "recursive":
+        ridges += [0.0, 10 ** draw.uniform(-6, -3)]
+    if accumulator == "gram":
+        ridges += [KFold(2), KFold(5)]
+    # While it forgets, the recursive form's ridge is between c/2 and c, as the stream is cut.
+    n_decays = 1 if accumulator == "recursive" else 3
+    return {
+        "ridge": draw.choice(ridges),
+        "fit_intercept": draw.random() < 0.5,
+        "accumulator": accumulator,
+        **draw.choice([{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}][:n_decays]),
+    }
 
 
 SETTINGS = [({}, {}), *drawn_settings(24)]
@@ -65,16 +79,8 @@ REGRESSORS = [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 def regressor_settings(n_settings: int) -> list[tuple[dict, dict]]:
     """Draw hyperparameters of regressor and hidden layer, the same ones on every run."""
     draw = random.Random(1)
-    decays = [{}, {"forgetting_factor": 0.99}, {"half_life": 30.0}]
     return [
-        (
-            {
-                "ridge": ["paper", 0.0, 10 ** draw.uniform(-3, 3)][number % 3],
-                "fit_intercept": draw.random() < 0.5,
-                **decays[(number + number // 3) % 3],
-            },
-            hidden,
-        )
+        (model_settings(draw, ["gram", "orthogonal", "recursive"][number % 3]), hidden)
         for number, (_, hidden) in enumerate(drawn_settings(n_settings))
     ]
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -198,7 +199,7 @@ class Calls(RuleBasedStateMachine):
         if not plain:
             named = [f"x{number}" for number in range(universe - 3)]
             self.names = [("v", 0), 7, ("v", 1), *named]
-        self.width, self.n_labels = n_features, 3
+        self.width, self.n_labels, self.smallest = n_features, 3, np.inf
         if n_features >= 20:
             self.learn(self.model, self.truth, seed, 2 * n_features, "dicts")
 
@@ -444,13 +445,13 @@ class Calls(RuleBasedStateMachine):
         """Compare with a solver where the ridge bounds what rounding errors may do."""
         smallest = self.model.ridge_diagonal.min(initial=np.inf)
         weight = sum(row.w for row in self.truth.rows)
-        if not smallest:
+        if not (smallest and weight > 1e-9):
             return
-        size = self.truth.moved + sum(map(squares, self.truth.rows))
-        lost = (1.0 + size / smallest) * (1.0 + size / max(weight, 1e-300))
+        size = self.lost(self.model) + sum(map(squares, self.truth.rows))
+        lost = (1.0 + size / smallest) * (1.0 + size / weight)
         if self.truth.recursive:
             lost *= 1.0 + size / smallest
-        if lost < 1e8 and weight > 0.0:
+        if lost < 1e8:
             W, constant = solved(self.truth, self.model)
             atol = 1e3 * laws.EPS * lost * (10.0 + np.abs(X).sum())
             np.testing.assert_allclose(scores, X @ W + constant, atol=atol)
@@ -485,13 +486,16 @@ class Calls(RuleBasedStateMachine):
             calls.append(lambda: model.unlearn_one({known: 0.0}, "never"))
         if self.model._statistics.fixed_ridge is not None:
             # What no inverse can hold: only in the recursive form, and found out late.
-            calls.append(lambda: model.learn_one({new: 1e20, known: 1.0}, y))
+            if heavy > 1.0 + 1e-9:
+                calls.append(lambda: model.learn_one({new: 1e20, known: 1.0}, y))
             calls.append(lambda: model.learn_many([{new: 1.0}, {new: 1e20}], [y, y]))
         return calls
 
     @rule(data=st.data())
     def fail(self, data):
         calls = self.bad_calls()
+        # A ridge that was changed may be taken in by any call.
+        assert self.model.ridge_ >= 0.0
         before = pickle.dumps(self.model)
         with pytest.raises((ValueError, TypeError)):
             calls[data.draw(st.integers(0, len(calls) - 1))]()
@@ -507,7 +511,7 @@ class Calls(RuleBasedStateMachine):
             assert set(self.model.classes) == self.truth.labels
         # A copy tells what the model would say if it were asked, while nobody asks it.
         model = self.model if self.asks else copy.deepcopy(self.model)
-        size = self.truth.moved * max(1.0, np.linalg.norm(model.output_weights))
+        size = self.lost(model) * max(1.0, np.linalg.norm(model.output_weights))
         rows, columns = self.truth.table(model.feature_names), range(len(model.feature_names))
         if len(rows):
             laws.assert_is_batch_solution(model, rows, columns, size, self.truth.count)
@@ -515,6 +519,17 @@ class Calls(RuleBasedStateMachine):
             assert not model.output_weights.any()
             assert not model.intercept.any()
         self.check_ridge(model)
+
+    def lost(self, model) -> float:
+        """Return the size of what has left rounding errors.
+
+        What an inverse has lost beside a smaller ridge it does not find again beside a larger one.
+        """
+        fixed = model._statistics.fixed_ridge
+        if fixed is None:
+            return self.truth.moved
+        self.smallest = min(self.smallest, fixed)
+        return 10.0 * self.truth.moved * fixed / self.smallest
 
     def check_ridge(self, model):
         if not isinstance(model.ridge, (str, KFold)):
@@ -543,8 +558,8 @@ class Calls(RuleBasedStateMachine):
 
     def check_selected(self, model):
         """Compare with the choice from the rows at the last checkpoint, unless that is a tie."""
-        if not self.truth.selected or len(self.truth.selected) > self.truth.count:
-            # Rows taken out in part no longer count, and still weigh something.
+        if not self.truth.selected or self.truth.moved:
+            # In directions that no row is left in, what was taken out left rounding errors.
             return
         chosen = set()
         for seed in range(4):
@@ -568,4 +583,4 @@ class Calls(RuleBasedStateMachine):
 def test_any_calls_in_any_order(monkeypatch):
     # So that the recursive form comes to choose its ridge within a few steps.
     monkeypatch.setattr("onlinels.choice.FIRST_ROWS", FIRST_ROWS)
-    run_state_machine_as_test(Calls)
+    run_state_machine_as_test(Calls, settings=settings(max_examples=60, stateful_step_count=30))

@@ -187,3 +187,22 @@ def test_what_was_taken_out_in_part_has_a_spread():
     expected = half.predict_one({"a": 3.0}, with_dist=True).sigma
     found = halves(LeastSquaresRegressor, rows).predict_one({"a": 3.0}, with_dist=True).sigma
     assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_what_was_taken_out_before_a_merger_is_remembered_after_it(accumulator, fit_intercept):
+    """Rounding errors that it left are no feature, and no lack of rows."""
+    random = np.random.default_rng(0)
+    settings = {"ridge": 1.0, "accumulator": accumulator, "fit_intercept": fit_intercept}
+    model, other = LeastSquaresRegressor(**settings), LeastSquaresRegressor(**settings)
+    kept = [{"a": value} for value in random.normal(size=5)]
+    gone = [{"b": value} for value in random.normal(size=50)]
+    model.learn_many(kept, random.normal(size=5))
+    other.learn_many(gone, y := random.normal(size=50))
+    other.learn_one({"a": 0.5}, 1.0)
+    for row in random.permutation(50):
+        other.unlearn_one(gone[row], y[row])
+    for merged in (model + other, other + model):
+        assert merged.output_weights[merged.feature_names.index("b")].item() == 0.0
+        merged.unlearn_one({"a": 0.5, "b": 0.0}, 1.0)

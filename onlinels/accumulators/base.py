@@ -182,6 +182,10 @@ class Accumulator(Statistics):
         self._check_removable(other.weight, *taken)
         return taken
 
+    def unfolded(self) -> Accumulator:
+        """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
+        return self
+
     def _join(self, other: Self, sign: int) -> None:
         # Only where a ridge is inside can it fail halfway; sums are not worth a copy.
         before = copy.deepcopy(vars(self)) if self.fixed_ridge is not None else {}
@@ -193,6 +197,7 @@ class Accumulator(Statistics):
             raise
         self._count += np.int64(sign) * other._count
         self._add_weights(other, sign)
+        self._remove_squares(*other._removed)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):

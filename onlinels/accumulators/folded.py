@@ -58,6 +58,10 @@ class FoldedAccumulator(GroupedAccumulator):
         """Number K of folds."""
         return len(self._members)
 
+    def unfolded(self) -> Accumulator:
+        """Return the sum of the folds as a new accumulator."""
+        return self._summed()
+
     def _summed(self) -> Accumulator:
         return added(self._members)
 

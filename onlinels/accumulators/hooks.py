@@ -27,6 +27,11 @@ class Hooks:
         """The ridge inside the statistics; None where it enters only when weights are solved."""
         return None
 
+    @property
+    def n_folds(self) -> int:
+        """Number of folds in which rows are kept apart; 1 where they are not."""
+        return 1
+
     def fix_ridge(self, ridge: float) -> None:
         """Take a ridge into the statistics; does nothing where it enters only at solve time."""
 
