@@ -8,7 +8,7 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.arrays import Integers, Matrix, check_matrix
+from onlinels.arrays import Floats, Integers, Matrix, check_matrix
 from onlinels.names import Name, feature_key, key_text
 
 Hashes = NDArray[np.uint64]
@@ -22,13 +22,20 @@ MULTIPLIERS = np.array([0xBF58476D1CE4E5B9, 0x94D049BB133111EB], dtype=np.uint64
 SHIFTS = np.array([30, 27, 31], dtype=np.uint64)
 """Of the finaliser of SplitMix64."""
 
+DROPPED = np.uint64(29)
+"""Binary digits of a float64 that a float32 lacks."""
+
+HALF = np.uint64(1 << 28)
+"""Half of the last digit that is kept."""
+
 
 def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integers:
     """Return the fold of every row: a function of its features' names and values alone.
 
     A row's hash is the sum over its features that are not 0 of a mixed 64-bit hash of name and
     value, modulo 2^64. So neither the order of the columns counts, nor features that are absent or
-    0, nor the dtype of values that float64 holds; nor do label and weight.
+    0, nor label and weight. Values count to 24 binary digits, so neither does the dtype (float32 or
+    float64), nor the last digits in which a row transformed alone differs from one in a batch.
 
     Parameters
     ----------
@@ -61,9 +68,9 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     --------
     >>> rows = np.arange(12.0).reshape(6, 2)
     >>> fold_of_rows(["a", "b"], rows, n_folds=3)
-    array([1, 0, 2, 1, 2, 1])
+    array([0, 0, 1, 2, 0, 0])
     >>> fold_of_rows(["b", "absent", "a"], rows[:2, [1, 1, 0]] * [1, 0, 1], n_folds=3)
-    array([1, 0])
+    array([0, 0])
     """
     return deal(name_hashes(names), check_matrix("values", values), n_folds)
 
@@ -88,11 +95,16 @@ def deal(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
     step = max(1, BLOCK_VALUES // max(1, values.shape[1]))
     for start in range(0, len(values), step):
         block = np.ascontiguousarray(values[start : start + step], dtype=np.float64)
-        mixed = _mixed(_mixed(block.view(np.uint64)) + hashes)
+        mixed = _mixed(_mixed(_rounded(block)) + hashes)
         mixed[block == 0.0] = 0
         sums[start : start + step] = mixed.sum(axis=1, dtype=np.uint64)
     folds: Integers = (_mixed(sums) % np.uint64(n_folds)).astype(np.intp)
     return folds
+
+
+def _rounded(block: Floats) -> Hashes:
+    """Return the bits of values rounded to the 24 digits of a float32, in a float64's range."""
+    return (block.view(np.uint64) + HALF) >> DROPPED
 
 
 def _mixed(bits: Hashes) -> Hashes:

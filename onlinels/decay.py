@@ -67,6 +67,11 @@ class Clock:
     half_life: HalfLife = None
     now: float | None = None
 
+    @property
+    def forgets(self) -> bool:
+        """Whether any weight ever decays."""
+        return self.half_life is not None or self.forgetting_factor != 1.0
+
     def read(self, t: Any, n_rows: int) -> Floats | None:
         """Return the times of rows as numbers, (n_rows,), or None if they are counted instead.
 

@@ -106,7 +106,11 @@ class LinearLeastSquares(base.Estimator):
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
         clock, times, ticks = self._clock, self._clock.read(t, n_rows), []
-        for rows in self._choice.pieces(self.ridge, self._statistics, n_rows):
+        pieces = self._choice.pieces(self.ridge, self._statistics, n_rows)
+        if self._statistics.holds_ridge and clock.forgets:
+            # A ridge that fades with the rows and is restored: no cutting of them may change it.
+            pieces = (slice(row, row + 1) for row in range(n_rows))
+        for rows in pieces:
             weights = w if isinstance(w, float) else w[rows]
             part = None if times is None else times[rows]
             ticks.append((rows, clock.tick(weights, rows.stop - rows.start, part)))

@@ -79,7 +79,16 @@ def test_names_that_stand_for_one_feature_deal_alike():
 
 def test_folds_are_the_same_in_every_process():
     values = np.arange(20.0).reshape(10, 2) / 3.0
-    assert fold_of_rows(["x", 1], values, 5).tolist() == [1, 2, 2, 0, 3, 0, 1, 2, 4, 1]
+    assert fold_of_rows(["x", 1], values, 5).tolist() == [3, 2, 4, 3, 2, 0, 4, 1, 4, 3]
+
+
+@given(strategies.rows(), fold_counts)
+def test_the_last_digits_do_not_deal(rows, n_folds):
+    """A row transformed alone and in a batch, or kept as float32, comes into one fold."""
+    values = rows.X.astype(np.float32).astype(np.float64)
+    folds = fold_of_rows(range(values.shape[1]), values, n_folds)
+    for nearly in (values * (1.0 + 1e-14), values.astype(np.float32)):
+        assert (fold_of_rows(range(values.shape[1]), nearly, n_folds) == folds).all()
 
 
 def test_folds_are_about_equal():

@@ -130,3 +130,16 @@ def test_times_do_not_matter_without_a_half_life():
     plain.learn_one({"a": 1.0}, "x")
     timed.learn_one({"a": 1.0}, "x", t="whenever")
     laws.assert_same_model(plain, timed)
+
+
+@given(st.data(), strategies.rows(whole=True), st.sampled_from([0.5, 0.9]), st.booleans())
+def test_a_ridge_that_fades_does_not_depend_on_how_rows_are_cut(data, rows, factor, intercept):
+    settings = {"ridge": 1.0, "accumulator": "recursive", "fit_intercept": intercept}
+    whole = LeastSquaresClassifier(**settings, forgetting_factor=factor)
+    cut = whole.empty()
+    whole.learn_many(rows.X, rows.y, rows.w)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        cut.learn_many(part.X, part.y, part.w)
+    assert (cut.ridge_diagonal == whole.ridge_diagonal).all()
+    np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
