@@ -40,7 +40,8 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
 
 def model_settings(draw: random.Random, accumulator: str) -> dict:
     """Draw hyperparameters of a classifier or a regressor that go with an accumulator."""
-    ridges = ["paper", "auto", 10 ** draw.uniform(-3, 3)]
+    # Squares of raw features grow to 1e11, beside which the recursive form holds no ridge of 0.01.
+    ridges = ["paper", "auto", 10 ** draw.uniform(0 if accumulator == "recursive" else -3, 3)]
     if accumulator != "recursive":
         ridges += [0.0, 10 ** draw.uniform(-6, -3)]
     if accumulator == "gram":
