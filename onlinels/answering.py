@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
@@ -33,6 +34,10 @@ class NetworkAnswers(ScoringClassifier):
     def features_fixed(self) -> bool:
         """Whether everything that depends on data is fixed, so that rows are learnt at once."""
         return self._fixed is not None
+
+    def __copy__(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
 
     @property
     def _mutable_attributes(self) -> set[str]:

@@ -213,6 +213,13 @@ def frozen_copy(array: Any) -> Matrix:
     return copy
 
 
+def read_only(array: Floats) -> Floats:
+    """Return a view of an array that nobody can write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
     """Cut rows into slices whose float64 copy takes at most 64 MiB (or one row)."""
     step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))

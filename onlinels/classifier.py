@@ -25,15 +25,25 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
 
     Parameters
     ----------
-    ridge : float or "paper"
-        The ridge c >= 0, on all features but not on the intercept; 0.0 gives the minimum-norm
-        (pseudo-inverse) solution. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes
-        and M features (sums of squares about the mean where there is an intercept). The ridge
-        enters when the weights are solved, so it may be changed at any time.
-    accumulator : "gram"
-        What is remembered of the stream: A'A and A'Y in float64.
+    ridge : float, "auto", "paper" or KFold
+        The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
+        statistics alone (`onlinels.selection.gcv_ridge`), `KFold` by exact cross-validation from
+        statistics in folds: when the count of rows is a power of two, from 16 on, and after
+        merging and unlearning. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes
+        and M features (sums of squares about the mean where there is an intercept). 0.0 gives the
+        minimum-norm (pseudo-inverse) solution. It may be changed at any time, but not to a KFold;
+        in the recursive form that costs M^3.
+    accumulator : "gram", "orthogonal" or "recursive"
+        What is remembered of the stream: sums of products; the factor R of A = QR, which keeps the
+        digits of nearly collinear features but cannot unlearn; or an inverse and the weights, for
+        predicting and learning row by row. See `onlinels.GramAccumulator` and the others.
     fit_intercept : bool
         Whether every class has a constant, exact and without ridge (by means and co-moments).
+    forgetting_factor : float
+        Factor in (0, 1] on the weight of all rows before, with every row learnt.
+    half_life : float or timedelta, optional
+        Time in which weights halve, in units of the times `t` of rows (one per row where they
+        come without); see `onlinels.decay.Clock`. The data decays, the ridge does not.
     balance : None, "classwise" or "priors"
         How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
         the notes.
@@ -41,8 +51,10 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
     Notes
     -----
     Learning n rows of M features costs ``n M^2`` operations and the model takes ``8 M^2`` bytes.
-    The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
-    so ask for predictions a mini-batch at a time when M is large.
+    The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations
+    (10 to 20 times that when a ridge is selected). Asked for after every few rows they follow the
+    rows for ``M^2`` a row and ``8 M^2`` bytes more, but not at ridge 0, with KFold or
+    balance="classwise", where each solution is a new one.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that

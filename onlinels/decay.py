@@ -53,6 +53,8 @@ class Clock:
         In units of the timestamps; a timedelta if these are dates.
     now : float or None
         Time of the latest row; None before the first.
+    timed : bool
+        Whether rows have come with timestamps.
 
     Examples
     --------
@@ -66,6 +68,7 @@ class Clock:
     forgetting_factor: float = 1.0
     half_life: HalfLife = None
     now: float | None = None
+    timed: bool = False
 
     @property
     def forgets(self) -> bool:
@@ -111,9 +114,9 @@ class Clock:
             As read by `read`.
         """
         if self.half_life is not None:
-            if times is None:
-                times = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
-            return self._tick_of_times(w, times)
+            counted = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+            clock = self if times is None else replace(self, timed=True)
+            return clock._tick_of_times(w, counted if times is None else times)
         factor = self.forgetting_factor
         if factor == 1.0:
             return Tick(self, 1.0, w)
@@ -139,6 +142,8 @@ class Clock:
         """
         if self.now is None or other.now is None:
             return (other if self.now is None else self), 1.0, 1.0
+        if not (self.timed or other.timed):
+            return (self if self.now >= other.now else other), 1.0, 1.0
         clock = self if self.now >= other.now else other
         now: float = max(self.now, other.now)
         return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
@@ -166,7 +171,8 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
     if half_life is None:
         return
     remedy = "Pass a positive number in units of t, a timedelta if t are dates, or None."
-    known = isinstance(half_life, (numbers.Real, timedelta)) and not isinstance(half_life, bool)
+    known = isinstance(half_life, (numbers.Real, timedelta))
+    known = known and not isinstance(half_life, (bool, np.timedelta64))
     if not known:
         raise TypeError(f"half_life={half_life!r} must be a number or a timedelta. {remedy}")
     length = half_life.total_seconds() if isinstance(half_life, timedelta) else float(half_life)

@@ -21,13 +21,13 @@ class Examples:
     ----------
     images : ndarray (n, height, width, n_channels)
     labels : list of n labels
-    weights : ndarray (n,)
+    weights : float for all, or ndarray (n,)
     times : list of n times, or None
     """
 
     images: Matrix
     labels: list[Label]
-    weights: Floats
+    weights: float | Floats
     times: list[Any] | None
 
     @classmethod
@@ -41,7 +41,7 @@ class Examples:
         """
         n_rows = len(images)
         labels = read_labels(y, n_rows)
-        weights = np.broadcast_to(check_weights(w, n_rows), n_rows)
+        weights = check_weights(w, n_rows)
         clock.read(t, n_rows)
         if t is not None:
             t = [t] * n_rows if np.ndim(t) == 0 else list(t)
@@ -53,7 +53,8 @@ class Examples:
     def part(self, rows: slice) -> Examples:
         """Return some of the rows."""
         times = None if self.times is None else self.times[rows]
-        return Examples(self.images[rows], self.labels[rows], self.weights[rows], times)
+        weights = self.weights if isinstance(self.weights, float) else self.weights[rows]
+        return Examples(self.images[rows], self.labels[rows], weights, times)
 
     def blocks(self, size: int) -> Iterator[Examples]:
         """Cut into blocks of at most so many rows."""
@@ -62,4 +63,4 @@ class Examples:
 
     def copied(self) -> Examples:
         """Return examples that share no image with what was passed in."""
-        return Examples(self.images.copy(), self.labels, self.weights.copy(), self.times)
+        return Examples(self.images.copy(), self.labels, self.weights, self.times)

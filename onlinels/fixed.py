@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -92,9 +93,17 @@ class FixedNetwork:
 
     def learn(self, examples: Examples) -> None:
         """Learn checked images with labels, weights and times."""
-        for block in examples.blocks(BLOCK_IMAGES):
-            rows = self._block_activations(block.images)
-            self.classifier.learn_many(rows, block.labels, block.weights, block.times)
+        # Only a ridge that is held inside refuses rows that are checked already.
+        before = (
+            copy.deepcopy(self.classifier) if self.classifier.accumulator == "recursive" else None
+        )
+        try:
+            for block in examples.blocks(BLOCK_IMAGES):
+                rows = self._block_activations(block.images)
+                self.classifier.learn_many(rows, block.labels, block.weights, block.times)
+        except ValueError:
+            self.classifier = before
+            raise
 
     def unlearn(self, examples: Examples) -> None:
         """Take checked images out again."""

@@ -12,7 +12,7 @@ import numpy as np
 from river import base
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats, Integers, Matrix, check_mass
+from onlinels.arrays import Floats, Integers, Matrix, check_mass, read_only
 from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
@@ -64,6 +64,10 @@ class LinearLeastSquares(base.Estimator):
             # Fixes a number, or says at once that it cannot be.
             self._choice.in_force(ridge, self._statistics)
 
+    def __copy__(self) -> Self:
+        """Return an independent copy: statistics that two models share would serve neither."""
+        return copy.deepcopy(self)
+
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}
@@ -86,12 +90,12 @@ class LinearLeastSquares(base.Estimator):
     @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
-        return _read_only(self._solution().output_weights)
+        return read_only(self._solution().output_weights)
 
     @property
     def intercept(self) -> Floats:
         """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
-        return _read_only(self._solution().intercept)
+        return read_only(self._solution().intercept)
 
     @property
     def ridge_(self) -> float:
@@ -101,7 +105,7 @@ class LinearLeastSquares(base.Estimator):
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
-        return _read_only(self._statistics.ridge_diagonal(self.ridge_))
+        return read_only(self._statistics.ridge_diagonal(self.ridge_))
 
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
@@ -239,9 +243,3 @@ class LinearLeastSquares(base.Estimator):
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
         return self.clone()
-
-
-def _read_only(array: Floats) -> Floats:
-    view = array.view()
-    view.flags.writeable = False
-    return view

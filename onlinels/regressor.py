@@ -29,19 +29,25 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
 
     Parameters
     ----------
-    ridge : float or "paper"
-        The ridge c >= 0, on all features but not on the intercept; 0.0 gives the minimum-norm
-        (pseudo-inverse) solution. "paper" is the heuristic min(diag(A'A)) / M^2 for M features
-        (sums of squares about the mean where there is an intercept). The ridge enters when the
-        weights are solved, so it may be changed at any time.
-    accumulator : "gram"
-        What is remembered of the stream: A'A and A'y in float64.
+    ridge : float, "auto", "paper" or KFold
+        The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
+        statistics alone (`onlinels.selection.gcv_ridge`), `KFold` by exact cross-validation from
+        statistics in folds: when the count of rows is a power of two, from 16 on, and after
+        merging and unlearning. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N targets
+        and M features (sums of squares about the mean where there is an intercept). 0.0 gives the
+        minimum-norm (pseudo-inverse) solution. It may be changed at any time, but not to a KFold;
+        in the recursive form that costs M^3.
+    accumulator : "gram", "orthogonal" or "recursive"
+        What is remembered of the stream: sums of products; the factor R of A = QR, which keeps the
+        digits of nearly collinear features but cannot unlearn; or an inverse and the weights, for
+        predicting and learning row by row. See `onlinels.GramAccumulator` and the others.
     fit_intercept : bool
-        Whether there is a constant, exact and without ridge (by means and co-moments).
+        Whether every target has a constant, exact and without ridge (by means and co-moments).
     forgetting_factor : float
-        By what the weight of the past is multiplied with every row learnt, in (0, 1].
-    half_life : float, timedelta or None
-        Time in which the weight of a row halves, in units of `t`; instead of a forgetting factor.
+        Factor in (0, 1] on the weight of all rows before, with every row learnt.
+    half_life : float or timedelta, optional
+        Time in which weights halve, in units of the times `t` of rows (one per row where they
+        come without); see `onlinels.decay.Clock`. The data decays, the ridge does not.
 
     Notes
     -----

@@ -69,8 +69,8 @@ def _seconds(value: Any) -> float:
         return float("nan")
     if not isinstance(value, datetime):
         raise TypeError(
-            f"t holds {value!r} of type {type(value).__name__}, expected dates, as half_life is a "
-            "timedelta. Pass half_life as a number if times are numbers."
+            f"t holds {value!r} of type {type(value).__name__}, expected datetimes, as half_life "
+            "is a timedelta. Pass half_life as a number if times are numbers."
         )
     aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
     return (aware - EPOCH).total_seconds()

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import laws
-from onlinels import HiddenLayer, LeastSquaresClassifier
+from onlinels import HiddenLayer, KFold, LeastSquaresClassifier
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
 Y = ["low", "low", "high", "high"]
@@ -288,3 +288,23 @@ def test_debug_one_shows_what_adds_up_to_the_score():
     text = trained().debug_one({"b": 5.0, "a": 3.0})
     assert "low: score" in text
     assert "a: 3.00000 *" in text
+
+
+def test_a_shallow_copy_is_independent_too():
+    model = trained()
+    twin = copy.copy(model)
+    twin.learn_one({"c": 1.0}, "new")
+    assert (model.classes, model.count) == (("low", "high"), 4)
+    assert model.predict_one(ROW) in ("low", "high")
+
+
+@pytest.mark.parametrize("setting", [KFold(3), -1.0, None])
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_a_ridge_that_cannot_be_taken_is_refused_before_anything_is_learnt(setting, accumulator):
+    model = LeastSquaresClassifier(accumulator=accumulator)
+    model.learn_many(np.random.default_rng(0).normal(size=(255, 3)), [k % 2 for k in range(255)])
+    model.mutate({"ridge": setting})
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match="ridge="):
+        model.learn_many(np.ones((9, 4)), ["new"] * 9)
+    assert pickle.dumps(model) == before

@@ -73,7 +73,8 @@ def test_dates_of_any_kind():
 
 
 def test_merged_clocks_come_to_the_later_time():
-    early, late = Clock(half_life=2.0, now=10.0), Clock(half_life=2.0, now=14.0)
+    early = Clock(half_life=2.0, now=10.0, timed=True)
+    late = Clock(half_life=2.0, now=14.0, timed=True)
     assert early.joined(late) == (late, 0.25, 1.0)
     assert late.joined(early) == (late, 1.0, 0.25)
     assert early.joined(Clock(half_life=2.0)) == (early, 1.0, 1.0)
@@ -90,7 +91,7 @@ def test_merged_clocks_come_to_the_later_time():
         (Clock(half_life=1.0), 1, "noon", TypeError, "'noon'"),
         (Clock(half_life=1.0), 1, True, TypeError, "True"),
         (Clock(half_life=1.0), 1, datetime(2026, 1, 1), TypeError, "expected numbers"),
-        (Clock(half_life=timedelta(1)), 1, 5.0, TypeError, "expected dates"),
+        (Clock(half_life=timedelta(1)), 1, 5.0, TypeError, "expected datetimes"),
         (Clock(half_life=timedelta(1)), 1, None, ValueError, "t is None"),
         (Clock(half_life=timedelta(1)), 1, pd.NaT, ValueError, "t holds nan"),
     ],

@@ -143,3 +143,15 @@ def test_a_ridge_that_fades_does_not_depend_on_how_rows_are_cut(data, rows, fact
         cut.learn_many(part.X, part.y, part.w)
     assert (cut.ridge_diagonal == whole.ridge_diagonal).all()
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
+
+
+def test_rows_that_are_only_counted_join_as_they_stand():
+    """Without timestamps a half-life is a forgetting factor, and merging brings no time."""
+    by_factor = LeastSquaresClassifier(ridge=1.0, forgetting_factor=0.5)
+    by_half_life = LeastSquaresClassifier(ridge=1.0, half_life=1.0)
+    for model in (by_factor, by_half_life):
+        other = model.empty()
+        model.learn_many([{"a": float(k)} for k in range(10)], ["x", "y"] * 5)
+        other.learn_many([{"a": 3.0}, {"a": 1.0}], ["y", "x"])
+        model.merge(other)
+    np.testing.assert_allclose(by_half_life.output_weights, by_factor.output_weights)

@@ -419,3 +419,17 @@ def test_bad_times_are_refused_while_images_are_held():
     with pytest.raises(TypeError, match="'noon'"):
         model.learn_many(IMAGES[:2], LABELS[:2], t="noon")
     assert model.count == 0
+
+
+def test_images_that_are_refused_halfway_leave_nothing_learnt(monkeypatch):
+    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    model = ShallowConvClassifier.from_preset(
+        "digits", warm_up=30, n_hidden=40, ridge=1e-9, accumulator="recursive"
+    )
+    model.learn_many(IMAGES[:60], LABELS[:60])
+    before = model.output_weights
+    w = np.where(np.arange(50) == 45, 1e30, 1.0)
+    with pytest.raises(ValueError, match="outweigh"):
+        model.learn_many(IMAGES[60:110], LABELS[60:110], w)
+    assert model.count == 60
+    np.testing.assert_array_equal(model.output_weights, before)

@@ -123,6 +123,7 @@ class FoldedAccumulator(GroupedAccumulator):
                     f"other has learnt {theirs.count} rows of one fold, expected at most the "
                     f"{mine.count} here. Subtract only what was merged."
                 )
+            mine._check_holds(theirs)
         super().subtract(other)
 
     def grow(self, n_features: int, n_targets: int) -> None:

@@ -96,7 +96,9 @@ class Ledger(ABC):
     @property
     def _held_squares(self) -> Floats:
         """Every target's sum of squares, 0 where all is taken out again; labels': their weights."""
-        held: Floats = np.where(self._weightless, 0.0, self._raw_squares()[1])
+        squares = self._raw_squares()[1]
+        residue = RESIDUE * lengthened(self._removed[1], self._n_targets)
+        held: Floats = np.where(squares > residue, squares, 0.0)
         return held
 
     @abstractmethod

@@ -7,7 +7,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.arrays import Floats
 
-LEFT = 1e-10
+LEFT = 1e-6
 """Share of what was known in a direction that must be left when rows are taken out."""
 
 OUTWEIGHED = 1e14
@@ -31,7 +31,12 @@ def check_pivots(lowest: float, highest: float, sign: float) -> None:
             f"direction, expected at least {LEFT:g} to be left. Take out only rows that are in, "
             f"with the weights that they have now; or {REMEDY}."
         )
-    if not (lowest > 0.0 and highest <= OUTWEIGHED):
+    if not lowest > 0.0:
+        raise ValueError(
+            "rounding errors have overgrown what is known in a direction, expected features whose "
+            f"squares the ridge can stand beside. Scale them, {REMEDY}."
+        )
+    if not highest <= OUTWEIGHED:
         raise ValueError(
             f"rows outweigh what is known in a direction by {highest:.1g}, expected at most "
             f"{OUTWEIGHED:g}, which float64 resolves. Rescale the features, {REMEDY}."

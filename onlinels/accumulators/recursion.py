@@ -122,8 +122,9 @@ class Recursion(Accumulator):
     def _learn_many(self, block: Floats, targets: Matrix, w: Floats, sign: float) -> None:
         """Learn more rows than features: by way of the Gram."""
         step = np.zeros(self._weights.shape)
-        for start in range(0, len(block), self._n_features):
-            rows = slice(start, start + self._n_features)
+        n_rows = max(self._n_features, 1024)
+        for start in range(0, len(block), n_rows):
+            rows = slice(start, start + n_rows)
             step += block[rows].T @ (w[rows, None] * self._errors(block[rows], targets[rows]))
         known = slice(self._n_features)
         self._inverse.rebuild(block[:, known], w, sign)

@@ -67,7 +67,7 @@ class TrackedSolution:
         if smallest < TRACKED:
             raise ValueError(f"the smallest eigenvalue is {smallest:.1g}, expected {TRACKED:g}")
         self._inverse = RunningInverse.holding(dpotri(factor, lower=0, overwrite_c=1)[0])
-        self._weights = np.asfortranarray(weights)
+        self._weights = np.array(weights, order="F")
         self._ridge = ridge
         self._decay = 1.0
         self._trusted = smallest >= TRUSTED
@@ -84,6 +84,8 @@ class TrackedSolution:
         rows, sign = block * self._scale, -1.0 if w.min() < 0.0 else 1.0
         gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, sign * w)
         errors = self._errors(block, targets)
+        # Of what is taken out, the inverse keeps the rounding errors.
+        self._trusted = self._trusted and sign > 0.0
         self._weights += sign * self._scale[:, None] * (gains[: len(self._scale)] @ errors)
         self.n_rows += len(block)
 
