@@ -94,9 +94,8 @@ class FixedNetwork:
     def learn(self, examples: Examples) -> None:
         """Learn checked images with labels, weights and times."""
         # Only a ridge that is held inside refuses rows that are checked already.
-        before = (
-            copy.deepcopy(self.classifier) if self.classifier.accumulator == "recursive" else None
-        )
+        refuses = self.classifier.accumulator == "recursive"
+        before = copy.deepcopy(self.classifier) if refuses else self.classifier
         try:
             for block in examples.blocks(BLOCK_IMAGES):
                 rows = self._block_activations(block.images)

@@ -221,8 +221,7 @@ class Recursion(Accumulator):
         return self.information().spectrum()
 
     def _leverages(self, rows: Floats) -> Floats:
-        leverages: Floats = np.einsum("ij,ji->i", rows, self._inverse.times(rows.T))
-        return leverages
+        return np.asarray(np.einsum("ij,ji->i", rows, self._inverse.times(rows.T)))
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return P, if `ridge` is the one inside; see `Uncertainty.covariance`."""
