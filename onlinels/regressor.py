@@ -30,24 +30,12 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
     Parameters
     ----------
     ridge : float, "auto", "paper" or KFold
-        The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
-        statistics alone (`onlinels.selection.gcv_ridge`), `KFold` by exact cross-validation from
-        statistics in folds: when the count of rows is a power of two, from 16 on, and after
-        merging and unlearning. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N targets
-        and M features (sums of squares about the mean where there is an intercept). 0.0 gives the
-        minimum-norm (pseudo-inverse) solution. It may be changed at any time, but not to a KFold;
-        in the recursive form that costs M^3.
     accumulator : "gram", "orthogonal" or "recursive"
-        What is remembered of the stream: sums of products; the factor R of A = QR, which keeps the
-        digits of nearly collinear features but cannot unlearn; or an inverse and the weights, for
-        predicting and learning row by row. See `onlinels.GramAccumulator` and the others.
+    forgetting_factor : float
+    half_life : float or timedelta, optional
+        As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
     fit_intercept : bool
         Whether every target has a constant, exact and without ridge (by means and co-moments).
-    forgetting_factor : float
-        Factor in (0, 1] on the weight of all rows before, with every row learnt.
-    half_life : float or timedelta, optional
-        Time in which weights halve, in units of the times `t` of rows (one per row where they
-        come without); see `onlinels.decay.Clock`. The data decays, the ridge does not.
 
     Notes
     -----
