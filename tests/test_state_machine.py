@@ -396,7 +396,7 @@ class Calls(RuleBasedStateMachine):
     def change_the_ridge(self, data):
         accumulator = self.truth.settings["accumulator"]
         numbers = NUMBERS.get(accumulator, [1e-2, 1.0, 30.0])
-        named = ["paper", "auto", *([KFold(3)] if self.truth.settings["ridge"] == KFold(3) else [])]
+        named = ["paper", "auto", *([KFold(3)] if self.model._statistics.n_folds == 3 else [])]
         ridge = data.draw(st.sampled_from([*numbers, *named]))
         if ridge != self.model.ridge:
             self.model.mutate({"ridge": ridge})
