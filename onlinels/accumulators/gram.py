@@ -238,7 +238,3 @@ class GramAccumulator(Accumulator):
         """Return the sums themselves: raw sums are about 0 whatever the centre."""
         gram = np.triu(self._gram[: self._n_features, : self._n_features])
         return Sums(gram, self.cross, self.target_squares)
-
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return zeros (n_targets,): raw sums have no intercept."""
-        return np.zeros(output_weights.shape[1])

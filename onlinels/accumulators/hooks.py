@@ -57,6 +57,10 @@ class Hooks:
         """
         return False
 
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,) of output weights: 0 where rows are as they are."""
+        return np.zeros(output_weights.shape[1])
+
     def name_features(self, names: Sequence[Name]) -> None:
         """Take the names of all features, in the order of their columns; most do not need them."""
 

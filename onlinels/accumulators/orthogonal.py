@@ -192,10 +192,6 @@ class OrthogonalAccumulator(Accumulator):
         """Return the statistics in the eigenbasis of the Gram, by one SVD of the factor."""
         return factor_spectrum(self.factor, self.rotated_targets, self.target_squares, self.weight)
 
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return zeros (n_targets,): rows as they are have no intercept."""
-        return np.zeros(output_weights.shape[1])
-
 
 def _dense(targets: Floats, roots: Floats, columns: slice) -> Floats:
     """Return the weighted targets of some columns; columns beyond them are 0."""

@@ -66,10 +66,6 @@ class Statistics(Ledger, Hooks, Uncertainty):
         """
 
     @abstractmethod
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,) that goes with the output weights."""
-
-    @abstractmethod
     def _combine(self, other: Self, sign: int) -> None:
         """Add or take away the statistics of `other`, whose columns there is room for."""
 

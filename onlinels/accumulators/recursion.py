@@ -244,7 +244,3 @@ class Recursion(Accumulator):
         weights = self._weights[: self._n_features, : self._n_targets].copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights
-
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return zeros (n_targets,): raw sums have no intercept."""
-        return np.zeros(output_weights.shape[1])

@@ -217,10 +217,6 @@ class RecursiveAccumulator(Accumulator):
             )
         return self._inner.solve(ridge, diagonal)
 
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return zeros (n_targets,): raw sums have no intercept."""
-        return self._inner.intercept(output_weights)
-
 
 def _check_fixable(ridge: float) -> None:
     check_ridge(ridge)
