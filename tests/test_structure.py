@@ -66,6 +66,7 @@ LAYERS = [
     {"accumulators.folded", "accumulators.classwise"},
     {"accumulators.recursion"},
     {"accumulators.recursive"},
+    {"features.whitening"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
     {"choice", "remembering", "presets", "predictive", "calibration"},

@@ -1,0 +1,24 @@
+"""ZCA whitening against its definition."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels.features.whitening import fit_whitening
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_rows=st.integers(1, 40),
+    n_values=st.integers(1, 8),
+    offset=st.floats(1e-6, 10.0),
+)
+def test_whitening_is_the_symmetric_root_of_the_inverse_covariance(seed, n_rows, n_values, offset):
+    random = np.random.default_rng(seed)
+    rows = random.normal(size=(n_rows, n_values)) * random.uniform(0.1, 10.0, n_values) + 3.0
+    whitening = fit_whitening(rows, offset)
+    covariance = np.atleast_2d(np.cov(rows.T, bias=True)) + offset * np.eye(n_values)
+    product = whitening.matrix @ covariance @ whitening.matrix
+    assert np.allclose(product, np.eye(n_values), atol=1e-7)
+    assert np.allclose(whitening.matrix, whitening.matrix.T)
+    assert np.allclose(whitening.apply(rows).mean(axis=0), 0.0, atol=1e-7 / np.sqrt(offset))
