@@ -1,0 +1,50 @@
+"""Results of long benchmarks, a line of JSON per finished run: an interruption costs one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+Key = Mapping[str, Any]
+
+
+class ResultsFile:
+    """Find and add results of runs by what defines them.
+
+    A last line that was cut short by an interruption counts as not there.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lines = _read(path)
+
+    def find(self, key: Key) -> dict[str, Any] | None:
+        """Return the result of the run with this key, None if it has not finished yet."""
+        for line in self._lines:
+            if line["run"] == dict(key):
+                return dict(line["result"])
+        return None
+
+    def add(self, key: Key, result: Mapping[str, Any]) -> None:
+        """Write down a finished run."""
+        line = {"run": dict(key), "result": dict(result)}
+        self._lines.append(line)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        written = self.path.read_text("utf-8") if self.path.exists() else ""
+        cut_short = bool(written) and not written.endswith("\n")
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write("\n" * cut_short + json.dumps(line) + "\n")
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text("utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
