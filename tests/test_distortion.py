@@ -157,6 +157,30 @@ def test_settings_are_the_largest_changes_and_are_reached():
     assert abs((columns[:, 0, 0] == 2.0).mean() - 0.25) < 0.04
 
 
+def test_every_amount_is_drawn_apart_from_the_others():
+    settings = Distortion(30.0, 0.2, 0.3, 2.0, flip=0.5)
+    rows, columns = settings.places(4000, 3, 3, np.random.default_rng(0))
+    places = np.stack([rows, columns], axis=1).astype(np.float64)
+    back = np.stack(
+        [places[:, :, 2, 1] - places[:, :, 0, 1], np.diff(places[:, :, 1, ::2])[..., 0]]
+    )
+    back = back.transpose(1, 2, 0) / 2.0
+    mirrored = np.linalg.det(back) < 0.0
+    back[mirrored, 1] *= -1.0
+    offsets = (places[:, :, 1, 1] - 1.0) * np.where(mirrored[:, None], [1.0, -1.0], 1.0)
+    forth = np.linalg.inv(back)
+    shifts = -(forth @ offsets[..., None])[..., 0]
+    angles = np.arctan2(forth[:, 0, 1], forth[:, 1, 1])
+    widths = np.hypot(forth[:, 0, 1], forth[:, 1, 1])
+    heights = np.linalg.det(forth) / widths
+    slants = (forth[:, :, 0] * forth[:, :, 1]).sum(axis=1) / (widths * heights)
+    amounts = [angles, heights, widths, slants, *shifts.T, mirrored]
+    spreads = [np.deg2rad(30.0), 0.2, 0.2, 0.3, 2.0, 2.0, 3.0**0.5 / 2.0]
+    # A uniform number between -1 and 1 has variance 1/3.
+    assert np.allclose(np.std(amounts, axis=1), np.divide(spreads, 3.0**0.5), rtol=0.05)
+    assert np.allclose(np.corrcoef(amounts), np.eye(7), atol=0.07)
+
+
 @given(side=st.integers(1, 60), smoothness=st.floats(1.0, 30.0))
 def test_smoothed_noise_is_correlated_as_a_gaussian_of_the_distance(side, smoothness):
     factor = noise_factor(side, smoothness).astype(np.float64)
