@@ -199,7 +199,7 @@ def test_fields_have_the_strength_and_correlation_asked_for():
     assert abs((fields[0] * fields[1]).mean()) < 0.1
 
 
-def test_a_field_like_the_first_source_is_as_strong_as_said():
+def test_a_field_like_the_source_is_as_strong_as_said():
     noise = np.random.default_rng(0).uniform(-1.0, 1.0, (400, 400))
     field = 34.0 * ndimage.gaussian_filter(noise, 4.0)
     assert abs(field.std() - 1.4) < 0.1

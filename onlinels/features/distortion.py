@@ -72,8 +72,8 @@ class Distortion:
     Notes
     -----
     The field at two pixels a distance d apart along an axis is correlated by
-    exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. The first source
-    scales uniform noise by alpha = 34 and smooths it by 4 pixels: a strength of 1.4 here.
+    exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. The
+    source scales uniform noise by alpha = 34 and smooths it by 4 pixels: a strength of 1.4 here.
 
     References
     ----------

@@ -110,7 +110,8 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     Notes
     -----
     Noise at few points spares drawing and multiplying: of 28 pixels smoothed by 4, 14 points a
-    side. The correlation is off by at most 1e-3 (smoothness >= 1). For an image: L_rows noise L_columns'.
+    side. The correlation is off by at most 1e-3 (smoothness >= 1). For an image take
+    L_rows noise L_columns'.
 
     Examples
     --------
