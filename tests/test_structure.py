@@ -68,6 +68,8 @@ LAYERS = [
     {"accumulators.recursive"},
     {"features.whitening"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
+    {"features.places", "features.sampling"},
+    {"features.distortion"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},
     {"choice", "remembering", "presets", "predictive", "calibration"},
     {"linear"},
