@@ -231,13 +231,13 @@ def _as_bank(member: Any) -> FilterBank:
 def _combined(banks: list[FilterBank], images: Matrix | None, joint: bool) -> FilterBank:
     """Join banks of any size and number of channels."""
     numbers = {bank.filters.shape[3] for bank in banks}
-    if len(numbers - {1}) > 1:
-        if images is None:
-            raise ValueError(
-                f"filters combines banks of {sorted(numbers)} channels, expected one number beside "
-                "1. Pass images, whose channels all banks then meet."
-            )
+    if len(numbers) > 1 and images is not None:
         numbers = {images.shape[3]}
+    elif len(numbers - {1}) > 1:
+        raise ValueError(
+            f"filters combines banks of {sorted(numbers)} channels, expected one number beside 1. "
+            "Pass images, whose channels all banks then meet."
+        )
     height, width = np.max([bank.filters.shape[1:3] for bank in banks], axis=0)
     fitted = [bank.for_channels(max(numbers)).padded(height, width) for bank in banks]
     offsets = [bank.offsets for bank in fitted]

@@ -91,16 +91,14 @@ def _read_overfeat(file: Path) -> Matrix:
 
 def _read_array(file: Path) -> Matrix:
     try:
-        loaded = np.load(file, allow_pickle=False)
-        if isinstance(loaded, np.ndarray):
-            return loaded
-        with loaded:
-            return _only_array(file, loaded)
+        with file.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            return loaded if isinstance(loaded, np.ndarray) else _only_array(loaded)
     except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         raise ValueError(f"{file} cannot be read: {error} {EXPECTED}") from error
 
 
-def _only_array(file: Path, archive: np.lib.npyio.NpzFile) -> Matrix:
+def _only_array(archive: np.lib.npyio.NpzFile) -> Matrix:
     names = list(archive.files)
     found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
     if len(found) != 1:
