@@ -20,7 +20,11 @@ SAMPLE_BYTES = 1 << 28
 
 @dataclass(frozen=True)
 class FoldedRecipe(Recipe):
-    """Settings of filters that respond to a patch as directions d do to its whitened form."""
+    """What recipes of whitened patches share; WhitenedPatches explains the settings.
+
+    A filter responds to a patch as a direction d of unit length does to the whitened patch; which
+    directions they are, a recipe says.
+    """
 
     n_filters: int = 100
     size: int = 6
