@@ -55,8 +55,8 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     Nothing is unpickled, and no more of OverFeat's file is read than its first layer. Filters are
     taken as they are stored, not turned.
 
-    OverFeat's weights are for research only and must not be passed on; read its licence. They come
-    with no part of this package.
+    OverFeat's weights are for research and evaluation only, and its licence grants no right to pass
+    them on. They come with no part of this package.
 
     References
     ----------
