@@ -68,7 +68,7 @@ LAYERS = [
     {"accumulators.recursive"},
     {"features.whitening"},
     {"features.filters", "features.convolution", "features.images", "features.input_weights"},
-    {"features.bank", "features.sampling", "features.pretrained"},
+    {"features.bank", "features.patch_sampling", "features.pretrained"},
     {"features.folding"},
     {"features.patches", "plots"},
     {"features.hidden", "features.shallow", "datasets", "scoring", "merging"},

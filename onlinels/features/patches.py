@@ -13,7 +13,7 @@ from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.features.bank import FilterBank, Recipe
 from onlinels.features.filters import zero_mean
 from onlinels.features.folding import FoldedRecipe
-from onlinels.features.sampling import check_size, draw
+from onlinels.features.patch_sampling import check_size, draw
 from onlinels.features.whitening import Whitening
 from onlinels.labels import Classes, read_labels
 from onlinels.settings import check_count
