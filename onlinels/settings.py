@@ -66,3 +66,19 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
         raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number above 0.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is 0 or negative, infinite or NaN.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float > 0.")
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")

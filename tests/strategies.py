@@ -125,3 +125,47 @@ def splits(draw: Any, n_rows: int) -> list[range]:
     cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))
     edges = [0, *sorted(cut for cut in cuts if cut < n_rows), n_rows]
     return [range(start, stop) for start, stop in pairwise(edges)]
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images (n, height, width, n_channels) with labels."""
+
+    images: np.ndarray
+    labels: list[Any]
+
+
+@st.composite
+def labelled_images(draw: Any, min_side: int = 1, max_side: int = 9) -> LabelledImages:
+    """Draw images of any number of channels and dtype, some with blank parts, with labels."""
+    n_images, n_channels = draw(st.integers(1, 12)), draw(st.integers(1, 4))
+    height, width = draw(st.integers(min_side, max_side)), draw(st.integers(min_side, max_side))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    images = random.random((n_images, height, width, n_channels))
+    if draw(st.booleans()):
+        images[:, : height // 2] = 0.0
+    if draw(st.booleans()):
+        images = (images * 255).astype(np.uint8)
+    choice = draw(labels)
+    return LabelledImages(images, [choice[k] for k in random.integers(0, len(choice), n_images)])
+
+
+@st.composite
+def filter_arrays(draw: Any, channels: tuple[int, ...] = (0, 1, 3)) -> np.ndarray:
+    """Draw an array of square filters, with 0 channels one without an axis of channels."""
+    size, n_channels = draw(st.integers(1, 6)), draw(st.sampled_from(channels))
+    shape = (draw(st.integers(1, 5)), size, size, *([n_channels] if n_channels else []))
+    return np.random.default_rng(draw(st.integers(0, 2**32 - 1))).normal(size=shape)
+
+
+@st.composite
+def whitened_settings(draw: Any, max_size: int = 4) -> dict[str, Any]:
+    """Draw the settings that WhitenedPatches and KMeansPatches share."""
+    n_filters = draw(st.integers(1, 8))
+    return {
+        "n_filters": n_filters,
+        "size": draw(st.integers(1, max_size)),
+        "contrast_offset": draw(st.one_of(st.none(), st.floats(1e-4, 10.0))),
+        "variance_offset": draw(st.floats(1e-3, 10.0)),
+        "n_sample": draw(st.integers(n_filters, 200)),
+    }

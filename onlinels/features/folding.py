@@ -1,0 +1,79 @@
+"""Whitening of patches, folded into the filters that whitened patches would meet."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.features.bank import FilterBank, Recipe
+from onlinels.features.patch_sampling import check_size, choose, normalize_contrast, sample_patches
+from onlinels.features.whitening import Whitening, fit_whitening
+from onlinels.settings import check_count, check_positive
+
+SAMPLE_BYTES = 1 << 28
+"""Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
+
+
+@dataclass(frozen=True)
+class FoldedRecipe(Recipe):
+    """What recipes of whitened patches share; WhitenedPatches explains the settings.
+
+    A filter responds to a patch as a direction d of unit length does to the whitened patch; which
+    directions they are, a recipe says.
+    """
+
+    n_filters: int = 100
+    size: int = 6
+    contrast_offset: float | None = 10 / 255**2
+    variance_offset: float = 0.1
+    n_sample: int = 100_000
+
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
+        if self.contrast_offset is not None:
+            check_positive("contrast_offset", self.contrast_offset)
+        check_positive("variance_offset", self.variance_offset)
+        check_count("n_sample", self.n_sample, self.n_filters)
+
+    def make(
+        self, images: Matrix, labels: Any, joint: bool, random: np.random.Generator
+    ) -> FilterBank:
+        """Return the bank made from images (n, height, width, n_channels); labels do not count.
+
+        Raises
+        ------
+        ValueError
+            If the images are smaller than the patches.
+        """
+        check_size(images, self.size)
+        bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
+        n_patches = min(self.n_sample, max(self.n_filters, bound))
+        patches = sample_patches(images, self.size, n_patches, random)
+        chosen = choose(patches, self.n_filters, random)
+        parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
+        made = [self._fold(part.reshape(len(part), -1), chosen) for part in parts]
+        shape = (self.n_filters, *parts[0].shape[1:])
+        filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
+        offsets = np.stack([offset for _, offset in made], axis=1)
+        return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
+
+    def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
+        """Return weights and offsets such that row . weight + offset = d . whitened row."""
+        normalized = normalize_contrast(rows, self.contrast_offset)
+        whitening = fit_whitening(normalized, self.variance_offset)
+        directions = self._directions(normalized, whitening, chosen)
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths[lengths == 0.0] = 1.0
+        weights = (directions / lengths) @ whitening.matrix
+        # Rows have no mean and do not see the weights', which is nothing but rounding errors.
+        weights -= weights.mean(axis=1, keepdims=True)
+        return weights, -(weights @ whitening.mean)
+
+    @abstractmethod
+    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
+        """Return directions (n_filters, n_values) in whitened space, of any length."""

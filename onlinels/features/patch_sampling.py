@@ -1,0 +1,103 @@
+"""Patches drawn at random from images, and their contrast."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from onlinels.arrays import Floats, Integers, Matrix
+
+
+def check_size(images: Matrix, size: int) -> None:
+    """Raise unless patches of this size fit into images (n, height, width, n_channels).
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    height, width = images.shape[1:3]
+    if size > min(height, width):
+        raise ValueError(
+            f"size={size} exceeds images of {height} x {width} pixels. Pass a size of at most "
+            f"{min(height, width)}, or larger images."
+        )
+
+
+def draw(random: np.random.Generator, n_available: int, n_wanted: int) -> Integers:
+    """Draw positions (n_wanted,) below `n_available`, with replacement only if they are too few.
+
+    Examples
+    --------
+    >>> sorted(draw(np.random.default_rng(0), 3, 3).tolist())
+    [0, 1, 2]
+    """
+    return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
+
+
+def sample_patches(
+    images: Matrix, size: int, n_patches: int, random: np.random.Generator
+) -> Floats:
+    """Draw patches from random places of random images, every place at most once.
+
+    Parameters
+    ----------
+    images : ndarray (n, height, width, n_channels)
+    size : int
+        At most height and width.
+    n_patches : int
+    random : Generator
+
+    Returns
+    -------
+    ndarray (n_patches or all there are, size, size, n_channels), float64
+
+    Examples
+    --------
+    >>> images = np.arange(16.0).reshape(1, 4, 4, 1)
+    >>> sample_patches(images, 2, 5, np.random.default_rng(0)).shape
+    (5, 2, 2, 1)
+    """
+    windows = sliding_window_view(images, (size, size), axis=(1, 2))
+    n_places = int(np.prod(windows.shape[:3]))
+    drawn = draw(random, n_places, min(n_patches, n_places))
+    patches = windows[np.unravel_index(drawn, windows.shape[:3])]
+    return np.ascontiguousarray(np.moveaxis(patches, 1, 3), dtype=np.float64)
+
+
+def choose(patches: Floats, n_wanted: int, random: np.random.Generator) -> Integers:
+    """Choose patches (n, size, size, n_channels) that are not even, if there are any.
+
+    Returns
+    -------
+    ndarray (n_wanted,) of int
+        Rows, some more than once if there are too few.
+    """
+    uneven = np.flatnonzero(np.ptp(patches, axis=(1, 2)).any(axis=1))
+    rows = uneven if len(uneven) else np.arange(len(patches))
+    chosen: Integers = rows[draw(random, len(rows), n_wanted)]
+    return chosen
+
+
+def normalize_contrast(rows: Floats, contrast_offset: float | None) -> Floats:
+    """Return rows less their mean, divided by sqrt(variance + contrast_offset).
+
+    Parameters
+    ----------
+    rows : ndarray (n, n_values)
+    contrast_offset : float, above 0, or None
+        In squared units of the values. None leaves their size as it is.
+
+    Returns
+    -------
+    ndarray (n, n_values)
+
+    Examples
+    --------
+    >>> normalize_contrast(np.array([[1.0, 5.0]]), contrast_offset=5.0)
+    array([[-0.66666667,  0.66666667]])
+    """
+    centred: Floats = rows - rows.mean(axis=1, keepdims=True)
+    if contrast_offset is not None:
+        centred /= np.sqrt(rows.var(axis=1, keepdims=True) + contrast_offset)
+    return centred

@@ -1,0 +1,199 @@
+"""Filters made from patches of example images: as they are, whitened, or whitened and clustered."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.cluster.vq import kmeans2
+
+from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.features.bank import FilterBank, Recipe
+from onlinels.features.filters import zero_mean
+from onlinels.features.folding import FoldedRecipe
+from onlinels.features.patch_sampling import check_size, draw
+from onlinels.features.whitening import Whitening
+from onlinels.labels import Classes, read_labels
+from onlinels.settings import check_count
+
+
+@dataclass(frozen=True)
+class Patches(Recipe):
+    """The paper's filters from training data: central patches of random images of each class.
+
+    Parameters
+    ----------
+    n_filters : int
+        Number P of filters: P/N for each of the N classes. A remainder is dealt to the classes
+        whose labels come first.
+    size : int
+        Side W of the patches, in pixels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is no whole number of at least 1.
+
+    Notes
+    -----
+    Each patch is the W x W pixels in the middle of an image, less its mean in every channel. No
+    image of a class is taken twice, unless the class has fewer than are needed: then they are drawn
+    with replacement. The filters have the channels of the images, and offsets of 0.
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich (2015), section III-B.
+
+    Examples
+    --------
+    >>> images = np.arange(200.0).reshape(2, 10, 10, 1) % 7
+    >>> Patches(5).make(images, ["a", "b"], joint=False, random=np.random.default_rng(0))
+    FilterBank(5 filters of 7 x 7, 1 channel)
+    """
+
+    n_filters: int = 17
+    size: int = 7
+
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
+
+    def make(
+        self, images: Matrix, labels: Any, joint: bool, random: np.random.Generator
+    ) -> FilterBank:
+        """Return the bank made from images (n, height, width, n_channels) and their labels.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If there are no labels, or the images are smaller than the patches.
+        """
+        if labels is None:
+            raise ValueError("Patches draws from each class, and there are no labels. Pass labels.")
+        check_size(images, self.size)
+        known = read_labels(labels, len(images))
+        rows = self._rows(known, random)
+        top, left = ((side - self.size) // 2 for side in images.shape[1:3])
+        middle = images[rows, top : top + self.size, left : left + self.size]
+        return FilterBank(zero_mean(middle.astype(np.float64)), np.zeros(len(rows)))
+
+    def _rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
+        """Draw the images, class by class."""
+        classes = Classes().extended(labels)
+        columns = classes.columns(labels)
+        each, remainder = divmod(self.n_filters, len(classes))
+        drawn = []
+        for column in range(len(classes)):
+            members = np.flatnonzero(columns == column)
+            drawn.append(members[draw(random, len(members), each + (column < remainder))])
+        return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class WhitenedPatches(FoldedRecipe):
+    """Filters that multiply whitened patches of the image with whitened patches of examples.
+
+    response = d . whiten(c), with c a patch of the image of normalised contrast and d the whitened
+    patch of an example, of unit length. With whiten(c) = (c - mean) M this is c . (M d) + offset,
+    so the filter is M d and the offset -mean . (M d): no patch is whitened later.
+
+    Parameters
+    ----------
+    n_filters : int
+        Number P of filters.
+    size : int
+        Side W of the patches, in pixels.
+    contrast_offset : float, above 0, or None
+        Patches have their mean removed and are divided by sqrt(variance + contrast_offset), or not
+        divided if it is None. In squared units of the pixels; the default suits a range of 0 to 1.
+        The convolution has to normalise contrast by the same number.
+    variance_offset : float, above 0
+        Added to the variance of patches along every direction when they are whitened.
+    n_sample : int
+        Patches drawn to fit the whitening, fewer if the images have no more or they would take
+        more than 256 MiB. At least `n_filters`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is none of these.
+
+    Notes
+    -----
+    Patches come from random places of random images, none from one place twice. Those that become
+    filters are drawn from the sample, with replacement if it holds fewer than are needed; patches
+    of even brightness are left out, unless there are no others. With channels kept apart each has
+    a whitening and offsets of its own, and mean and variance of a patch are its channel's;
+    otherwise they are those of all its channels. A filter of size W that is padded with zeros in a
+    combination meets patches whose contrast is normalised over more than its own W x W pixels.
+
+    ``n v^2 + 9 v^3`` operations for n patches of v values, and a few times their memory.
+
+    References
+    ----------
+    A. Coates, H. Lee and A. Y. Ng, "An Analysis of Single-Layer Networks in Unsupervised Feature
+    Learning", AISTATS 2011; A. Coates and A. Y. Ng, "The Importance of Encoding Versus Training
+    with Sparse Coding and Vector Quantization", ICML 2011 (patches as they come for filters).
+
+    Examples
+    --------
+    >>> images = np.random.default_rng(0).random((9, 8, 8, 3))
+    >>> WhitenedPatches(5, n_sample=50).make(images, None, True, np.random.default_rng(0))
+    FilterBank(5 filters of 6 x 6, 3 channels)
+    """
+
+    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
+        return whitening.apply(rows[chosen])
+
+
+@dataclass(frozen=True)
+class KMeansPatches(FoldedRecipe):
+    """Filters that multiply whitened patches of the image with centroids of whitened patches.
+
+    As WhitenedPatches, but d is a centroid that k-means finds, of unit length.
+
+    Parameters
+    ----------
+    n_filters : int
+        Number of clusters.
+    size, contrast_offset, variance_offset, n_sample
+        As for WhitenedPatches.
+    n_iterations : int
+        Rounds of k-means. They start from patches drawn from the sample.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting is none of these.
+
+    Notes
+    -----
+    A cluster that loses all its patches keeps its last centroid. Each round takes
+    ``2 n v n_filters`` operations for n patches of v values.
+
+    References
+    ----------
+    A. Coates, H. Lee and A. Y. Ng (2011), as for WhitenedPatches.
+
+    Examples
+    --------
+    >>> images = np.random.default_rng(0).random((9, 8, 8, 1))
+    >>> KMeansPatches(5, n_sample=50).make(images, None, False, np.random.default_rng(0))
+    FilterBank(5 filters of 6 x 6, 1 channel)
+    """
+
+    n_iterations: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("n_iterations", self.n_iterations, 1)
+
+    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
+        whitened = whitening.apply(rows)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "One of the clusters is empty")
+            found, _ = kmeans2(whitened, whitened[chosen], self.n_iterations, minit="matrix")
+        centroids: Floats = found
+        return centroids

@@ -1,0 +1,130 @@
+"""Pictures of filters. Needs matplotlib: ``pip install onlinels[demos]``."""
+
+from __future__ import annotations
+
+import os
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinels.arrays import Floats
+from onlinels.features.bank import make_bank
+from onlinels.settings import check_count
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PIXEL_INCHES = 0.08
+"""Side of a filter's pixel in a new figure."""
+
+
+def plot_filters(
+    filters: Any,
+    path_or_axes: str | os.PathLike[str] | Axes | None = None,
+    n_columns: int | None = None,
+) -> Axes:
+    """Draw a bank of filters as a grid of tiles, each scaled to its own range.
+
+    Parameters
+    ----------
+    filters : FilterBank, "hand-designed", ndarray (n_filters, W, W[, n_channels]) or tuple of these
+        Three channels are drawn in colour, one in grey; of other numbers each channel is a grey
+        tile of its own, those of a filter side by side. A filter of one value is half grey.
+    path_or_axes : path, Axes or None
+        Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
+    n_columns : int, optional
+        Filters in a row; by default about as many as there are rows.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        What was drawn on.
+
+    Raises
+    ------
+    ImportError
+        If matplotlib is not installed.
+    TypeError, ValueError
+        If `filters` is no bank, or holds recipes, whose filters are not made yet.
+
+    Notes
+    -----
+    Filters are drawn as they are stored; a convolution turns them by 180 degrees.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> axes = plot_filters("hand-designed", Figure().add_subplot())
+    >>> axes.images[0].get_array().shape
+    (57, 57, 3)
+    """
+    picture = mosaic(make_bank(filters).filters, n_columns)
+    if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
+        figure = _new_figure(picture.shape, shown=path_or_axes is None)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+        _draw(picture, axes)
+        if path_or_axes is not None:
+            figure.savefig(path_or_axes)
+        return axes
+    _draw(picture, path_or_axes)
+    return path_or_axes
+
+
+def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
+    """Return a picture (height, width, 3) of filters (n_filters, rows, columns, n_channels).
+
+    Values are from 0 to 1, and white lines one pixel wide part the tiles.
+
+    Examples
+    --------
+    >>> mosaic(np.arange(24.0).reshape(6, 2, 2, 1), n_columns=2).shape
+    (10, 7, 3)
+    """
+    if n_columns is None:
+        n_columns = ceil(sqrt(len(filters)))
+    check_count("n_columns", n_columns, 1)
+    n_columns = min(n_columns, len(filters))
+    tiles = _scaled(filters)
+    n_channels = tiles.shape[3]
+    if n_channels not in (1, 3):
+        tiles = np.moveaxis(tiles, 3, 1).reshape(-1, *tiles.shape[1:3], 1)
+        n_columns *= n_channels
+    n_tiles, height, width, _ = tiles.shape
+    n_rows = ceil(n_tiles / n_columns)
+    picture = np.ones((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3))
+    for tile, pixels in enumerate(tiles):
+        row, column = divmod(tile, n_columns)
+        top, left = 1 + row * (height + 1), 1 + column * (width + 1)
+        picture[top : top + height, left : left + width] = pixels
+    return picture
+
+
+def _scaled(filters: Floats) -> Floats:
+    """Return filters whose values go from 0 to 1, those of one value at 0.5."""
+    lowest = filters.min(axis=(1, 2, 3), keepdims=True)
+    ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
+    level = ranges == 0.0
+    ranges[level] = 1.0
+    scaled: Floats = (filters - lowest) / ranges + 0.5 * level
+    return scaled
+
+
+def _draw(picture: Floats, axes: Axes) -> None:
+    axes.imshow(picture, interpolation="nearest")
+    axes.set_axis_off()
+
+
+def _new_figure(shape: tuple[int, ...], shown: bool) -> Figure:
+    """Return a new figure: of pyplot's if it will be shown, else one that nobody keeps."""
+    try:
+        from matplotlib import pyplot
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError(
+            "plot_filters needs matplotlib, which is not installed. "
+            "Install it with: pip install onlinels[demos]"
+        ) from error
+    inches = (shape[1] * PIXEL_INCHES, shape[0] * PIXEL_INCHES)
+    return pyplot.figure(figsize=inches) if shown else Figure(figsize=inches)

@@ -1,0 +1,252 @@
+"""Filters from patches, against explicit computations on every patch."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.signal import convolve2d
+
+from onlinels.features.bank import make_bank
+from onlinels.features.folding import FoldedRecipe
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.patch_sampling import choose, draw, sample_patches
+from strategies import labelled_images, whitened_settings
+
+IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))
+
+
+@given(labelled_images(), st.integers(1, 20), st.data())
+def test_patches_are_the_middle_of_images_of_each_class(examples, n_filters, data):
+    images, labels = examples.images.astype(float), examples.labels
+    height, width = images.shape[1:3]
+    size = data.draw(st.integers(1, min(height, width)))
+    bank = make_bank(Patches(n_filters, size), examples.images, labels)
+    top, left = (height - size) // 2, (width - size) // 2
+    middle = images[:, top : top + size, left : left + size]
+    middle = middle - middle.mean(axis=(1, 2), keepdims=True)
+    assert bank.filters.shape == (n_filters, size, size, images.shape[3])
+    assert not bank.offsets.any()
+    classes = list(dict.fromkeys(labels))
+    filters = iter(bank.filters)
+    for place, label in enumerate(classes):
+        count = n_filters // len(classes) + (place < n_filters % len(classes))
+        own = [row for row, other in enumerate(labels) if other == label]
+        drawn = [next(filters) for _ in range(count)]
+        alike = [[row for row in own if np.allclose(h, middle[row])] for h in drawn]
+        assert all(alike)
+        # Without replacement as long as there are enough images.
+        distinct = {rows[0] for rows in alike if len(rows) == 1}
+        if count <= len(own) and all(len(rows) == 1 for rows in alike):
+            assert len(distinct) == count
+    assert next(filters, None) is None
+
+
+def normalized(rows, contrast_offset):
+    """Each row less its mean, divided by sqrt(variance + offset), one by one."""
+    scales = [1.0 if contrast_offset is None else np.sqrt(r.var() + contrast_offset) for r in rows]
+    return np.array([(r - r.mean()) / s for r, s in zip(rows, scales, strict=True)])
+
+
+def whitening_of(rows, variance_offset):
+    """Mean and symmetric inverse root of the covariance, by another decomposition."""
+    centred = rows - rows.mean(axis=0)
+    covariance = centred.T @ centred / len(rows) + variance_offset * np.eye(rows.shape[1])
+    left, values, right = np.linalg.svd(covariance)
+    return rows.mean(axis=0), left / np.sqrt(values) @ right
+
+
+def unit(rows):
+    """Rows of length 1."""
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def clustered(rows, centroids, n_iterations):
+    """Lloyd's algorithm, literally."""
+    for _ in range(n_iterations):
+        nearest = ((rows[:, None] - centroids) ** 2).sum(axis=2).argmin(axis=1)
+        centroids = np.array(
+            [
+                rows[nearest == k].mean(axis=0) if k in nearest else c
+                for k, c in enumerate(centroids)
+            ]
+        )
+    return centroids
+
+
+def check_responses(recipe, images, joint, seed):
+    """The convolution of a patch plus offset is d . whiten(patch), for every patch and filter."""
+    bank = make_bank(recipe, images, seed=seed, joint=joint)
+    random = np.random.default_rng([seed, 1])
+    sample = sample_patches(images, recipe.size, recipe.n_sample, random)
+    chosen = choose(sample, recipe.n_filters, random)
+    fresh = np.random.default_rng(seed).normal(size=(5, *sample.shape[1:]))
+    n_channels = sample.shape[3]
+    for channels in [list(range(n_channels))] if joint else [[c] for c in range(n_channels)]:
+        rows, patches = (
+            normalized(part[..., channels].reshape(len(part), -1), recipe.contrast_offset)
+            for part in (sample, fresh)
+        )
+        mean, matrix = whitening_of(rows, recipe.variance_offset)
+        whitened = (rows - mean) @ matrix
+        directions = whitened[chosen]
+        if isinstance(recipe, KMeansPatches):
+            directions = clustered(whitened, directions, recipe.n_iterations)
+        if np.linalg.norm(directions, axis=1).min() < 1e-6:
+            continue  # A direction made of rounding errors is any direction.
+        expected = (patches - mean) @ matrix @ unit(directions).T
+        offsets = bank.offsets.reshape(len(bank), -1)[:, 0 if joint else channels[0]]
+        shape = (len(fresh), recipe.size, recipe.size, len(channels))
+        for k, h in enumerate(bank.filters[..., channels]):
+            for patch, response in zip(patches.reshape(shape), expected[:, k], strict=True):
+                planes = [
+                    convolve2d(patch[..., c], h[..., c], "valid") for c in range(len(channels))
+                ]
+                tolerance = 1e-8 / recipe.variance_offset
+                assert np.allclose(sum(planes) + offsets[k], response, 1e-7, tolerance)
+    return bank
+
+
+@given(labelled_images(min_side=4), whitened_settings(), st.booleans(), st.integers(0, 2**32 - 1))
+def test_whitening_is_folded_into_filters(examples, settings, joint, seed):
+    bank = check_responses(WhitenedPatches(**settings), examples.images, joint, seed)
+    assert bank.filters.shape[:3] == (settings["n_filters"], settings["size"], settings["size"])
+    # So that without normalised contrast the mean of a patch does not count either.
+    over = (1, 2, 3) if joint else (1, 2)
+    largest = np.abs(bank.filters).max()
+    np.testing.assert_allclose(bank.filters.mean(axis=over), 0.0, atol=1e-13 * largest)
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    n_channels=st.integers(1, 3),
+    n_iterations=st.integers(1, 5),
+    settings=whitened_settings(),
+    joint=st.booleans(),
+)
+def test_centroids_are_folded_into_filters(seed, n_channels, n_iterations, settings, joint):
+    images = np.random.default_rng(seed).random((4, 8, 8, n_channels))
+    settings["size"] = max(2, settings["size"])
+    check_responses(KMeansPatches(**settings, n_iterations=n_iterations), images, joint, seed)
+
+
+def test_plain_images_meet_whitened_patches_where_contrast_is_left_alone():
+    recipe = WhitenedPatches(3, 4, contrast_offset=None, variance_offset=0.5, n_sample=50)
+    bank = make_bank(recipe, IMAGES, joint=True)
+    patch = np.random.default_rng(1).random((4, 4, 3))
+    for shift in (0.0, 7.0):
+        planes = [
+            convolve2d(patch[..., c] + shift, bank.filters[0, ..., c], "valid") for c in range(3)
+        ]
+        if not shift:
+            first = sum(planes)
+    np.testing.assert_allclose(sum(planes), first, atol=1e-10)
+
+
+@pytest.mark.parametrize("recipe", [WhitenedPatches(6, 3), KMeansPatches(6, 3)])
+@pytest.mark.parametrize("joint", [True, False])
+def test_blank_images_give_filters_without_warnings(recipe, joint):
+    for brightness in (0.0, 0.7):
+        bank = make_bank(recipe, np.full((2, 5, 5, 2), brightness), joint=joint)
+        assert np.abs(bank.filters).max() < 10.0
+
+
+def test_empty_clusters_keep_their_centroid():
+    images = np.zeros((1, 4, 4, 1))
+    images[0, 0, 0] = 1.0
+    # One of nine patches is not even: all clusters start from it.
+    bank = make_bank(KMeansPatches(5, 2), images)
+    assert len(bank) == 5
+    assert np.isfinite(bank.filters).all()
+
+
+def test_even_patches_become_filters_only_if_there_are_no_others():
+    patches = np.zeros((20, 2, 2, 2))
+    patches[[3, 7], 0, 1, 1] = 1.0
+    random = np.random.default_rng(0)
+    assert sorted(choose(patches, 2, random)) == [3, 7]
+    assert set(choose(patches, 5, random)) <= {3, 7}
+    assert len(set(choose(np.ones((20, 2, 2, 1)), 20, random))) == 20
+
+
+@given(labelled_images(), st.integers(1, 300), st.integers(0, 2**32 - 1), st.data())
+def test_every_place_is_drawn_at_most_once(examples, n_patches, seed, data):
+    shape = examples.images.shape
+    size = data.draw(st.integers(1, min(shape[1:3])))
+    # Pixels that name their place.
+    images = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    patches = sample_patches(images, size, n_patches, np.random.default_rng(seed))
+    n_places = shape[0] * (shape[1] - size + 1) * (shape[2] - size + 1)
+    assert patches.shape == (min(n_patches, n_places), size, size, shape[3])
+    for patch in patches:
+        image, top, left, _ = np.argwhere(images == patch[0, 0, 0])[0]
+        assert np.array_equal(patch, images[image, top : top + size, left : left + size])
+    assert len(np.unique(patches[:, 0, 0, 0])) == len(patches)
+
+
+@given(st.integers(1, 20), st.integers(0, 40), st.integers(0, 99))
+def test_replacement_only_where_there_are_too_few(n_available, n_wanted, seed):
+    drawn = draw(np.random.default_rng(seed), n_available, n_wanted)
+    assert len(drawn) == n_wanted
+    assert set(drawn) <= set(range(n_available))
+    if n_wanted <= n_available:
+        assert max(Counter(drawn.tolist()).values(), default=0) <= 1
+
+
+def test_the_sample_is_bounded_by_memory(monkeypatch):
+    seen = []
+    monkeypatch.setattr("onlinels.features.folding.SAMPLE_BYTES", 8 * 3 * 2**2 * 40)
+    fold = FoldedRecipe._fold
+
+    def spy(self, rows, chosen):
+        seen.append(len(rows))
+        return fold(self, rows, chosen)
+
+    monkeypatch.setattr(FoldedRecipe, "_fold", spy)
+    make_bank(WhitenedPatches(30, 2), IMAGES, joint=True)
+    make_bank(WhitenedPatches(30, 2, n_sample=35), IMAGES, joint=True)
+    make_bank(WhitenedPatches(50, 2), IMAGES, joint=True)
+    assert seen == [40, 35, 50]
+
+
+@pytest.mark.parametrize("recipe", [WhitenedPatches, KMeansPatches])
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"n_filters": 0}, ValueError, "n_filters=0"),
+        ({"size": 2.5}, TypeError, "size=2.5"),
+        ({"contrast_offset": 0.0}, ValueError, "contrast_offset=0.0 must be finite and above 0"),
+        ({"contrast_offset": "no"}, TypeError, "contrast_offset='no' must be a number"),
+        ({"variance_offset": np.nan}, ValueError, "variance_offset=nan"),
+        ({"variance_offset": None}, TypeError, "variance_offset=None"),
+        ({"variance_offset": True}, TypeError, "variance_offset=True"),
+        ({"n_filters": 9, "n_sample": 8}, ValueError, "n_sample=8 must be at least 9"),
+    ],
+)
+def test_bad_settings(recipe, settings, error, message):
+    with pytest.raises(error, match=message):
+        recipe(**settings)
+
+
+def test_bad_settings_of_one_recipe():
+    with pytest.raises(ValueError, match="n_filters=0"):
+        Patches(n_filters=0)
+    with pytest.raises(ValueError, match="size=0"):
+        Patches(size=0)
+    with pytest.raises(ValueError, match="n_iterations=0"):
+        KMeansPatches(n_iterations=0)
+
+
+def test_recipes_are_equal_by_their_settings():
+    assert Patches(3, 5) == Patches(3, 5)
+    assert WhitenedPatches(3) != KMeansPatches(3)
+    assert hash(KMeansPatches(3)) == hash(KMeansPatches(3))
+
+
+@pytest.mark.parametrize("recipe", [Patches(2, 6), WhitenedPatches(2, 6), KMeansPatches(2, 6)])
+def test_patches_must_fit_the_images(recipe):
+    with pytest.raises(ValueError, match="size=6 exceeds images of 9 x 5 pixels"):
+        make_bank(recipe, IMAGES[:, :, :5], ["a"] * 6)

@@ -1,0 +1,94 @@
+"""Pictures of filters."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("matplotlib")
+
+import matplotlib as mpl
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from onlinels.features.bank import FilterBank, make_bank
+from onlinels.features.patches import Patches
+from onlinels.plots import mosaic, plot_filters
+
+mpl.use("Agg")
+
+
+@given(
+    n_filters=st.integers(1, 12),
+    height=st.integers(1, 4),
+    width=st.integers(1, 4),
+    n_channels=st.integers(1, 5),
+    n_columns=st.one_of(st.none(), st.integers(1, 15)),
+)
+def test_every_filter_has_a_tile_scaled_to_its_own_range(
+    n_filters, height, width, n_channels, n_columns
+):
+    random = np.random.default_rng(0)
+    filters = random.normal(size=(n_filters, height, width, n_channels))
+    filters[0] = 3.0
+    picture = mosaic(filters, n_columns)
+    assert picture.min() >= 0.0
+    assert picture.max() == 1.0
+    in_colour = n_channels in (1, 3)
+    per_row = n_columns or int(np.ceil(np.sqrt(n_filters)))
+    n_tiles = 1 if in_colour else n_channels
+    for k, h in enumerate(filters):
+        row, column = divmod(k, min(per_row, n_filters))
+        expected = (h - h.min()) / (h.max() - h.min()) if k and h.size > 1 else h * 0 + 0.5
+        for tile in range(n_tiles):
+            top = 1 + row * (height + 1)
+            left = 1 + (column * n_tiles + tile) * (width + 1)
+            drawn = picture[top : top + height, left : left + width]
+            own = expected if in_colour else expected[..., tile : tile + 1]
+            np.testing.assert_allclose(drawn, np.broadcast_to(own, drawn.shape))
+    assert (picture[0] == 1.0).all()
+    assert (picture[:, 0] == 1.0).all()
+
+
+def test_a_picture_is_saved(tmp_path):
+    open_figures = pyplot.get_fignums()
+    filters = np.random.default_rng(0).normal(size=(5, 6, 6, 3))
+    axes = plot_filters(filters, tmp_path / "bank.png", n_columns=5)
+    picture = imread(tmp_path / "bank.png")[..., :3]
+    assert np.array_equal(axes.images[0].get_array(), mosaic(filters, 5))
+    # One pixel of the mosaic is a square of pixels of the picture.
+    step = picture.shape[0] / 8
+    centres = [int((k + 0.5) * step) for k in range(8)]
+    across = [int((k + 0.5) * picture.shape[1] / 36) for k in range(36)]
+    np.testing.assert_allclose(picture[np.ix_(centres, across)], mosaic(filters, 5), atol=1 / 254)
+    plot_filters("hand-designed", str(tmp_path / "hand.pdf"))
+    assert (tmp_path / "hand.pdf").stat().st_size
+    assert pyplot.get_fignums() == open_figures
+
+
+def test_axes_of_ones_own_and_of_pyplot():
+    mine = Figure().add_subplot()
+    bank = FilterBank(np.eye(3).reshape(1, 3, 3, 1), np.zeros(1))
+    assert plot_filters(bank, mine) is mine
+    np.testing.assert_allclose(mine.images[0].get_array()[1:4, 1:4, 0], np.eye(3))
+    shown = plot_filters(make_bank("hand-designed"))
+    assert shown.figure.number in pyplot.get_fignums()
+    pyplot.close(shown.figure)
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(ValueError, match="There are no images, expected some for Patches"):
+        plot_filters(Patches())
+    with pytest.raises(ValueError, match="n_columns=0"):
+        plot_filters("hand-designed", n_columns=0)
+
+
+def test_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"pip install onlinels\[demos\]"):
+        plot_filters("hand-designed", "bank.png")
