@@ -125,3 +125,24 @@ def splits(draw: Any, n_rows: int) -> list[range]:
     cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))
     edges = [0, *sorted(cut for cut in cuts if cut < n_rows), n_rows]
     return [range(start, stop) for start, stop in pairwise(edges)]
+
+
+@st.composite
+def preprocessing_settings(draw: Any, n_channels: int) -> dict[str, Any]:
+    """Draw the hyperparameters of an ImagePreprocessing without whitening."""
+    return {
+        "downsample": draw(st.integers(1, 3)),
+        "scale": draw(st.sampled_from([None, 255.0, 16, 0.3])),
+        "grey_channel": n_channels == 3 and draw(st.booleans()),
+        "dtype": draw(st.sampled_from(["float32", "float64"])),
+    }
+
+
+@st.composite
+def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9) -> np.ndarray:
+    """Draw images (n, height, width, n_channels) of any dtype, with sides that are multiples."""
+    sides = [multiple * draw(st.integers(1, 4)) for _ in range(2)]
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (draw(st.integers(1, max_images)), *sides, n_channels)
+    dtype = draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_]))
+    return random.integers(0, 256, shape).astype(dtype)
