@@ -28,6 +28,24 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
+    """Raise unless `value` is a number from `smallest` to `largest`.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is out of bounds or NaN.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float.")
+    if not smallest <= value <= largest:
+        raise ValueError(
+            f"{name}={value!r} must be from {smallest:g} to {largest:g}. Pass such a float."
+        )
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise unless `value` is a bool.
 

@@ -169,3 +169,24 @@ def whitened_settings(draw: Any, max_size: int = 4) -> dict[str, Any]:
         "variance_offset": draw(st.floats(1e-3, 10.0)),
         "n_sample": draw(st.integers(n_filters, 200)),
     }
+
+
+@st.composite
+def preprocessing_settings(draw: Any, n_channels: int) -> dict[str, Any]:
+    """Draw the hyperparameters of an ImagePreprocessing without whitening."""
+    return {
+        "downsample": draw(st.integers(1, 3)),
+        "scale": draw(st.sampled_from([None, 255.0, 16, 0.3])),
+        "grey_channel": n_channels == 3 and draw(st.booleans()),
+        "dtype": draw(st.sampled_from(["float32", "float64"])),
+    }
+
+
+@st.composite
+def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9) -> np.ndarray:
+    """Draw images (n, height, width, n_channels) of any dtype, with sides that are multiples."""
+    sides = [multiple * draw(st.integers(1, 4)) for _ in range(2)]
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = (draw(st.integers(1, max_images)), *sides, n_channels)
+    dtype = draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_]))
+    return random.integers(0, 256, shape).astype(dtype)

@@ -12,8 +12,8 @@ from scipy.signal import convolve2d
 
 from onlinels.features.bank import make_bank
 from onlinels.features.folding import FoldedRecipe
-from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.patch_sampling import choose, draw, sample_patches
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from strategies import labelled_images, whitened_settings
 
 IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))

@@ -19,6 +19,8 @@ from onlinels import (
     LeastSquaresRegressor,
     ShallowConvClassifier,
 )
+from onlinels.features.image_whitening import ZCA
+from onlinels.features.preprocessing import ImagePreprocessing
 
 
 def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
@@ -167,6 +169,32 @@ def test_network_on_digits(warm_up, input_weights, monkeypatch):
     ran = run_on_digits(model, monkeypatch)
     assert "check_learn_many_matches_learn_one" in ran
     assert "check_predict_proba_many_matches_predict_proba_one" in ran
+
+
+def whitening_preprocessing():
+    """All steps that grey digits allow, whitened by the first of them."""
+    settings = {"downsample": 2, "scale": 16.0, "whitening": ZCA(0.01), "image_shape": (8, 8)}
+    return ImagePreprocessing.from_examples([x for x, _ in digit_stream(100)], **settings)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ImagePreprocessing(image_shape=(8, 8)),
+        lambda: ImagePreprocessing(downsample=2, scale=16.0, image_shape=(8, 8)),
+        whitening_preprocessing,
+    ],
+    ids=["nothing to do", "downsampled and scaled", "whitened"],
+)
+def test_preprocessing_on_digits(make, monkeypatch):
+    ran = run_on_digits(make(), monkeypatch)
+    assert {"check_transform_many_matches_transform_one", "check_shuffle_features_no_impact"} <= ran
+
+
+def test_in_the_middle_of_a_pipeline_of_preprocessed_images(monkeypatch):
+    preprocessing_steps = ImagePreprocessing(scale=16.0, image_shape=(8, 8))
+    model = preprocessing_steps | small_features() | LeastSquaresClassifier(ridge=1.0)
+    run_on_digits(model, monkeypatch)
 
 
 def test_in_the_middle_of_a_pipeline_of_images(monkeypatch):

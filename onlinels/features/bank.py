@@ -17,10 +17,8 @@ import numpy as np
 from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
 from onlinels.features.filters import BANKS, check_bank
 from onlinels.features.images import read_images
+from onlinels.features.pixels import GREY_WEIGHTS
 from onlinels.settings import check_count, check_flag
-
-GREY = np.array([[0.299], [0.587], [0.114]])
-"""Shares of red, green and blue in grey (ITU-R BT.601)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +95,9 @@ class FilterBank:
         if own == 1:
             mix = np.ones((1, n_channels))
         elif own == 3 and n_channels in (1, 2):
-            mix = np.repeat(GREY, n_channels, axis=1)
+            mix = np.repeat(np.transpose([GREY_WEIGHTS]), n_channels, axis=1)
         elif own == 3 and n_channels == 4:
-            mix = np.hstack([np.eye(3), GREY])
+            mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
         else:
             raise ValueError(
                 f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own} as "

@@ -15,6 +15,9 @@ from onlinels.names import Name
 
 Shape = tuple[int, ...]
 
+IMAGE_NAME = "image"
+"""What transformers from images to images call their output."""
+
 
 @dataclass(frozen=True)
 class Images:
@@ -27,11 +30,18 @@ class Images:
         What was read, for answers in kind.
     from_pixels : bool
         Whether every image came as a sample of named pixels, not as an array.
+    has_channels: bool
+        Whether the arrays came with an axis of channels, or flat and `image_shape` has one.
     """
 
     values: Matrix
     source: Any
     from_pixels: bool = False
+    has_channels: bool = False
+
+    def shape_like(self, values: Matrix) -> Matrix:
+        """Return images (n, height, width, n_channels) without the last axis if these came so."""
+        return values if self.has_channels else values[..., 0]
 
 
 def check_image_shape(image_shape: Any) -> None:
@@ -77,7 +87,7 @@ def read_image(x: Any, image_shape: Shape | None) -> Images:
     array = _only_array(x)
     if array is not None:
         check_values("image", array)
-        return Images(_as_images(array[None], image_shape), None)
+        return _read_arrays(array[None], image_shape, None)
     layout, values = read_row(x)
     return Images(_place_pixels(layout, values[None], image_shape), None, from_pixels=True)
 
@@ -105,19 +115,27 @@ def read_images(X: Any, image_shape: Shape | None) -> Images:
         check_values("X", X)
         if not X.shape or not len(X):
             raise ValueError("X has 0 images, expected at least one. Skip empty batches.")
-        return Images(_as_images(X, image_shape), X)
+        return _read_arrays(X, image_shape, X)
     if isinstance(X, (list, tuple)) and X and _only_array(X[0]) is not None:
-        return _stack([read_image(x, image_shape).values for x in X], X)
+        return _stack([read_image(x, image_shape) for x in X], X)
     batch = read_batch(X)
     pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape)
     return Images(pixels, batch.source, from_pixels=True)
 
 
-def _stack(images: list[Matrix], source: Any) -> Images:
-    shapes = {image.shape[1:] for image in images}
+def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any) -> Images:
+    is_flat = values.ndim == 2 and image_shape is not None
+    n_axes = len(image_shape or ()) if is_flat else values.ndim - 1
+    return Images(_as_images(values, image_shape), source, has_channels=n_axes == 3)
+
+
+def _stack(images: list[Images], source: Any) -> Images:
+    shapes = {image.values.shape[1:] for image in images}
     if len(shapes) > 1:
         raise ValueError(f"X holds images of shapes {sorted(shapes)}, expected one. Resize them.")
-    return Images(np.concatenate(images), source)
+    has_channels = any(image.has_channels for image in images)
+    values = np.concatenate([image.values for image in images])
+    return Images(values, source, has_channels=has_channels)
 
 
 def _only_array(x: Any) -> Matrix | None:

@@ -1,0 +1,376 @@
+"""Preprocessing of images against literal loops, and the forms in which images come and go."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.linalg import fractional_matrix_power
+
+from laws import assert_unchanged
+from onlinels import ConvolutionalFeatures, LeastSquaresClassifier
+from onlinels.features.image_whitening import ZCA, FixedZCA
+from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.merging import same
+from strategies import image_batches, preprocessing_settings
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8)
+PHOTOS = np.random.default_rng(1).integers(0, 256, (60, 6, 6, 3)).astype(np.uint8)
+
+
+def literal(image, downsample=1, scale=None, grey_channel=False):
+    """All steps but whitening on one image (height, width, n_channels), pixel by pixel."""
+    height, width, n_channels = image.shape
+    out = np.zeros((height // downsample, width // downsample, n_channels + grey_channel))
+    for row, column, channel in np.ndindex(*out.shape[:2], n_channels):
+        block = [
+            float(image[downsample * row + r, downsample * column + c, channel])
+            for r in range(downsample)
+            for c in range(downsample)
+        ]
+        out[row, column, channel] = sum(block) / len(block) / (1.0 if scale is None else scale)
+    if grey_channel:
+        for row, column in np.ndindex(*out.shape[:2]):
+            red, green, blue = out[row, column, :3]
+            out[row, column, 3] = 0.299 * red + 0.587 * green + 0.114 * blue
+    return out
+
+
+def literal_whitening(sample, images, offset):
+    """Whiten images by the covariance of a sample, channel by channel."""
+    whitened = np.empty(images.shape)
+    for channel in range(images.shape[3]):
+        rows = sample[..., channel].reshape(len(sample), -1)
+        covariance = np.atleast_2d(np.cov(rows.T, bias=True)) + offset * np.eye(rows.shape[1])
+        root = fractional_matrix_power(covariance, -0.5).real
+        centred = images[..., channel].reshape(len(images), -1) - rows.mean(axis=0)
+        whitened[..., channel] = (centred @ root).reshape(images.shape[:3])
+    return whitened
+
+
+def rounding(images, settings, offset):
+    """Return how far whitened pixels may be off: each sums p centred ones times up to 1/sqrt(c).
+
+    Eigenvalues have rounding errors relative to the largest, beside which the offset is small.
+    """
+    n_pixels, scale = images[0].size, settings["scale"] or 1.0
+    size = 255.0 / scale
+    eps = np.finfo(settings["dtype"]).eps + np.finfo(float).eps * n_pixels * size**2 / offset
+    return 10 * eps * size * n_pixels / np.sqrt(offset)
+
+
+def steps_of(settings):
+    return {name: value for name, value in settings.items() if name != "dtype"}
+
+
+@st.composite
+def cases(draw):
+    n_channels = draw(st.integers(1, 4))
+    settings = draw(preprocessing_settings(n_channels))
+    return draw(image_batches(n_channels, settings["downsample"])), settings
+
+
+@given(cases())
+def test_steps_are_the_literal_ones(case):
+    images, settings = case
+    model = ImagePreprocessing(**settings)
+    out = model.transform_many(images)
+    expected = np.stack([literal(image, **steps_of(settings)) for image in images])
+    assert out.shape[1:] == expected.shape[1:] == model.output_shape(images.shape[1:])
+    assert out.shape[1:] == model.check_images(images)
+    assert out.dtype == (images.dtype if model._is_identity else settings["dtype"])
+    assert np.allclose(out, expected, rtol=9 * np.finfo(settings["dtype"]).eps, atol=0.0)
+
+
+@given(cases(), st.floats(0.1, 10.0), st.integers(0, 2**32 - 1))
+def test_whitening_comes_last_and_is_fixed_by_the_sample(case, offset, seed):
+    images, settings = case
+    sample = np.random.default_rng(seed).integers(0, 256, (7, *images.shape[1:]))
+    model = ImagePreprocessing.from_examples(sample, whitening=ZCA(offset), **settings)
+    before_whitening = [
+        np.stack([literal(image, **steps_of(settings)) for image in batch])
+        for batch in (sample, images)
+    ]
+    expected = literal_whitening(*before_whitening, offset)
+    out = model.transform_many(images)
+    assert out.dtype == settings["dtype"]
+    assert np.allclose(out, expected, rtol=0.0, atol=rounding(images, settings, offset))
+
+
+@given(cases(), st.booleans())
+def test_one_image_and_many_give_the_same(case, whiten):
+    images, settings = case
+    model = ImagePreprocessing(**settings)
+    if whiten:
+        model = ImagePreprocessing.from_examples(images, whitening=ZCA(0.1), **settings)
+    many = model.transform_many(images)
+    ones = [model.transform_one({"image": image}) for image in images]
+    assert all(list(one) == ["image"] for one in ones)
+    for one, expected in zip(ones, many, strict=True):
+        assert one["image"].dtype == many.dtype
+        assert np.allclose(one["image"], expected, rtol=0.0, atol=rounding(images, settings, 0.1))
+
+
+@given(
+    n_channels=st.integers(1, 3),
+    sides=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_small_offsets_make_the_covariance_of_the_sample_the_identity(n_channels, sides, seed):
+    random = np.random.default_rng(seed)
+    sample = random.random((200, *sides, n_channels)) @ random.random((n_channels, n_channels))
+    model = ImagePreprocessing.from_examples(sample, whitening=ZCA(1e-12))
+    out = model.transform_many(sample)
+    for channel in range(n_channels):
+        rows = out[..., channel].reshape(200, -1)
+        covariance = np.atleast_2d(np.cov(rows.T, bias=True))
+        assert np.allclose(covariance, np.eye(rows.shape[1]), atol=1e-5)
+        assert np.allclose(rows.mean(axis=0), 0.0, atol=1e-8)
+
+
+def test_grey_is_the_brightness_of_each_colour():
+    colours = np.eye(3).reshape(3, 1, 1, 3)
+    out = ImagePreprocessing(grey_channel=True).transform_many(colours)
+    assert np.allclose(out[:, 0, 0, 3], [0.299, 0.587, 0.114])
+    assert np.array_equal(out[..., :3], colours)
+
+
+def test_blocks_of_three_of_96_pixels():
+    images = np.random.default_rng(0).integers(0, 256, (2, 96, 96, 3)).astype(np.uint8)
+    out = ImagePreprocessing(downsample=3, dtype="float32").transform_many(images)
+    assert out.shape == (2, 32, 32, 3)
+    assert np.isclose(out[1, 31, 0, 2], images[1, 93:96, 0:3, 2].mean())
+
+
+def test_float32_is_float64_to_its_precision():
+    steps = {"scale": 255.0, "grey_channel": True}
+    single = ImagePreprocessing.from_examples(PHOTOS, dtype="float32", **steps)
+    double = ImagePreprocessing.from_examples(PHOTOS, **steps)
+    out = single.transform_many(PHOTOS)
+    assert out.dtype == np.float32
+    assert np.allclose(out, double.transform_many(PHOTOS), atol=1e-5)
+    mixed = ImagePreprocessing(whitening=double.whitening, dtype="float32", **steps)
+    assert mixed.transform_many(PHOTOS).dtype == np.float32
+    assert np.allclose(mixed.transform_many(PHOTOS), out, atol=1e-5)
+
+
+@pytest.mark.parametrize("images", [PIXELS, PHOTOS, PHOTOS / 7.0], ids=["grey", "RGB", "floats"])
+def test_with_nothing_to_do_images_pass_unchanged(images):
+    model = ImagePreprocessing()
+    out = model.transform_many(images)
+    assert out.dtype == images.dtype
+    assert np.array_equal(out, images)
+    assert np.shares_memory(out, images)
+    assert np.shares_memory(model.transform_one({"image": images[0]})["image"], images)
+
+
+@pytest.mark.parametrize("shape", [(8, 8), (8, 8, 1)])
+@pytest.mark.parametrize("downsample", [1, 2])
+def test_the_axis_of_channels_stays_as_it_came(shape, downsample):
+    images, expected = PIXELS.reshape(-1, *shape), (8 // downsample,) * 2 + shape[2:]
+    model = ImagePreprocessing(downsample)
+    assert model.output_shape(shape) == expected
+    assert model.transform_many(images).shape == (60, *expected)
+    assert model.transform_one({"image": images[0]})["image"].shape == expected
+    samples = [{"image": image} for image in images]
+    assert model.transform_many(samples)[0]["image"].shape == expected
+    flat = ImagePreprocessing(downsample, image_shape=shape)
+    assert flat.transform_many(images.reshape(60, 64)).shape == (60, *expected)
+    assert flat.transform_one({"image": images[0].ravel()})["image"].shape == expected
+
+
+BATCHES = {
+    "images": PIXELS,
+    "channels": PIXELS[..., None],
+    "flat": PIXELS.reshape(60, 64),
+    "arrays": [{"image": image} for image in PIXELS],
+    "dicts": [dict(enumerate(image.ravel().tolist())) for image in PIXELS],
+    "pandas": pd.DataFrame(PIXELS.reshape(60, 64)),
+    "polars": pl.DataFrame(PIXELS.reshape(60, 64), schema=[f"p{k}" for k in range(64)]),
+}
+STEPS = {"downsample": 2, "scale": 255.0, "image_shape": (8, 8)}
+
+
+@pytest.mark.parametrize("form", BATCHES)
+def test_images_come_out_in_the_form_they_came_in(form):
+    batch = BATCHES[form]
+    model = ImagePreprocessing.from_examples(batch, **STEPS)
+    expected = ImagePreprocessing.from_examples(PIXELS, **STEPS).transform_many(PIXELS)
+    out = model.transform_many(batch)
+    if isinstance(batch, list):
+        assert [list(x) for x in out] == [list(model.transform_one(x)) for x in batch]
+        out = np.array([x["image"] if "image" in x else list(x.values()) for x in out])
+    elif not isinstance(batch, np.ndarray):
+        assert type(out) is type(batch)
+        assert list(out.columns) == [f"h{k}" for k in range(16)]
+    assert np.allclose(np.asarray(out).reshape(60, 16), expected.reshape(60, 16))
+
+
+@pytest.mark.parametrize("form", BATCHES)
+@pytest.mark.parametrize("steps", [{}, {"downsample": 2, "scale": 255.0}], ids=str)
+def test_filters_follow_in_a_pipeline_whatever_the_form(form, steps):
+    first = ImagePreprocessing.from_examples(PIXELS, image_shape=(8, 8), **steps)
+    filters = np.random.default_rng(0).normal(size=(2, 3, 3))
+    features = ConvolutionalFeatures(filters, 3, 2, image_shape=first.output_shape((8, 8)))
+    expected = features.transform_many(first.transform_many(PIXELS))
+    pipeline = first | features
+    batch = BATCHES[form]
+    out = pipeline.transform_many(batch)
+    if isinstance(batch, list):
+        out = [x["h"] if "h" in x else list(x.values()) for x in out]
+        one = pipeline.transform_one(batch[3])
+        one = one["h"] if "h" in one else list(one.values())
+        assert np.allclose(one, expected[3])
+    assert np.allclose(np.asarray(out), expected)
+
+
+def test_colours_as_named_pixels_keep_their_channels_in_a_pipeline():
+    model = ImagePreprocessing(grey_channel=True, image_shape=(6, 6, 3))
+    shape = model.output_shape((6, 6, 3))
+    features = ConvolutionalFeatures(np.ones((1, 3, 3)), image_shape=shape)
+    one = (model | features).transform_one(dict(enumerate(PHOTOS[0].ravel().tolist())))
+    assert np.allclose(list(one.values()), (model | features).transform_many(PHOTOS)[0])
+
+
+def test_a_pipeline_learns_and_predicts():
+    first = ImagePreprocessing.from_examples(PIXELS, scale=255.0)
+    model = first | ConvolutionalFeatures(padding=3) | LeastSquaresClassifier(ridge=1.0)
+    labels = [int(image[0, 0] > 127) for image in PIXELS]
+    model.learn_many(PIXELS, labels)
+    assert model.predict_one({"image": PIXELS[0]}) == model.predict_many(PIXELS)[0]
+
+
+COPIES = {
+    "clone": lambda model: model.clone(),
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+}
+
+
+@pytest.mark.parametrize("copied", COPIES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_what_is_fixed_survives_copies(copied, dtype):
+    model = ImagePreprocessing.from_examples(PHOTOS, grey_channel=True, dtype=dtype)
+    other = COPIES[copied](model)
+    assert other.is_fixed
+    assert same(model._get_params(), other._get_params())
+    assert np.array_equal(model.transform_many(PHOTOS), other.transform_many(PHOTOS))
+    if copied != "pickle":
+        assert other.whitening is model.whitening
+    # The whitening is kept once.
+    assert other._fixed is other.whitening
+
+
+def test_what_is_fixed_from_other_images_is_not_the_same():
+    model = ImagePreprocessing.from_examples(PHOTOS)
+    again = ImagePreprocessing.from_examples(PHOTOS.copy())
+    other = ImagePreprocessing.from_examples(PHOTOS[1:])
+    assert model.whitening is not again.whitening
+    assert same(model.whitening, again.whitening)
+    assert not same(model.whitening, other.whitening)
+    assert not same(model.whitening, ZCA())
+    assert same(ZCA(0.1), ZCA(0.1))
+    assert not same(ZCA(0.1), ZCA(0.2))
+    wide = ImagePreprocessing.from_examples(PHOTOS.reshape(60, 4, 9, 3))
+    assert not same(FixedZCA((6, 6), wide.whitening.channels), wide.whitening)
+
+
+def test_what_is_fixed_stays_in_from_examples():
+    model = ImagePreprocessing.from_examples(PHOTOS)
+    again = ImagePreprocessing.from_examples(PHOTOS[:2], None, **model._get_params())
+    assert again.whitening is model.whitening
+    assert ImagePreprocessing.from_examples(PHOTOS, whitening=None).is_fixed
+
+
+def test_an_unfixed_whitening_raises_and_says_so():
+    model = ImagePreprocessing(whitening=ZCA(0.01))
+    assert not model.is_fixed
+    assert model.output_shape((6, 6, 3)) == (6, 6, 3)
+    for transform in (
+        lambda: model.transform_many(PHOTOS),
+        lambda: model.transform_one({"image": PHOTOS[0]}),
+        lambda: model.check_images(PHOTOS),
+    ):
+        with pytest.raises(ValueError, match=r"ZCA\(variance_offset=0.01\).*from_examples"):
+            transform()
+
+
+def fixed_model(**settings):
+    return ImagePreprocessing.from_examples(PHOTOS, **settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "X", "message"),
+    [
+        (lambda: ImagePreprocessing(4), PHOTOS, "6 x 6 pixels, expected multiples of downsample=4"),
+        (lambda: ImagePreprocessing(2), PHOTOS[:, :5], "5 x 6 pixels, expected multiples"),
+        (lambda: ImagePreprocessing(2), PHOTOS[:, :, :5], "6 x 5 pixels, expected multiples"),
+        (lambda: ImagePreprocessing(grey_channel=True), PIXELS, "1 channels, expected 3"),
+        (lambda: fixed_model(), PHOTOS[..., :2], "2 channels, which does not fit FixedZCA"),
+        (lambda: fixed_model(), PHOTOS.reshape(60, 4, 9, 3), "4 x 9 pixels"),
+        (lambda: fixed_model(downsample=2), PHOTOS[:, :4, :4], "2 x 2 pixels and 3 channels"),
+        (lambda: fixed_model(image_shape=(6, 6, 3)), PHOTOS[:, :4, :4], "expected"),
+        (lambda: ImagePreprocessing(), np.ones((2, 64)), "Pass image_shape"),
+        (lambda: ImagePreprocessing(), np.ones((0, 8, 8)), "0 images"),
+        (lambda: ImagePreprocessing(), np.full((1, 8, 8), np.nan), "nan"),
+        (lambda: ImagePreprocessing(), [{0: 1.0}], "image_shape"),
+        (lambda: ImagePreprocessing(), [], "0 rows"),
+        (lambda: ImagePreprocessing(2), np.full((1, 8, 8), 1e70), "as large as 1e.70"),
+        (lambda: ImagePreprocessing(2, dtype="float32"), np.full((1, 8, 8), -1e20), "float32"),
+        (lambda: ImagePreprocessing(scale=1e-30), np.full((1, 8, 8), 1e40), "at most 1e.30"),
+    ],
+)
+def test_bad_images_change_nothing(make, X, message):
+    model = make()
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=message):
+        model.transform_many(X)
+    if isinstance(X, np.ndarray) and len(X) and X.ndim > 2:
+        with pytest.raises(ValueError, match=message):
+            model.transform_one({"image": X[0]})
+    settings = model._get_params() | {"whitening": ZCA()}
+    if model.whitening is None:
+        with pytest.raises(ValueError, match=message):
+            ImagePreprocessing.from_examples(X, **settings)
+    assert_unchanged(before, model, pickle.dumps)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"downsample": 0}, ValueError, "downsample=0"),
+        ({"downsample": 1.5}, TypeError, "downsample=1.5"),
+        ({"scale": 0.0}, ValueError, "scale=0.0 must be from 1e-30"),
+        ({"scale": -255.0}, ValueError, "scale=-255.0"),
+        ({"scale": float("nan")}, ValueError, "scale=nan"),
+        ({"scale": "bytes"}, TypeError, "scale='bytes' must be a number"),
+        ({"scale": True}, TypeError, "scale=True"),
+        ({"grey_channel": "yes"}, TypeError, "grey_channel='yes'"),
+        ({"whitening": 0.1}, TypeError, "whitening is of type float, expected ZCA"),
+        ({"whitening": "zca"}, TypeError, "whitening is of type str"),
+        ({"image_shape": (8,)}, ValueError, "image_shape="),
+        ({"image_shape": (8, 8), "downsample": 3}, ValueError, "8 x 8 pixels, expected multiples"),
+        ({"image_shape": (8, 8), "grey_channel": True}, ValueError, "1 channels, expected 3"),
+        ({"dtype": "uint8"}, ValueError, "dtype='uint8'"),
+    ],
+)
+def test_bad_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        ImagePreprocessing(**settings)
+    with pytest.raises(error, match=message):
+        ImagePreprocessing.from_examples(PIXELS, **settings)
+
+
+@pytest.mark.parametrize(
+    ("offset", "error"),
+    [(0.0, ValueError), (-1.0, ValueError), (np.inf, ValueError), ("0.1", TypeError)],
+)
+def test_bad_offsets(offset, error):
+    with pytest.raises(error, match="variance_offset="):
+        ZCA(offset)
