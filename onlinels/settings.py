@@ -28,6 +28,22 @@ def check_count(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number of at least 0.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is negative, infinite or NaN.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float >= 0.")
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and at least 0. Pass a float >= 0.")
+
+
 def check_flag(name: str, value: Any) -> None:
     """Raise unless `value` is a bool.
 
@@ -38,6 +54,19 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raise unless `value` is an instance of one of `kinds`.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if not isinstance(value, kinds):
+        known = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}={value!r} must be a {known}. Pass one.")
 
 
 def check_part(name: str, value: Any, kind: type) -> None:
@@ -66,3 +95,19 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
         raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number above 0.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is 0 or negative, infinite or NaN.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float > 0.")
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")
