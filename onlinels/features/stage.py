@@ -74,11 +74,15 @@ class Convolution:
         ndarray (n, rows, columns, filter_height * filter_width * n_channels)
             Of normalised contrast, if there is a contrast offset.
         """
-        margin = ((0, 0), (self.rows.padding,) * 2, (self.columns.padding,) * 2, (0, 0))
-        padded = np.pad(images, margin)
-        windows = sliding_window_view(padded, filters.shape[1:3], axis=(1, 2))
-        # Channels last, as in the images: rows of pixels are copied in one piece.
-        patches = np.moveaxis(windows, 3, -1).reshape(*windows.shape[:3], -1)
+        n_images, height, width, n_channels = images.shape
+        below, beside = self.rows.padding, self.columns.padding
+        if below or beside:
+            images = np.pad(images, ((0, 0), (below, below), (beside, beside), (0, 0)))
+        # Pixels and their channels are one axis: rows of a patch are then copied in one piece.
+        lines = images.reshape(n_images, height + 2 * below, (width + 2 * beside) * n_channels)
+        size = (filters.shape[1], filters.shape[2] * n_channels)
+        windows = sliding_window_view(lines, size, axis=(1, 2))[:, :, ::n_channels]
+        patches = windows.reshape(*windows.shape[:3], -1)
         if self.contrast_offset is None:
             return patches
         return normalize_contrast(patches, self.contrast_offset)
