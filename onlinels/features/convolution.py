@@ -12,8 +12,8 @@ from onlinels.features.stage import Convolution
 TILE_IMAGES = 16
 TILE_FILTERS = 128
 TILE_BYTES = 1 << 21
-"""Images, filters and bytes of responses computed at once. Measured: larger tiles fall out of the
-cache and are slower."""
+"""Images, filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache
+and are slower."""
 
 
 def convolve(
@@ -43,7 +43,8 @@ def convolve(
     Notes
     -----
     n * C * P * W^2 * J^2 multiplications, in tiles of 16 images and 128 filters, or fewer if their
-    responses would take more than 2 MiB; a tile's patches take W^2 C / 128 times that.
+    maps would take more than 2 MiB. The patches of at least one image are held as well: W^2 C
+    numbers for every position.
 
     Examples
     --------
@@ -75,11 +76,10 @@ def _fill(
     """Write the features of images whose channels are summed, tile by tile."""
     pools = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
     kernel = _kernel_columns(filters, images.dtype.type)
-    n_responses = pools[0].shape[1] * pools[1].shape[1]
-    tile_filters = _tile(TILE_FILTERS, n_responses * images.itemsize)
-    tile_images = _tile(
-        TILE_IMAGES, n_responses * images.itemsize * min(len(filters), tile_filters)
-    )
+    n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
+    n_bytes *= stage.before_pooling.n_maps
+    tile_filters = _tile(TILE_FILTERS, n_bytes)
+    tile_images = _tile(TILE_IMAGES, n_bytes * min(len(filters), tile_filters))
     for start in range(0, len(images), tile_images):
         some = slice(start, start + tile_images)
         patches = stage.patches(images[some], filters)
