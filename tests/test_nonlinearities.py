@@ -32,7 +32,9 @@ def test_the_two_sides_of_a_rectifier(numbers, threshold, dtype):
     above, below = TwoSidedRectifier(threshold).apply(values.copy())
     size = np.abs(values).max() + threshold
     rounding = {"rtol": 0, "atol": 2 * np.finfo(dtype).eps * size}
-    np.testing.assert_allclose(above, [max(0.0, u - threshold) for u in values.tolist()], **rounding)
+    np.testing.assert_allclose(
+        above, [max(0.0, u - threshold) for u in values.tolist()], **rounding
+    )
     np.testing.assert_allclose(
         below, [max(0.0, -u - threshold) for u in values.tolist()], **rounding
     )

@@ -8,7 +8,7 @@ from onlinels.arrays import Matrix
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float) -> Matrix:
-    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset), in place.
+    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset).
 
     Parameters
     ----------
@@ -19,7 +19,7 @@ def normalize_contrast(patches: Matrix, contrast_offset: float) -> Matrix:
     Returns
     -------
     ndarray (..., patch_size)
-        `patches` itself. An even patch gives zeros, exactly.
+        A new array. An even patch gives zeros, exactly.
 
     Notes
     -----
@@ -41,10 +41,9 @@ def normalize_contrast(patches: Matrix, contrast_offset: float) -> Matrix:
            [ 0.,  0.]])
     """
     patch_size = patches.shape[-1]
-    # A copy of the middle pixels, as they are overwritten.
-    patches -= patches[..., patch_size // 2, None].copy()
-    patches -= patches.mean(axis=-1, keepdims=True)
-    variance = np.einsum("...k,...k->...", patches, patches) / patches.dtype.type(patch_size)
-    variance += patches.dtype.type(contrast_offset)
-    patches /= np.sqrt(variance, out=variance)[..., None]
-    return patches
+    centred: Matrix = patches - patches[..., patch_size // 2, None]
+    centred -= centred.mean(axis=-1, keepdims=True)
+    variance = np.einsum("...k,...k->...", centred, centred) / centred.dtype.type(patch_size)
+    variance += centred.dtype.type(contrast_offset)
+    centred /= np.sqrt(variance)[..., None]
+    return centred
