@@ -13,7 +13,10 @@ ROUNDINGS = 16.0
 """Rounding errors of a convolution, relative to the brightest pixel times the filter's size."""
 
 LARGEST_RESPONSE = {"float32": 1e17, "float64": 1e60}
-"""Largest convolution whose square, average and hidden activations still fit the precision."""
+"""Largest convolution; powers of responses may be as large as its square."""
+
+LARGEST_FEATURE = {"float32": 1e13, "float64": 1e60}
+"""Largest feature whose hidden activations, and their squares, still fit the precision."""
 
 
 def faintest_maps(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution) -> Floats:
@@ -74,8 +77,8 @@ def largest_pixel(filters: Matrix, offsets: Matrix, stage: Convolution, dtype: s
     """Return the largest magnitude of a pixel for which nothing leaves the range of a precision.
 
     With r the largest response, its power r^p before pooling must stay below 1e34 in float32 and
-    1e120 in float64, and the feature r^(p q) below 3e8 and 1e30, so that hidden activations and
-    their squares fit as well.
+    1e120 in float64, and the feature r^(p q) below 1e13 and 1e60, so that hidden activations and
+    their squares fit as well (or as r^p, if it is divided by its map's sum).
 
     Parameters
     ----------
@@ -92,7 +95,9 @@ def largest_pixel(filters: Matrix, offsets: Matrix, stage: Convolution, dtype: s
     """
     largest = LARGEST_RESPONSE[dtype]
     before, after = stage.before_pooling.exponent, stage.after_pooling.exponent
-    allowed = 10.0 ** (log10(largest) * min(1.0, 2.0 / before, 0.5 / (before * after)))
+    feature = log10(largest) * 2.0 if stage.normalize else log10(LARGEST_FEATURE[dtype])
+    room = (log10(largest), log10(largest) * 2.0 / before, feature / (before * after))
+    allowed = 10.0 ** min(room)
     groups = [filters[..., channels] for channels in stage.groups(filters.shape[3])]
     fixed = float(np.abs(offsets).max())
     if stage.contrast_offset is not None:
