@@ -121,7 +121,7 @@ def test_filters_too_large_for_a_power_are_named():
     ("settings", "error", "message"),
     [
         ({"before_pooling": 2.0}, TypeError, "must be a Power or TwoSidedRectifier"),
-        ({"before_pooling": None}, TypeError, "before_pooling=None"),
+        ({"before_pooling": "square"}, TypeError, "before_pooling='square'"),
         ({"after_pooling": TwoSidedRectifier(0.0)}, TypeError, "after_pooling=.*must be a Power"),
         ({"channels": "all"}, ValueError, "channels='all' is not known"),
         ({"contrast_offset": 0.0}, ValueError, "contrast_offset=0.0"),

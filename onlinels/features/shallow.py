@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from onlinels.arrays import Matrix, frozen_copy
 from onlinels.features.filters import BANKS, check_bank
 from onlinels.features.images import IMAGE, Kind, Shape, check_image_shape
-from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
+from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.transformer import FilteringTransformer
 
 
@@ -37,10 +37,10 @@ class ConvolutionalFeatures(FilteringTransformer):
         The author's own script leaves 5 out and classifies better for it.
     normalize : bool
         Whether each map of an image (each side of a rectifier on its own) is divided by its sum.
-    before_pooling : Power or TwoSidedRectifier
-        Applied to the responses, ``Power(2.0)`` by default. The rectifier gives two maps.
-    after_pooling : Power
-        Applied to the averages, ``Power(0.25)`` by default; see also `lp_pooling`.
+    before_pooling : Power or TwoSidedRectifier, optional
+        Applied to the responses, ``Power(2.0)`` if it is not given. The rectifier gives two maps.
+    after_pooling : Power, optional
+        Applied to the averages, ``Power(0.25)`` if it is not given; see also `lp_pooling`.
     channels : "each" or "joint"
         Whether every channel is convolved and kept apart, as in the paper, or responses are summed
         over channels, as of filters that are colour patches.
@@ -89,8 +89,8 @@ class ConvolutionalFeatures(FilteringTransformer):
         padding: int = 0,
         drop_ring: int = 0,
         normalize: bool = True,
-        before_pooling: Power | TwoSidedRectifier = SQUARE,
-        after_pooling: Power = FOURTH_ROOT,
+        before_pooling: Power | TwoSidedRectifier | None = None,
+        after_pooling: Power | None = None,
         channels: str = "each",
         contrast_offset: float | None = None,
         image_shape: Shape | None = None,

@@ -13,7 +13,7 @@ from onlinels.arrays import Matrix
 from onlinels.features.convolution import convolve
 from onlinels.features.images import Images, Kind, Shape, read_image, read_images
 from onlinels.features.magnitudes import largest_pixel
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
 from onlinels.features.stage import CHANNELS, Convolution
 from onlinels.outputs import output_row, output_table
@@ -39,8 +39,8 @@ class FilteringTransformer(base.MiniBatchTransformer):
         padding: int,
         drop_ring: int,
         normalize: bool,
-        before_pooling: Power | TwoSidedRectifier,
-        after_pooling: Power,
+        before_pooling: Power | TwoSidedRectifier | None,
+        after_pooling: Power | None,
         channels: str,
         contrast_offset: float | None,
         dtype: str,
@@ -51,8 +51,6 @@ class FilteringTransformer(base.MiniBatchTransformer):
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
         check_flag("normalize", normalize)
-        check_kind("before_pooling", before_pooling, (Power, TwoSidedRectifier))
-        check_kind("after_pooling", after_pooling, (Power,))
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         _check_contrast(contrast_offset, dtype)
@@ -62,8 +60,11 @@ class FilteringTransformer(base.MiniBatchTransformer):
         self.padding = padding
         self.drop_ring = drop_ring
         self.normalize = normalize
-        self.before_pooling = before_pooling
-        self.after_pooling = after_pooling
+        # None stands for them in signatures: river allows nothing but plain values there.
+        self.before_pooling = SQUARE if before_pooling is None else before_pooling
+        self.after_pooling = FOURTH_ROOT if after_pooling is None else after_pooling
+        check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
+        check_kind("after_pooling", self.after_pooling, (Power,))
         self.channels = channels
         self.contrast_offset = contrast_offset
         self.dtype = dtype

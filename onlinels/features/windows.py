@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
 from onlinels.features.images import WINDOW, Kind, Shape, check_image_shape
 from onlinels.features.kernels import minirocket_kernels
-from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
+from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
 from onlinels.features.transformer import FilteringTransformer
 from onlinels.settings import check_choice
@@ -67,8 +67,8 @@ class WindowFeatures(FilteringTransformer):
         padding: int = 0,
         drop_ring: int = 0,
         normalize: bool = True,
-        before_pooling: Power | TwoSidedRectifier = SQUARE,
-        after_pooling: Power = FOURTH_ROOT,
+        before_pooling: Power | TwoSidedRectifier | None = None,
+        after_pooling: Power | None = None,
         channels: str = "each",
         contrast_offset: float | None = None,
         window_shape: Shape | None = None,
