@@ -38,12 +38,47 @@ def check_between(name: str, value: Any, smallest: float, largest: float) -> Non
     ValueError
         If it is out of bounds or NaN.
     """
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float.")
+    _check_number(name, value, f"from {smallest:g} to {largest:g}")
     if not smallest <= value <= largest:
         raise ValueError(
             f"{name}={value!r} must be from {smallest:g} to {largest:g}. Pass such a float."
         )
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number of at least 0.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is negative, infinite or NaN.
+    """
+    _check_number(name, value, ">= 0")
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and at least 0. Pass a float >= 0.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number above 0.
+
+    Raises
+    ------
+    TypeError
+        If it is not a number.
+    ValueError
+        If it is 0 or negative, infinite or NaN.
+    """
+    _check_number(name, value, "> 0")
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")
+
+
+def _check_number(name: str, value: Any, expected: str) -> None:
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not number or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float {expected}.")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -56,6 +91,19 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raise unless `value` is an instance of one of `kinds`.
+
+    Raises
+    ------
+    TypeError
+        If it is not.
+    """
+    if not isinstance(value, kinds):
+        known = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}={value!r} must be a {known}. Pass one.")
 
 
 def check_part(name: str, value: Any, kind: type) -> None:
@@ -84,19 +132,3 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(f'"{choice}"' for choice in choices)
         raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number above 0.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number.
-    ValueError
-        If it is 0 or negative, infinite or NaN.
-    """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float > 0.")
-    if not 0.0 < value < np.inf:
-        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")

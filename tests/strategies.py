@@ -10,6 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from onlinels import KFold
+from onlinels.features.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.pooling import Axis
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -29,6 +31,29 @@ dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.int16])
 labels = st.sampled_from(
     [("cat", "dog", "emu", "fox"), (0, 1, 2, 3), (False, True), ("a", 1, (2, "b"), None), (7,)]
 )
+
+powers = st.builds(Power, st.one_of(st.sampled_from([0.25, 0.5, 1.0, 2, 3.0]), st.floats(0.2, 4.0)))
+nonlinearities = st.one_of(powers, st.builds(TwoSidedRectifier, st.floats(0.0, 2.0)))
+
+
+@st.composite
+def convolution_settings(draw: Any) -> dict[str, Any]:
+    """Draw the hyperparameters of stage 1 apart from filters and geometry."""
+    return {
+        "normalize": draw(st.booleans()),
+        "before_pooling": draw(nonlinearities),
+        "after_pooling": draw(powers),
+        "channels": draw(st.sampled_from(["each", "joint"])),
+        "contrast_offset": draw(st.sampled_from([None, 1e-3, 0.5, 20.0])),
+    }
+
+
+@st.composite
+def axes(draw: Any, image_size: int, filter_size: int) -> Axis:
+    """Draw the geometry of stage 1 along an axis, such that a position is left."""
+    pool_size, padding = draw(st.integers(1, 5)), draw(st.integers(0, 3))
+    full = image_size + 2 * padding - filter_size + pool_size
+    return Axis(pool_size, draw(st.integers(1, 4)), padding, draw(st.integers(0, (full - 1) // 2)))
 
 
 @st.composite

@@ -10,8 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
+from literal import literal_features
 from onlinels import ConvolutionalFeatures
+from onlinels.features import convolution
+from onlinels.features.convolution import convolve
 from onlinels.features.filters import hand_designed
+from onlinels.features.nonlinearities import Power, TwoSidedRectifier, lp_pooling
+from onlinels.features.stage import Convolution
+from strategies import axes, convolution_settings
 
 PIXELS = np.random.default_rng(0).random((5, 8, 8))
 
@@ -64,6 +70,100 @@ def test_features_are_algorithm_1(case):
     expected = np.stack([literal(image, filters, **settings) for image in images])
     assert features.shape == (len(images), model.n_features(images.shape[1:]))
     np.testing.assert_allclose(features, expected, rtol=1e-9, atol=1e-12)
+
+
+@st.composite
+def general_cases(draw):
+    """Draw images, rectangular filters with offsets, and all of what stage 1 may do."""
+    filter_shape = draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    sizes = [draw(st.integers(size, 8)) for size in filter_shape]
+    rows, columns = (draw(axes(*pair)) for pair in zip(sizes, filter_shape, strict=True))
+    stage = Convolution(rows, columns, **draw(convolution_settings()))
+    n_channels = draw(st.integers(1, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    images = random.normal(size=(draw(st.integers(1, 5)), *sizes, n_channels))
+    n_filters = draw(st.integers(1, 4))
+    filters = random.normal(size=(n_filters, *filter_shape, draw(st.sampled_from([1, n_channels]))))
+    offsets = random.normal(size=draw(st.sampled_from([(n_filters,), (n_filters, n_channels)])))
+    return images, filters, offsets * draw(st.integers(0, 1)), stage
+
+
+def faintest(stage):
+    """What small powers make of rounding errors where a response is exactly 0."""
+    return max(1e-9, 1e-14 ** (stage.before_pooling.exponent * stage.after_pooling.exponent))
+
+
+@given(general_cases())
+def test_features_are_the_general_form(case):
+    images, filters, offsets, stage = case
+    by_channel = offsets if offsets.ndim == 2 else offsets[:, None]
+    if stage.channels == "joint":
+        by_channel = by_channel.sum(axis=1)
+    expected = literal_features(images, filters, stage, by_channel)
+    features = convolve(images, filters, stage, offsets)
+    assert features.shape == expected.shape
+    np.testing.assert_allclose(features, expected, rtol=1e-7, atol=faintest(stage))
+    if not offsets.any():
+        np.testing.assert_array_equal(convolve(images, filters, stage), features)
+
+
+@given(cases(), convolution_settings())
+def test_transformer_does_the_same(case, settings):
+    images, filters, geometry = case
+    settings = geometry | settings
+    model = ConvolutionalFeatures(filters, **settings)
+    bank = filters if filters.ndim == 4 else filters[..., None]
+    features = model.transform_many(images)
+    assert features.shape == (len(images), model.n_features(images.shape[1:]))
+    expected = literal_features(images, bank, model._stage())
+    np.testing.assert_allclose(features, expected, rtol=1e-7, atol=faintest(model._stage()))
+
+
+@given(general_cases(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 300, 1 << 21]))
+def test_tiles_make_no_difference(case, tile_images, tile_filters, tile_bytes):
+    images, filters, offsets, stage = case
+    whole = convolve(images, filters, stage, offsets)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(convolution, "TILE_IMAGES", tile_images)
+        patch.setattr(convolution, "TILE_FILTERS", tile_filters)
+        patch.setattr(convolution, "TILE_BYTES", tile_bytes)
+        tiled = convolve(images, filters, stage, offsets)
+    np.testing.assert_allclose(tiled, whole, rtol=1e-9, atol=1e-9)
+
+
+def test_more_filters_than_a_tile_holds():
+    random = np.random.default_rng(3)
+    images, filters = random.random((2, 9, 9, 3)), random.normal(size=(300, 4, 4, 3))
+    model = ConvolutionalFeatures(
+        filters, before_pooling=TwoSidedRectifier(0.3), after_pooling=Power(1.0), channels="joint"
+    )
+    expected = literal_features(images, filters, model._stage())
+    np.testing.assert_allclose(model.transform_many(images), expected, rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("channels", ["each", "joint"])
+@pytest.mark.parametrize("contrast_offset", [None, 0.01])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [lp_pooling(1), lp_pooling(3), (TwoSidedRectifier(0.5), Power(1.0))],
+    ids=["mean of sizes", "cubes", "rectifier"],
+)
+def test_float32_in_general_form(channels, contrast_offset, before, after):
+    random = np.random.default_rng(4)
+    images, filters = random.random((3, 12, 12, 3)), random.normal(size=(5, 3, 3))
+    features = {
+        dtype: ConvolutionalFeatures(
+            filters,
+            before_pooling=before,
+            after_pooling=after,
+            channels=channels,
+            contrast_offset=contrast_offset,
+            dtype=dtype,
+        ).transform_many(images)
+        for dtype in ("float32", "float64")
+    }
+    assert features["float32"].dtype == np.float32
+    np.testing.assert_allclose(features["float32"], features["float64"], rtol=1e-3, atol=1e-6)
 
 
 def test_default_is_the_paper_to_the_letter():

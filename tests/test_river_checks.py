@@ -20,7 +20,9 @@ from onlinels import (
     ShallowConvClassifier,
 )
 from onlinels.features.image_whitening import ZCA
+from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.windows import WindowFeatures
 
 
 def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
@@ -156,8 +158,27 @@ def small_features():
     )
 
 
-def test_convolutional_features_on_digits(monkeypatch):
-    ran = run_on_digits(small_features(), monkeypatch)
+def general_features():
+    return ConvolutionalFeatures(
+        pool_size=3,
+        stride=4,
+        padding=3,
+        before_pooling=TwoSidedRectifier(0.1),
+        after_pooling=Power(1.0),
+        channels="joint",
+        contrast_offset=10.0,
+        image_shape=(8, 8),
+    )
+
+
+def window_features():
+    """Rows of digits are the time, columns the channels."""
+    return WindowFeatures(stride=4, padding=4, normalize=False, window_shape=(8, 8))
+
+
+@pytest.mark.parametrize("make", [small_features, general_features, window_features])
+def test_fixed_features_on_digits(make, monkeypatch):
+    ran = run_on_digits(make(), monkeypatch)
     assert {"check_transform_many_matches_transform_one", "check_shuffle_features_no_impact"} <= ran
 
 

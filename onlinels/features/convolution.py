@@ -1,118 +1,102 @@
-"""Stage 1 of the paper: convolve, square, pool, root, downsample, normalise (Algorithm 1)."""
+"""Stage 1 of the paper in general form: convolve, take powers, pool, take roots, normalise."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from math import ceil
-
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
 
 from onlinels.arrays import Matrix
-
-ROUNDINGS = 16.0
-"""Rounding errors of a convolution, relative to the brightest pixel times the filter's size."""
+from onlinels.features.magnitudes import faintest_maps
+from onlinels.features.pooling import pool
+from onlinels.features.stage import Convolution
 
 TILE_IMAGES = 16
-"""Images convolved at once. Measured: larger tiles fall out of the cache and are slower."""
+TILE_FILTERS = 128
+TILE_BYTES = 1 << 21
+"""Images, filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache
+and are slower."""
 
 
-@dataclass(frozen=True)
-class Convolution:
-    """The geometry of stage 1, apart from the filters.
-
-    Parameters
-    ----------
-    pool_size : int
-        Side Q of the pooling window, in pixels.
-    stride : int
-        Downsampling D of the pooled map.
-    padding : int
-        Blank pixels added on every side before the convolution. 0 is the paper's valid
-        convolution, ``filter_size - 1`` a full one.
-    drop_ring : int
-        Pooled positions left out on every side before downsampling. Their windows hang over the
-        edge of the convolved image.
-    normalize : bool
-        Whether every filter's response to an image is divided by its sum.
-    """
-
-    pool_size: int
-    stride: int
-    padding: int = 0
-    drop_ring: int = 0
-    normalize: bool = True
-
-    def pooled_side(self, image_side: int, filter_size: int) -> int:
-        """Return ceil((J - W + Q) / D), the side of the downsampled map, 0 if nothing is left."""
-        convolved = image_side + 2 * self.padding - filter_size + 1
-        full = convolved + self.pool_size - 1 - 2 * self.drop_ring
-        return ceil(max(0, full) / self.stride) if convolved > 0 else 0
-
-    def pooling_matrix(self, image_side: int, filter_size: int, dtype: type) -> Matrix:
-        """Return box pooling, ring and stride along one axis as a matrix.
-
-        Returns
-        -------
-        ndarray (pooled_side, convolved_side)
-            Row k sums the convolved positions under the pooling window of the k-th kept
-            position and divides by Q (by Q^2 once both axes are pooled).
-        """
-        convolved = image_side + 2 * self.padding - filter_size + 1
-        kept = self.drop_ring + self.stride * np.arange(self.pooled_side(image_side, filter_size))
-        behind = kept[:, None] - np.arange(convolved)[None, :]
-        window = (behind >= 0) & (behind < self.pool_size)
-        matrix: Matrix = window.astype(dtype) / dtype(self.pool_size)
-        return matrix
-
-
-def convolve(images: Matrix, bank: Matrix, stage: Convolution) -> Matrix:
+def convolve(
+    images: Matrix, filters: Matrix, stage: Convolution, offsets: Matrix | None = None
+) -> Matrix:
     """Turn images into shallow convolutional features.
 
-    For every channel x and filter h: u = (x * h)^2, v = (u * 1/Q^2)^(1/4), then every D-th
-    position of v, divided by the sum over positions (Algorithm 1 of the paper).
+    For every channel x and filter h: u = g1(x * h + offset), v = g2(u * 1/Q^2), then every D-th
+    position of v, divided by the sum over positions; with g1 the square and g2 the fourth root
+    Algorithm 1 of the paper.
 
     Parameters
     ----------
     images : ndarray (n, height, width, n_channels), float32 or float64
-    bank : ndarray (n_filters, filter_size, filter_size, 1 or n_channels)
+    filters : ndarray (n_filters, filter_height, filter_width, 1 or n_channels)
         A single channel is applied to every channel of the images.
     stage : Convolution
+    offsets : ndarray (n_filters,) or (n_filters, 1 or n_channels), optional
+        For every map of a filter, or for each channel's response.
 
     Returns
     -------
     ndarray (n, n_features), dtype of `images`
-        Ordered by channel, then filter, then row and column. A blank image gives zeros.
+        Ordered by channel (if each is kept apart), side of the rectifier (above, then below),
+        filter, row and column.
 
     Notes
     -----
-    n * C * P * W^2 * J^2 multiplications, as one matrix product per tile of 16 images; pooling,
-    ring and stride are two small products, along rows and then along columns.
+    n * C * P * W^2 * J^2 multiplications, in tiles of 16 images and 128 filters, or fewer if their
+    maps would take more than 2 MiB. The patches of at least one image are held as well: W^2 C
+    numbers for every position.
 
     Examples
     --------
-    >>> image, bar = np.eye(6).reshape(1, 6, 6, 1), np.ones((1, 3, 1, 1))
-    >>> convolve(image, np.ones((2, 3, 3, 1)), Convolution(pool_size=2, stride=2)).shape
-    (1, 18)
+    >>> from onlinels.features.pooling import Axis
+    >>> image, bar = np.eye(6).reshape(1, 6, 6, 1), np.ones((2, 1, 3, 1))
+    >>> stage = Convolution(rows=Axis(2, 2), columns=Axis(2, 2))
+    >>> convolve(image, bar, stage).shape
+    (1, 24)
     """
-    n_images, height, width, n_channels = images.shape
-    dtype = images.dtype.type
-    filter_size = bank.shape[1]
-    pool_rows = stage.pooling_matrix(height, filter_size, dtype)
-    pool_columns = stage.pooling_matrix(width, filter_size, dtype)
-    n_positions = len(pool_rows) * len(pool_columns)
-    features = np.empty((n_images, n_channels, len(bank), n_positions), dtype=dtype)
-    margin = ((0, 0), (stage.padding, stage.padding), (stage.padding, stage.padding))
-    for channel in range(n_channels):
-        kernel = _kernel_columns(bank[..., channel % bank.shape[3]], dtype)
-        for start in range(0, n_images, TILE_IMAGES):
-            tile = slice(start, start + TILE_IMAGES)
-            padded = np.pad(images[tile, :, :, channel], margin)
-            maps = _squared_maps(padded, kernel, filter_size)
-            features[tile, channel] = _pool(maps, pool_rows, pool_columns)
+    n_channels = images.shape[3]
+    filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    given = np.zeros(len(filters)) if offsets is None else offsets
+    added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
+    groups = stage.groups(n_channels)
+    n_positions = int(np.prod(stage.pooled_shape(images.shape[1:], filters)))
+    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), n_positions)
+    features = np.empty(shape, dtype=images.dtype)
+    for group, channels in enumerate(groups):
+        bank = filters[..., channels]
+        _fill(features[:, group], images[..., channels], bank, added[group], stage)
     if stage.normalize:
-        _normalize(features, _faintest_responses(images, bank))
-    return features.reshape(n_images, -1)
+        _normalize(features, faintest_maps(images, filters, added, stage))
+    return features.reshape(len(images), -1)
+
+
+def _fill(
+    features: Matrix, images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution
+) -> None:
+    """Write the features of images whose channels are summed, tile by tile."""
+    pools = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
+    kernel = _kernel_columns(filters, images.dtype.type)
+    n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
+    n_bytes *= stage.before_pooling.n_maps
+    tile_filters = _tile(TILE_FILTERS, n_bytes)
+    tile_images = _tile(TILE_IMAGES, n_bytes * min(len(filters), tile_filters))
+    for start in range(0, len(images), tile_images):
+        some = slice(start, start + tile_images)
+        patches = stage.patches(images[some], filters)
+        for first in range(0, len(filters), tile_filters):
+            those = slice(first, first + tile_filters)
+            responses = patches @ kernel[:, those]
+            if offsets.any():
+                responses += offsets[those]
+            for side, maps in enumerate(stage.before_pooling.apply(responses)):
+                (pooled,) = stage.after_pooling.apply(pool(maps, *pools))
+                rows = pooled.reshape(len(pooled), -1, pooled.shape[-1])
+                features[some, side, those] = rows.swapaxes(1, 2)
+
+
+def _tile(most: int, n_bytes: int) -> int:
+    """Return how many pieces of that many bytes make up a tile: at least one, at most `most`."""
+    return min(most, max(1, TILE_BYTES // n_bytes))
 
 
 def _kernel_columns(filters: Matrix, dtype: type) -> Matrix:
@@ -120,39 +104,13 @@ def _kernel_columns(filters: Matrix, dtype: type) -> Matrix:
     return np.ascontiguousarray(filters[:, ::-1, ::-1].reshape(len(filters), -1).T, dtype=dtype)
 
 
-def _squared_maps(images: Matrix, kernel: Matrix, filter_size: int) -> Matrix:
-    """Return (x * h)^2 of every position and filter: (n, rows, columns, n_filters)."""
-    windows = sliding_window_view(images, (filter_size, filter_size), axis=(1, 2))
-    maps = windows.reshape(*windows.shape[:3], -1) @ kernel
-    squared: Matrix = np.square(maps, out=maps)
-    return squared
-
-
-def _pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
-    """Average over windows and take the fourth root: (n, n_filters, n_positions)."""
-    n_images, rows, columns, n_filters = maps.shape
-    along_rows = pool_rows @ maps.reshape(n_images, rows, columns * n_filters)
-    pooled: Matrix = pool_columns @ along_rows.reshape(n_images, len(pool_rows), columns, n_filters)
-    np.sqrt(pooled, out=pooled)
-    np.sqrt(pooled, out=pooled)
-    return pooled.reshape(n_images, -1, n_filters).swapaxes(1, 2)
-
-
-def _faintest_responses(images: Matrix, bank: Matrix) -> Matrix:
-    """Return the response (n, n_channels, n_filters) that rounding errors alone may give."""
-    brightest = np.abs(images).max(axis=(1, 2))[:, :, None]
-    strengths = np.broadcast_to(np.abs(bank).sum(axis=(1, 2)).T, (images.shape[3], len(bank)))
-    faintest: Matrix = np.sqrt(ROUNDINGS * np.finfo(images.dtype).eps * brightest * strengths)
-    return faintest
-
-
 def _normalize(features: Matrix, faintest: Matrix) -> None:
-    """Divide every filter's response by its sum, in place.
+    """Divide every map (each side of a rectifier on its own) by its sum, in place.
 
-    A response of zeros stays, and one that is nothing but rounding errors, as that of a filter of
-    zero mean to even brightness, becomes zeros: divided by its sum it would pass for a strong one.
+    A map of zeros stays, and one that is nothing but rounding errors, as that of a filter of zero
+    mean to even brightness, becomes zeros: divided by its sum it would pass for a strong one.
     """
-    features[features.max(axis=-1) <= faintest] = 0.0
+    features[features.max(axis=-1) <= faintest[:, :, None]] = 0.0
     totals = features.sum(axis=-1, keepdims=True)
     totals[totals == 0.0] = 1.0
     features /= totals

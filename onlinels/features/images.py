@@ -1,4 +1,4 @@
-"""Images as they come: arrays, river samples that hold an array, or samples of named pixels."""
+"""Images and windows as they come: arrays, samples that hold one, or samples of named pixels."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinels.arrays import Integers, Matrix, check_values
 from onlinels.encoding import ArrayFeature, Layout, names_of, read_batch, read_row
+from onlinels.features.kinds import IMAGE, Kind
 from onlinels.names import Name
 
 Shape = tuple[int, ...]
@@ -26,6 +27,7 @@ class Images:
     Parameters
     ----------
     values : ndarray (n, height, width, n_channels)
+        Windows have height 1.
     source : narwhals DataFrame, list or ndarray
         What was read, for answers in kind.
     from_pixels : bool
@@ -44,8 +46,8 @@ class Images:
         return values if self.has_channels else values[..., 0]
 
 
-def check_image_shape(image_shape: Any) -> None:
-    """Raise unless `image_shape` is None, (height, width) or (height, width, n_channels).
+def check_image_shape(image_shape: Any, kind: Kind = IMAGE) -> None:
+    """Raise unless `image_shape` is None or a shape of this kind, with or without channels.
 
     Raises
     ------
@@ -56,14 +58,13 @@ def check_image_shape(image_shape: Any) -> None:
         return
     sizes = image_shape if isinstance(image_shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
-    if len(sizes) not in (2, 3) or not whole or min(sizes) < 1:
+    if len(sizes) - len(kind.axes) not in (0, 1) or not whole or min(sizes) < 1:
         raise ValueError(
-            f"image_shape={image_shape!r} is no image shape. Pass (height, width) or "
-            "(height, width, n_channels)."
+            f"{kind.name}_shape={image_shape!r} is no {kind.name} shape. Pass {kind.sizes}."
         )
 
 
-def read_image(x: Any, image_shape: Shape | None) -> Images:
+def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read one river sample: {"image": array}, or a dict of pixels if their shape is given.
 
     Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
@@ -84,15 +85,15 @@ def read_image(x: Any, image_shape: Shape | None) -> Images:
     array([[0., 0.],
            [7., 5.]])
     """
-    array = _only_array(x)
+    array = _only_array(x, kind)
     if array is not None:
-        check_values("image", array)
-        return _read_arrays(array[None], image_shape, None)
+        check_values(kind.name, array)
+        return _read_arrays(array[None], image_shape, None, kind)
     layout, values = read_row(x)
-    return Images(_place_pixels(layout, values[None], image_shape), None, from_pixels=True)
+    return Images(_place_pixels(layout, values[None], image_shape, kind), None, from_pixels=True)
 
 
-def read_images(X: Any, image_shape: Shape | None) -> Images:
+def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read a mini-batch of images.
 
     Parameters
@@ -114,85 +115,90 @@ def read_images(X: Any, image_shape: Shape | None) -> Images:
     if isinstance(X, np.ndarray):
         check_values("X", X)
         if not X.shape or not len(X):
-            raise ValueError("X has 0 images, expected at least one. Skip empty batches.")
-        return _read_arrays(X, image_shape, X)
-    if isinstance(X, (list, tuple)) and X and _only_array(X[0]) is not None:
-        return _stack([read_image(x, image_shape) for x in X], X)
+            raise ValueError(f"X has 0 {kind.name}s, expected at least one. Skip empty batches.")
+        return _read_arrays(X, image_shape, X, kind)
+    if isinstance(X, (list, tuple)) and X and _only_array(X[0], kind) is not None:
+        return _stack([read_image(x, image_shape, kind) for x in X], X, kind)
     batch = read_batch(X)
-    pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape)
+    pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape, kind)
     return Images(pixels, batch.source, from_pixels=True)
 
 
-def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any) -> Images:
-    is_flat = values.ndim == 2 and image_shape is not None
+def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: Kind) -> Images:
+    is_flat = values.ndim == 2 and image_shape is not None and len(image_shape) > 1
     n_axes = len(image_shape or ()) if is_flat else values.ndim - 1
-    return Images(_as_images(values, image_shape), source, has_channels=n_axes == 3)
+    images = _as_images(values, image_shape, kind)
+    return Images(images, source, has_channels=n_axes > len(kind.axes))
 
 
-def _stack(images: list[Images], source: Any) -> Images:
+def _stack(images: list[Images], source: Any, kind: Kind) -> Images:
     shapes = {image.values.shape[1:] for image in images}
     if len(shapes) > 1:
-        raise ValueError(f"X holds images of shapes {sorted(shapes)}, expected one. Resize them.")
+        raise ValueError(
+            f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
+        )
     has_channels = any(image.has_channels for image in images)
     values = np.concatenate([image.values for image in images])
     return Images(values, source, has_channels=has_channels)
 
 
-def _only_array(x: Any) -> Matrix | None:
+def _only_array(x: Any, kind: Kind) -> Matrix | None:
     """Return the array of a sample that holds an array, None for a sample of pixels."""
     if not isinstance(x, Mapping):
         return None
     arrays = [value for value in x.values() if isinstance(value, np.ndarray) and value.ndim]
     if arrays and len(x) > 1:
         raise ValueError(
-            f"x has {len(x)} features with arrays among them, expected one image. "
-            'Pass {"image": array}, for instance with river\'s compose.Select.'
+            f"x has {len(x)} features with arrays among them, expected one {kind.name}. "
+            f"Pass {kind.example}, for instance with river's compose.Select."
         )
     return arrays[0] if arrays else None
 
 
-def _as_images(values: Matrix, image_shape: Shape | None) -> Matrix:
-    """Return (n, height, width, n_channels) from images or rows of pixels."""
+def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
+    """Return (n, height, width, n_channels) from images, windows or rows of pixels."""
+    n_axes = len(kind.axes)
     if image_shape is None:
-        if values.ndim not in (3, 4) or 0 in values.shape:
+        if values.ndim - 1 - n_axes not in (0, 1) or 0 in values.shape:
             raise ValueError(
-                f"An image has shape {values.shape[1:]}, expected (height, width) or (height, "
-                "width, n_channels). Pass image_shape if images come as rows of pixels."
+                f"{kind.one.capitalize()} has shape {values.shape[1:]}, expected {kind.sizes}. "
+                f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
-        return values.reshape(*values.shape[:3], -1)
-    full = (*image_shape, 1) if len(image_shape) == 2 else image_shape
-    if values.shape[1:] not in (image_shape, full, (int(np.prod(full)),)):
-        raise ValueError(
-            f"An image has shape {values.shape[1:]}, expected {image_shape}. "
-            "Resize it, or set image_shape."
-        )
-    return values.reshape(len(values), *full)
+        full = (*values.shape[1:], 1)[: n_axes + 1]
+    else:
+        full = (*image_shape, 1)[: n_axes + 1]
+        if values.shape[1:] not in (image_shape, full, (int(np.prod(full)),)):
+            raise ValueError(
+                f"{kind.one.capitalize()} has shape {values.shape[1:]}, expected {image_shape}. "
+                f"Resize it, or set {kind.name}_shape."
+            )
+    return values.reshape(len(values), *(1,) * (2 - n_axes), *full)
 
 
-def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None) -> Matrix:
+def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
     if image_shape is None:
         raise ValueError(
-            "Images came as named pixels, expected arrays as image_shape=None. "
-            "Set image_shape=(height, width[, n_channels])."
+            f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays as "
+            f"{kind.name}_shape=None. Set {kind.name}_shape to {kind.sizes}."
         )
     if any(isinstance(entry, ArrayFeature) for entry in layout):
         raise ValueError(
-            "A sample holds an array among its pixels, expected numbers by pixel or one image. "
-            'Pass {"image": array}.'
+            f"A sample holds an array among its {kind.pixel}s, expected numbers by {kind.pixel} or "
+            f"one {kind.name}. Pass {kind.example}."
         )
     rows = np.zeros((len(values), int(np.prod(image_shape))), dtype=values.dtype)
-    rows[:, _pixel_positions(layout, image_shape)] = values
-    return _as_images(rows, image_shape)
+    rows[:, _pixel_positions(layout, image_shape, kind)] = values
+    return _as_images(rows, image_shape, kind)
 
 
-def _pixel_positions(layout: Layout, image_shape: Shape) -> Integers:
-    positions = [_pixel_position(name, image_shape) for name in names_of(layout)]
+def _pixel_positions(layout: Layout, image_shape: Shape, kind: Kind) -> Integers:
+    positions = [_pixel_position(name, image_shape, kind) for name in names_of(layout)]
     if len(set(positions)) < len(positions):
-        raise ValueError("Two names stand for one pixel, expected each once. Rename one.")
+        raise ValueError(f"Two names stand for one {kind.pixel}, expected each once. Rename one.")
     return np.array(positions, dtype=np.intp)
 
 
-def _pixel_position(name: Name, image_shape: Shape) -> int:
+def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     if isinstance(name, str):
         numbers = re.fullmatch(r"[^\d-]*(\d+)(?:_(\d+))?(?:_(\d+))?", name)
         index = tuple(int(n) for n in numbers.groups() if n is not None) if numbers else ()
@@ -205,7 +211,8 @@ def _pixel_position(name: Name, image_shape: Shape) -> int:
     )
     if not fits:
         raise ValueError(
-            f"Feature {name!r} is no pixel of an image of shape {image_shape}. Name pixels by "
-            "position (0, 1, ...), by (row, column[, channel]) or by text ending in these numbers."
+            f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. "
+            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text ending in "
+            "these numbers."
         )
     return int(np.ravel_multi_index(index, sizes))

@@ -77,27 +77,3 @@ def choose(patches: Floats, n_wanted: int, random: np.random.Generator) -> Integ
     rows = uneven if len(uneven) else np.arange(len(patches))
     chosen: Integers = rows[draw(random, len(rows), n_wanted)]
     return chosen
-
-
-def normalize_contrast(rows: Floats, contrast_offset: float | None) -> Floats:
-    """Return rows less their mean, divided by sqrt(variance + contrast_offset).
-
-    Parameters
-    ----------
-    rows : ndarray (n, n_values)
-    contrast_offset : float, above 0, or None
-        In squared units of the values. None leaves their size as it is.
-
-    Returns
-    -------
-    ndarray (n, n_values)
-
-    Examples
-    --------
-    >>> normalize_contrast(np.array([[1.0, 5.0]]), contrast_offset=5.0)
-    array([[-0.66666667,  0.66666667]])
-    """
-    centred: Floats = rows - rows.mean(axis=1, keepdims=True)
-    if contrast_offset is not None:
-        centred /= np.sqrt(rows.var(axis=1, keepdims=True) + contrast_offset)
-    return centred

@@ -1,0 +1,52 @@
+"""Local contrast: every patch of an image brought to mean 0 and to about the same variance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onlinels.arrays import Matrix
+
+
+def normalize_contrast(patches: Matrix, contrast_offset: float | None) -> Matrix:
+    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset).
+
+    Parameters
+    ----------
+    patches : ndarray (..., patch_size), float32 or float64
+    contrast_offset : float, above 0, or None
+        In squared units of the pixels. Patches of less variance are hardly amplified. None only
+        removes the mean.
+
+    Returns
+    -------
+    ndarray (..., patch_size)
+        A new array. An even patch gives zeros, exactly.
+
+    Notes
+    -----
+    Five passes over the patches. The variance is that of the patch's pixels (divided by their
+    number), a sum of squares of differences and so never negative; the difference of box sums of
+    squares and squared box sums would be cheaper, but nothing of it is left beside brightness of
+    1/sqrt(eps) times the contrast. The middle pixel is subtracted first: what is left is small
+    where contrast is, and exactly 0 in even patches.
+
+    References
+    ----------
+    A. Coates, H. Lee and A. Y. Ng (2011), "An Analysis of Single-Layer Networks in Unsupervised
+    Feature Learning".
+
+    Examples
+    --------
+    >>> normalize_contrast(np.array([[1.0, 3.0], [7.0, 7.0]]), 1e-12)
+    array([[-1.,  1.],
+           [ 0.,  0.]])
+    """
+    patch_size = patches.shape[-1]
+    centred: Matrix = patches - patches[..., patch_size // 2, None]
+    centred -= centred.mean(axis=-1, keepdims=True)
+    if contrast_offset is None:
+        return centred
+    variance = np.einsum("...k,...k->...", centred, centred) / centred.dtype.type(patch_size)
+    variance += centred.dtype.type(contrast_offset)
+    centred /= np.sqrt(variance)[..., None]
+    return centred

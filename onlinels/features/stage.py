@@ -1,0 +1,107 @@
+"""What stage 1 does to images: geometry, nonlinearities, channels and contrast."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from onlinels.arrays import Matrix
+from onlinels.features.contrast import normalize_contrast
+from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
+from onlinels.features.pooling import Axis
+
+CHANNELS = ("each", "joint")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """What stage 1 does to images, apart from the filters.
+
+    Parameters
+    ----------
+    rows, columns : Axis
+        The geometry along the height and along the width.
+    normalize : bool
+        Whether every map of an image is divided by its sum.
+    before_pooling : Power or TwoSidedRectifier
+    after_pooling : Power
+    channels : "each" or "joint"
+        Whether every channel is convolved and kept apart, or responses are summed over channels.
+    contrast_offset : float or None
+        Added to the variance of every patch that is brought to mean 0 and variance 1; None
+        leaves patches as they are.
+    """
+
+    rows: Axis
+    columns: Axis
+    normalize: bool = True
+    before_pooling: Power | TwoSidedRectifier = SQUARE
+    after_pooling: Power = FOURTH_ROOT
+    channels: str = "each"
+    contrast_offset: float | None = None
+
+    def groups(self, n_channels: int) -> list[slice]:
+        """Return the channels whose responses are summed: one by one, or all of them."""
+        if self.channels == "joint":
+            return [slice(0, n_channels)]
+        return [slice(channel, channel + 1) for channel in range(n_channels)]
+
+    def pooled_shape(self, image_shape: tuple[int, ...], filters: Matrix) -> tuple[int, int]:
+        """Return height and width of the pooled maps, 0 where nothing is left."""
+        _, filter_height, filter_width, _ = filters.shape
+        return (
+            self.rows.pooled_size(image_shape[0], filter_height),
+            self.columns.pooled_size(image_shape[1], filter_width),
+        )
+
+    def pooling_matrices(
+        self, image_shape: tuple[int, ...], filters: Matrix, dtype: type
+    ) -> tuple[Matrix, Matrix]:
+        """Return pooling along rows and along columns as matrices."""
+        _, filter_height, filter_width, _ = filters.shape
+        return (
+            self.rows.pooling_matrix(image_shape[0], filter_height, dtype),
+            self.columns.pooling_matrix(image_shape[1], filter_width, dtype),
+        )
+
+    def patches(self, images: Matrix, filters: Matrix) -> Matrix:
+        """Return the patch under the filters at every position of padded images.
+
+        Returns
+        -------
+        ndarray (n, rows, columns, filter_height * filter_width * n_channels)
+            Of normalised contrast, if there is a contrast offset.
+        """
+        n_images, height, width, n_channels = images.shape
+        below, beside = self.rows.padding, self.columns.padding
+        if below or beside:
+            images = np.pad(images, ((0, 0), (below, below), (beside, beside), (0, 0)))
+        # Pixels and their channels are one axis: rows of a patch are then copied in one piece.
+        lines = images.reshape(n_images, height + 2 * below, (width + 2 * beside) * n_channels)
+        size = (filters.shape[1], filters.shape[2] * n_channels)
+        windows = sliding_window_view(lines, size, axis=(1, 2))[:, :, ::n_channels]
+        patches = windows.reshape(*windows.shape[:3], -1)
+        if self.contrast_offset is None:
+            return patches
+        return normalize_contrast(patches, self.contrast_offset)
+
+    def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
+        """Return what is added to the responses of every group of channels.
+
+        Parameters
+        ----------
+        offsets : ndarray (n_filters,), (n_filters, 1) or (n_filters, n_channels)
+            One number for every map of a filter, or one for each channel's response; of channels
+            whose responses are summed the offsets are as well.
+
+        Returns
+        -------
+        ndarray (n_groups, n_filters)
+        """
+        groups = self.groups(n_channels)
+        if offsets.ndim == 1:
+            return np.broadcast_to(offsets, (len(groups), len(offsets)))
+        by_channel = np.broadcast_to(offsets, (len(offsets), n_channels)).T
+        return np.stack([by_channel[channels].sum(axis=0) for channels in groups])

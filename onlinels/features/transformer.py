@@ -1,0 +1,219 @@
+"""What images and windows have in common when fixed filters turn them into features."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from river import base
+
+from onlinels.arrays import Matrix
+from onlinels.features.convolution import convolve
+from onlinels.features.images import Images, Shape, read_image, read_images
+from onlinels.features.kinds import Kind
+from onlinels.features.magnitudes import largest_pixel
+from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
+from onlinels.features.pooling import Axis
+from onlinels.features.stage import CHANNELS, Convolution
+from onlinels.outputs import output_row, output_table
+from onlinels.settings import (
+    DTYPES,
+    check_choice,
+    check_count,
+    check_flag,
+    check_kind,
+    check_positive,
+)
+
+
+class FilteringTransformer(base.MiniBatchTransformer):
+    """Turn images or windows into features with fixed filters; subclasses say which filters."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(
+        self,
+        pool_size: int,
+        stride: int,
+        padding: int,
+        drop_ring: int,
+        normalize: bool,
+        before_pooling: Power | TwoSidedRectifier | None,
+        after_pooling: Power | None,
+        channels: str,
+        contrast_offset: float | None,
+        dtype: str,
+        seed: int,
+    ) -> None:
+        check_count("pool_size", pool_size, 1)
+        check_count("stride", stride, 1)
+        check_count("padding", padding, 0)
+        check_count("drop_ring", drop_ring, 0)
+        check_flag("normalize", normalize)
+        check_choice("channels", channels, CHANNELS)
+        check_choice("dtype", dtype, DTYPES)
+        _check_contrast(contrast_offset, dtype)
+        check_count("seed", seed, 0)
+        self.pool_size = pool_size
+        self.stride = stride
+        self.padding = padding
+        self.drop_ring = drop_ring
+        self.normalize = normalize
+        # None stands for them in signatures: river allows nothing but plain values there.
+        self.before_pooling = SQUARE if before_pooling is None else before_pooling
+        self.after_pooling = FOURTH_ROOT if after_pooling is None else after_pooling
+        check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
+        check_kind("after_pooling", self.after_pooling, (Power,))
+        self.channels = channels
+        self.contrast_offset = contrast_offset
+        self.dtype = dtype
+        self.seed = seed
+
+    @property
+    @abstractmethod
+    def bank(self) -> Matrix:
+        """The filters as an array (n_filters, height, width, 1 or n_channels)."""
+
+    @property
+    @abstractmethod
+    def _shape(self) -> Shape | None:
+        """The shape of one image or window, if it was set."""
+
+    def _rows(self) -> Axis:
+        """Return the geometry along the height."""
+        return self._columns()
+
+    def _columns(self) -> Axis:
+        """Return the geometry along the width."""
+        return Axis(self.pool_size, self.stride, self.padding, self.drop_ring)
+
+    def _stage(self) -> Convolution:
+        return Convolution(
+            self._rows(),
+            self._columns(),
+            self.normalize,
+            self.before_pooling,
+            self.after_pooling,
+            self.channels,
+            self.contrast_offset,
+        )
+
+    def _bank_for(self, n_channels: int) -> tuple[Matrix, Matrix]:
+        """Return filters with a channel for each channel of the images, and their offsets.
+
+        Returns
+        -------
+        filters : ndarray (n_filters, height, width, n_channels)
+        offsets : ndarray (n_filters,), (n_filters, 1) or (n_filters, n_channels)
+        """
+        filters = self.bank
+        if filters.shape[3] not in (1, n_channels):
+            raise ValueError(
+                f"{self.kind.name.capitalize()}s have {n_channels} channels, expected "
+                f"{filters.shape[3]} as the filters. Pass filters without channels, or "
+                f"{self.kind.name}s with as many."
+            )
+        full = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+        return full, np.zeros(len(filters))
+
+    def n_features(self, shape: Shape) -> int:
+        """Return the number of features of images or windows of this shape.
+
+        Parameters
+        ----------
+        shape : (height, width[, n_channels]), or (length[, n_channels]) of a window
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of such an image, or its channels do not fit the filters.
+
+        Examples
+        --------
+        >>> from onlinels import ConvolutionalFeatures
+        >>> ConvolutionalFeatures(stride=2).n_features((28, 28))
+        9675
+        """
+        n_axes = len(self.kind.axes)
+        sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
+        stage, bank = self._stage(), self.bank
+        pooled = stage.pooled_shape((1, *sizes)[-2:], bank)
+        if not all(pooled):
+            raise ValueError(
+                f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
+                f"{self.kind.pixel}s leave no pooled position with filters of size "
+                f"{bank.shape[2]}. Raise padding, lower drop_ring, or pass smaller filters."
+            )
+        filters, _ = self._bank_for(n_channels)
+        n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
+        return n_maps * pooled[0] * pooled[1]
+
+    def check_images(self, images: Matrix) -> int:
+        """Return the number of features that images (n, height, width, n_channels) turn into.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of images of this shape, their channels do not fit the filters, or
+            a pixel is so large that a power of its responses leaves the range of the precision.
+        """
+        n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
+        n_channels = images.shape[3]
+        stage, (filters, offsets) = self._stage(), self._bank_for(n_channels)
+        added = stage.offsets_of_groups(offsets, n_channels)
+        allowed = largest_pixel(filters, added, stage, self.dtype)
+        largest = max(-float(images.min()), float(images.max()))
+        if largest > allowed:
+            raise ValueError(
+                f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
+                f"expected at most {allowed:g} for dtype={self.dtype!r} and {self.before_pooling}. "
+                "Rescale."
+            )
+        return n_features
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the features of a sample with one array, or of a dict of numbers.
+
+        Parameters
+        ----------
+        x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
+        """
+        images = read_image(x, self._shape, self.kind)
+        return output_row(self._convolve(images)[0], as_array=not images.from_pixels)
+
+    def transform_many(self, X: Any) -> Any:
+        """Return the features of a mini-batch, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+            Windows are (n, length[, n_channels]). A column per pixel needs their shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` cannot be read as images or windows of one shape that fits the filters.
+        """
+        images = read_images(X, self._shape, self.kind)
+        return output_table(images.source, self._convolve(images), not images.from_pixels)
+
+    def _convolve(self, images: Images) -> Matrix:
+        self.check_images(images.values)
+        values = images.values.astype(DTYPES[self.dtype], copy=False)
+        filters, offsets = self._bank_for(values.shape[3])
+        return convolve(values, filters, self._stage(), offsets)
+
+
+def _check_contrast(contrast_offset: Any, dtype: str) -> None:
+    """Raise unless the offset is None or a number above 0 in this precision."""
+    if contrast_offset is None:
+        return
+    check_positive("contrast_offset", contrast_offset)
+    smallest = float(np.finfo(dtype).tiny)
+    if contrast_offset < smallest:
+        raise ValueError(
+            f"contrast_offset={contrast_offset!r} is 0 in {dtype}, expected at least "
+            f"{smallest:g}. Pass a larger one, for instance 1e-9 times the squared brightness."
+        )
