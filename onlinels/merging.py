@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
-
-from onlinels.features.input_weights import FixedWeights
 
 
 def check_mergeable(model: Any, other: Any) -> None:
@@ -37,7 +36,7 @@ def check_mergeable(model: Any, other: Any) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether two settings are equal, arrays and nested settings included.
+    """Tell whether two settings are equal, arrays, dataclasses and nested settings included.
 
     Examples
     --------
@@ -48,8 +47,9 @@ def same(a: Any, b: Any) -> bool:
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, FixedWeights) and isinstance(b, FixedWeights):
-        return a is b or (a.names == b.names and np.array_equal(a.weights, b.weights))
+    if is_dataclass(a) and type(a) is type(b):
+        names = [field.name for field in fields(a)]
+        return a is b or all(same(getattr(a, name), getattr(b, name)) for name in names)
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return bool(a == b)

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 import strategies
 from onlinels import HiddenLayer, LeastSquaresClassifier
-from onlinels.features.input_weights import draw_pairs, draw_row
+from onlinels.features.draws import draw_pairs, draw_row
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 
