@@ -102,9 +102,10 @@ class HiddenLayer(base.MiniBatchTransformer):
         self._columns, self._fixed = Columns(), None
         self._n_drawn = 0
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
-        self._offsets = np.zeros(n_hidden, dtype=DTYPES[dtype])
+        self._offsets: Matrix | None = None
         if bias:
-            self._offsets += draw_row(str(input_weights), seed, BIAS_KEY, n_hidden)
+            drawn = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden)
+            self._offsets = drawn.astype(DTYPES[dtype])
         if isinstance(input_weights, InputWeights):
             self._columns = Columns.in_order(input_weights.names)
             self._fixed = input_weights.astype(DTYPES[dtype])
@@ -207,7 +208,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         if self._fixed is not None:
             return self._fixed.project(features)
         projections: Matrix = features @ self._weights[: features.shape[1]]
-        if self.bias:
+        if self._offsets is not None:
             projections += self._offsets
         return projections
 
