@@ -75,15 +75,18 @@ class Differences:
 
 
 @st.composite
-def differences(draw: Any, n_features: int | None = None) -> Differences:
-    """Draw examples, some of them equal or a constant apart, about a mean that may be large."""
+def differences(draw: Any, n_features: int | None = None, dtypes: str = "fd") -> Differences:
+    """Draw examples, some of them equal or a constant apart, about a mean that may be large.
+
+    Differences are 0, or at least 0.3 long; without their means 0, or at least 0.5 long.
+    """
     n_rows = draw(st.integers(2, 12))
     n_features = draw(st.integers(1, 8)) if n_features is None else n_features
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    X = random.integers(-3, 4, (n_rows, n_features)).astype(draw(st.sampled_from("fd")))
+    X = random.integers(-3, 4, (n_rows, n_features)).astype(draw(st.sampled_from(dtypes)))
     X += draw(st.sampled_from([0.0, 200.0]))
     for row in range(draw(st.integers(0, n_rows - 1))):
-        X[row] = X[row + 1] + draw(st.integers(0, 1))
+        X[row] = X[row + 1] + draw(st.sampled_from([0.0, 1.0, 0.3] if row == 0 else [0.0, 1.0]))
     y = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=n_rows - 2, max_size=n_rows - 2))]
     kind = draw(st.sampled_from(["difference", "centred-difference"]))
     return Differences(X, y, kind, draw(st.integers(1, 40)), draw(st.integers(0, 1000)))

@@ -69,8 +69,8 @@ def test_features_lie_where_their_number_says(fields, settings, random):
 @given(st.data(), strategies.receptive_fields(), st.integers(1, 2))
 def test_differences_are_of_what_is_seen(data, fields, n_maps):
     n_features = n_maps * fields.map_shape[0] * fields.map_shape[1]
-    drawn = data.draw(strategies.differences(n_features))
-    X = drawn.X.astype(np.float64)
+    drawn = data.draw(strategies.differences(n_features, dtypes="d"))
+    X = drawn.X
     layer = HiddenLayer.from_examples(
         X, drawn.y, drawn.n_hidden, drawn.kind, "linear", drawn.seed, receptive_fields=fields
     )
