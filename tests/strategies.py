@@ -84,7 +84,7 @@ def differences(draw: Any, n_features: int | None = None, dtypes: str = "fd") ->
     n_features = draw(st.integers(1, 8)) if n_features is None else n_features
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X = random.integers(-3, 4, (n_rows, n_features)).astype(draw(st.sampled_from(dtypes)))
-    X += draw(st.sampled_from([0.0, 200.0]))
+    X += draw(st.sampled_from([0, 200])) * random.integers(0, 3, n_features)
     for row in range(draw(st.integers(0, n_rows - 1))):
         X[row] = X[row + 1] + draw(st.sampled_from([0.0, 1.0, 0.3] if row == 0 else [0.0, 1.0]))
     y = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=n_rows - 2, max_size=n_rows - 2))]
