@@ -107,6 +107,17 @@ def test_a_large_mean_costs_landmarks_no_digits(kind):
     assert errors[1] < 4.0 * errors[0]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("make", [formed_differences, landmark_differences])
+def test_examples_a_constant_apart_are_equal_once_centred(make, dtype):
+    X = np.random.default_rng(0).normal(size=(2, 50)).astype(dtype)
+    X[1] = X[0] + np.array(0.3, dtype=dtype)
+    pair = np.array([0]), np.array([1])
+    made = make(range(50), Pairs("centred-difference", X, *pair))
+    assert not made.project(X).any()
+    assert make(range(50), Pairs("difference", X, *pair)).project(X).all()
+
+
 @pytest.mark.parametrize("kind", DIFFERENCES)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_landmarks_are_taken_where_they_are_less_work(kind, dtype):
