@@ -10,8 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 
 from onlinels import KFold
+from onlinels.features.activations import ACTIVATIONS
 from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
+from onlinels.features.receptive_fields import ReceptiveFields
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -73,9 +75,46 @@ def hidden_settings(draw: Any) -> dict[str, Any]:
     return {
         "n_hidden": draw(st.integers(1, 24)),
         "input_weights": draw(st.sampled_from(["gaussian", "uniform", "bipolar"])),
-        "activation": draw(st.sampled_from(["square", "relu", "logistic"])),
+        "activation": draw(st.sampled_from(sorted(ACTIVATIONS))),
         "seed": draw(st.integers(0, 1000)),
+        "bias": draw(st.booleans()),
     }
+
+
+@st.composite
+def receptive_fields(draw: Any) -> ReceptiveFields:
+    """Draw the shape of small maps, and the smallest side of a rectangle."""
+    shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
+    return ReceptiveFields(shape, smallest=draw(st.integers(1, min(shape))))
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Examples of at least two classes, and how input weights are made from them."""
+
+    X: np.ndarray
+    y: list[Any]
+    kind: str
+    n_hidden: int
+    seed: int
+
+
+@st.composite
+def differences(draw: Any, n_features: int | None = None, dtypes: str = "fd") -> Differences:
+    """Draw examples, some of them equal or a constant apart, about a mean that may be large.
+
+    Differences are 0, or at least 0.3 long; without their means 0, or at least 0.5 long.
+    """
+    n_rows = draw(st.integers(2, 12))
+    n_features = draw(st.integers(1, 8)) if n_features is None else n_features
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.integers(-3, 4, (n_rows, n_features)).astype(draw(st.sampled_from(dtypes)))
+    X += draw(st.sampled_from([0, 200])) * random.integers(0, 3, n_features)
+    for row in range(draw(st.integers(0, n_rows - 1))):
+        X[row] = X[row + 1] + draw(st.sampled_from([0.0, 1.0, 0.3] if row == 0 else [0.0, 1.0]))
+    y = [0, 1, *draw(st.lists(st.integers(0, 3), min_size=n_rows - 2, max_size=n_rows - 2))]
+    kind = draw(st.sampled_from(["difference", "centred-difference"]))
+    return Differences(X, y, kind, draw(st.integers(1, 40)), draw(st.integers(0, 1000)))
 
 
 @dataclass(frozen=True)

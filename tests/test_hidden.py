@@ -11,25 +11,59 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from scipy.special import expit
 
 import strategies
 from onlinels import HiddenLayer, LeastSquaresClassifier
-from onlinels.features.input_weights import draw_pairs, draw_row
+from onlinels.features.activations import ACTIVATIONS
+from onlinels.features.draws import draw_row
+from onlinels.features.receptive_fields import ReceptiveFields
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 
 
-def test_activations_are_what_they_say():
-    for activation, function in {
-        "square": np.square,
-        "relu": lambda z: np.maximum(z, 0),
-        "logistic": expit,
-    }.items():
-        layer = HiddenLayer(5, activation=activation)
-        weights = np.stack([draw_row("gaussian", 0, f"int:{name}", 5) for name in range(4)])
-        np.testing.assert_allclose(layer.transform_many(ROWS), function(ROWS @ weights))
+FUNCTIONS = {
+    "square": np.square,
+    "relu": lambda u: np.maximum(u, 0.0),
+    "rectified-square": lambda u: np.where(u > 0.0, u**2, 0.0),
+    "logistic": expit,
+    "tanh": np.tanh,
+    "softplus": lambda u: np.log(1.0 + np.exp(u)),
+    "absolute": np.abs,
+    "cube": lambda u: u**3,
+    "cosine": np.cos,
+    "gaussian": lambda u: np.exp(-(u**2)),
+    "linear": lambda u: u,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations_are_what_they_say(activation, dtype):
+    layer = HiddenLayer(5, activation=activation, dtype=dtype)
+    weights = np.stack([draw_row("gaussian", 0, f"int:{name}", 5) for name in range(4)])
+    expected = FUNCTIONS[activation](ROWS @ weights)
+    rows = ROWS.copy()
+    activations = layer.transform_many(rows)
+    assert activations.dtype == dtype
+    np.testing.assert_allclose(activations, expected, rtol=1e-7 if dtype == "float64" else 2e-4)
+    np.testing.assert_array_equal(rows, ROWS)
+
+
+@given(strategies.hidden_settings())
+def test_a_bias_is_the_weight_of_a_constant(settings):
+    settings |= {"activation": "linear"}
+    plain, biased = (HiddenLayer(**settings | {"bias": bias}) for bias in (False, True))
+    bias = draw_row(settings["input_weights"], settings["seed"], "bias", settings["n_hidden"])
+    added = biased.transform_many(ROWS) - plain.transform_many(ROWS)
+    np.testing.assert_allclose(added, np.tile(bias, (len(ROWS), 1)), atol=1e-12)
+    assert list(biased.transform_one({}).values()) == bias.tolist()
+
+
+def test_no_feature_takes_the_weights_of_the_bias():
+    for name in ("bias", ("bias",), "str:'bias'"):
+        alone = HiddenLayer(5, activation="linear").transform_one({name: 1.0})
+        assert alone != HiddenLayer(5, activation="linear", bias=True).transform_one({})
 
 
 @pytest.mark.parametrize(
@@ -132,38 +166,6 @@ def test_a_name_without_a_spelling_changes_nothing():
     assert pickle.dumps(layer) == before
 
 
-def test_differences_are_unit_length_and_between_classes():
-    X = np.random.default_rng(1).normal(size=(30, 7))
-    y = np.arange(30) % 3
-    layer = HiddenLayer.from_examples(X, y, n_hidden=200, seed=5)
-    weights = layer.input_weights.weights
-    np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1.0)
-    first, second = draw_pairs(y.tolist(), 200, seed=5)
-    assert (y[first] != y[second]).all()
-    differences = (X[first] - X[second]).T
-    np.testing.assert_allclose(weights, differences / np.linalg.norm(differences, axis=0))
-
-
-@given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12), st.integers(0, 99))
-def test_pairs_are_of_distinct_classes_and_reach_every_mate(labels, seed):
-    if len(set(labels)) == 1:
-        with pytest.raises(ValueError, match="at least two classes"):
-            draw_pairs(labels, 5, seed)
-        return
-    first, second = draw_pairs(labels, 3000, seed)
-    assert all(labels[a] != labels[b] for a, b in zip(first, second, strict=True))
-    wanted = {
-        (a, b) for a in range(len(labels)) for b in range(len(labels)) if labels[a] != labels[b]
-    }
-    if len(wanted) < 60:
-        assert set(zip(first.tolist(), second.tolist(), strict=True)) == wanted
-
-
-def test_equal_examples_give_a_silent_unit():
-    layer = HiddenLayer.from_examples(np.ones((2, 3)), ["a", "b"], n_hidden=2)
-    assert not layer.transform_many(np.ones((1, 3))).any()
-
-
 def test_fixed_weights_ignore_features_that_were_not_in_the_examples():
     layer = HiddenLayer.from_examples([{"a": 1.0, "b": 2.0}, {"a": 3.0}], ["x", "y"], n_hidden=4)
     with_new = layer.transform_one({"a": 1.0, "c": 9.0})
@@ -213,6 +215,9 @@ def test_float32_is_kept():
         ({"activation": None}, ValueError, "activation=None is not known"),
         ({"seed": -1}, ValueError, "seed=-1 must be at least 0"),
         ({"seed": None}, TypeError, "seed=None must be an int"),
+        ({"bias": 1}, TypeError, "bias=1 must be a bool"),
+        ({"bias": True, "input_weights": "difference"}, ValueError, "bias=True came with"),
+        ({"receptive_fields": (3, 3)}, TypeError, "expected ReceptiveFields"),
         ({"dtype": "float16"}, ValueError, "dtype='float16' is not known"),
     ],
 )
@@ -230,3 +235,11 @@ def test_fixed_weights_have_one_width():
     fixed = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
     with pytest.raises(ValueError, match="n_hidden=6 does not fit"):
         HiddenLayer(6, fixed)
+
+
+def test_fixed_weights_take_no_further_settings():
+    fixed = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
+    with pytest.raises(ValueError, match=r"receptive_fields=.* are made already"):
+        HiddenLayer(5, fixed, receptive_fields=ReceptiveFields((2, 2), 1))
+    with pytest.raises(ValueError, match="bias=True came with input_weights=FixedWeights"):
+        HiddenLayer(5, fixed, bias=True)

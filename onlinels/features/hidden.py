@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from river import base
-from scipy.special import expit
 
 from onlinels.arrays import Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
-from onlinels.features.input_weights import (
-    DISTRIBUTIONS,
-    FixedWeights,
-    difference_weights,
-    draw_row,
-)
+from onlinels.features.activations import ACTIVATIONS
+from onlinels.features.differences import DIFFERENCES, make_differences
+from onlinels.features.draws import BIAS_KEY, draw_row
+from onlinels.features.hidden_settings import check_input_weights
+from onlinels.features.input_weights import InputWeights
+from onlinels.features.random_weights import RandomWeights
+from onlinels.features.receptive_fields import ReceptiveFields
 from onlinels.labels import read_labels
-from onlinels.names import feature_key, key_text
 from onlinels.outputs import output_row, output_table
-from onlinels.settings import DTYPES, check_choice, check_count
-
-ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
-    "square": np.square,
-    "relu": lambda projections, out: np.maximum(projections, 0.0, out=out),
-    "logistic": expit,
-}
+from onlinels.settings import DTYPES, check_choice, check_count, check_flag, check_part
 
 
 class HiddenLayer(base.MiniBatchTransformer):
@@ -41,23 +34,31 @@ class HiddenLayer(base.MiniBatchTransformer):
     ----------
     n_hidden : int
         Number M of hidden units.
-    input_weights : "gaussian", "uniform", "bipolar" or "difference"
-        Standard normal, uniform on [-1, 1], -1 or 1; or differences of examples of distinct
-        classes, which are made by `from_examples` before use.
-    activation : "square", "relu" or "logistic"
-        g.
+    input_weights : "gaussian", "uniform", "bipolar", "difference" or "centred-difference"
+        Standard normal, uniform on [-1, 1], -1 or 1; or unit-length differences of examples of
+        distinct classes, which are made by `from_examples` before use. Centred ones have mean 0
+        over features, and the projection is 0 midway between the two examples.
+    activation : str
+        g, of a projection u: "square" (u^2), "relu" (max(0, u)), "rectified-square" (max(0, u)^2),
+        "logistic", "tanh", "softplus" (log(1 + e^u)), "absolute", "cube", "cosine" (cos u: with
+        "gaussian" weights and a bias, random Fourier features), "gaussian" (e^(-u^2)) or "linear".
     seed : int
         Start of the random numbers.
     dtype : "float64" or "float32"
         Precision of weights and activations. float32 is about twice as fast, and its rounding
         depends on how many rows are transformed together.
+    bias : bool
+        Whether random input weights have one for a constant feature 1 too.
+    receptive_fields : ReceptiveFields, optional
+        Lets every unit see only a random rectangle of features that are maps.
 
     Notes
     -----
     ``2 n L M`` operations for n rows of L features; ``8 L M`` bytes for the input weights in
-    float64. On a sample of numbers `transform_one` returns {"h0": …, "h1": …}, the names of the
-    columns that `transform_many` gives frames; on a sample with an array it returns {"h": array}.
-    Arrays in give arrays out.
+    float64. Differences of m examples, m well below M, are not formed: ``2 n L m`` operations and
+    ``8 L m`` bytes, and a little for each unit (not with receptive fields). On a sample of numbers
+    `transform_one` returns {"h0": …, "h1": …}, the names of the columns that `transform_many` gives
+    frames; on a sample with an array it returns {"h": array}. Arrays in give arrays out.
 
     In a TransformerUnion give each layer names of its own with river's compose.Prefixer: all call
     their outputs "h0", "h1", …
@@ -77,29 +78,37 @@ class HiddenLayer(base.MiniBatchTransformer):
     def __init__(
         self,
         n_hidden: int = 300,
-        input_weights: str | FixedWeights = "gaussian",
+        input_weights: str | InputWeights = "gaussian",
         activation: str = "square",
         seed: int = 0,
         dtype: str = "float64",
+        bias: bool = False,
+        receptive_fields: ReceptiveFields | None = None,
     ) -> None:
         check_count("n_hidden", n_hidden, 1)
-        if not isinstance(input_weights, FixedWeights):
-            check_choice("input_weights", input_weights, [*DISTRIBUTIONS, "difference"])
         check_choice("activation", activation, ACTIVATIONS)
         check_count("seed", seed, 0)
         check_choice("dtype", dtype, DTYPES)
+        check_flag("bias", bias)
+        check_part("receptive_fields", receptive_fields, ReceptiveFields)
+        check_input_weights(input_weights, n_hidden, bias, receptive_fields)
         self.n_hidden = n_hidden
         self.input_weights = input_weights
         self.activation = activation
         self.seed = seed
         self.dtype = dtype
-        self._columns = Columns()
+        self.bias = bias
+        self.receptive_fields = receptive_fields
+        self._columns, self._fixed = Columns(), None
         self._n_drawn = 0
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
-        if isinstance(input_weights, FixedWeights):
-            _check_width(input_weights, n_hidden)
+        self._offsets: Matrix | None = None
+        if bias:
+            drawn = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden)
+            self._offsets = drawn.astype(DTYPES[dtype])
+        if isinstance(input_weights, InputWeights):
             self._columns = Columns.in_order(input_weights.names)
-            self._weights = np.asarray(input_weights.weights, dtype=DTYPES[dtype])
+            self._fixed = input_weights.astype(DTYPES[dtype])
 
     @classmethod
     def from_examples(
@@ -111,6 +120,8 @@ class HiddenLayer(base.MiniBatchTransformer):
         activation: str = "square",
         seed: int = 0,
         dtype: str = "float64",
+        bias: bool = False,
+        receptive_fields: ReceptiveFields | None = None,
     ) -> Self:
         """Return a layer whose input weights are differences of examples of distinct classes.
 
@@ -119,18 +130,20 @@ class HiddenLayer(base.MiniBatchTransformer):
         X : array (n_rows, n_features), frame, or list of dicts
             Examples, of at least two classes.
         y : array, series or list of n_rows labels
-        n_hidden, input_weights, activation, seed, dtype
+        n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields
             As for the class.
 
         Returns
         -------
         HiddenLayer
-            Its input weights are fixed. Features that are not in `X` get no weight.
+            Its input weights are fixed, receptive fields included. Features that are not in `X` get
+            no weight.
 
         Raises
         ------
         TypeError, ValueError
-            If the examples cannot be read, or are all of one class.
+            If the examples cannot be read, are all of one class, or are no maps of the receptive
+            fields' shape.
 
         Examples
         --------
@@ -138,34 +151,37 @@ class HiddenLayer(base.MiniBatchTransformer):
         >>> layer.transform_many(np.eye(3)).shape
         (3, 4)
         """
-        layer = cls(n_hidden, input_weights, activation, seed, dtype)
+        layer = cls(n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields)
         batch = read_batch(X)
         labels = read_labels(y, len(batch.values))
-        if input_weights != "difference":
+        if layer.is_fixed:
             return layer
-        columns = Columns().extended(batch.layouts)
-        features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype])
-        weights = difference_weights(features, labels, n_hidden, seed)
-        return cls(n_hidden, FixedWeights(columns.names, weights), activation, seed, dtype)
+        columns = layer._known(batch.layouts)
+        features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
+        examples = (columns.names, features, labels)
+        made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
+        return cls(n_hidden, made, activation, seed, dtype)
 
     @property
     def is_fixed(self) -> bool:
-        """Whether the layer can transform; only "difference" without examples cannot."""
-        return self.input_weights != "difference"
+        """Whether the layer can transform; only differences without examples cannot."""
+        return self.input_weights not in DIFFERENCES
 
     def check_width(self, n_features: int) -> None:
-        """Raise if the input weights were made from examples of another number of features.
+        """Raise unless the layer can take so many features.
 
         Raises
         ------
         ValueError
-            If they were.
+            If its input weights were made from examples of another number of features, or these
+            are no maps of the receptive fields' shape.
         """
-        fixed = self.input_weights
-        if isinstance(fixed, FixedWeights) and len(fixed.names) != n_features:
+        if self.receptive_fields is not None:
+            self.receptive_fields.check_width(n_features)
+        if self._fixed is not None and len(self._fixed.names) != n_features:
             raise ValueError(
-                f"There are {n_features} features, expected {len(fixed.names)} as in the examples "
-                "that the input weights were made from. Make new ones with from_examples."
+                f"There are {n_features} features, expected {len(self._fixed.names)} as in the "
+                "examples that the input weights were made from. Make new ones with from_examples."
             )
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -182,45 +198,40 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
         self._check_fixed()
-        if not isinstance(self.input_weights, FixedWeights):
-            columns = self._columns.extended(layouts)
-            self._draw_missing(columns)
-            self._columns = columns
-        placed = self._columns.place(layouts, values)
-        projections = (
-            placed.astype(DTYPES[self.dtype], copy=False) @ self._weights[: placed.shape[1]]
-        )
+        if self._fixed is None:
+            self._draw_missing(self._known(layouts))
+        placed = self._columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
+        projections = self._project(placed)
         return ACTIVATIONS[self.activation](projections, out=projections)
+
+    def _project(self, features: Matrix) -> Matrix:
+        if self._fixed is not None:
+            return self._fixed.project(features)
+        projections: Matrix = features @ self._weights[: features.shape[1]]
+        if self._offsets is not None:
+            projections += self._offsets
+        return projections
 
     def _check_fixed(self) -> None:
         if not self.is_fixed:
             raise ValueError(
-                'input_weights="difference" is made from examples, and none were given. Use '
-                "HiddenLayer.from_examples(X, y, ...) before the first row."
+                f"input_weights={self.input_weights!r} is made from examples, and none were given. "
+                "Use HiddenLayer.from_examples(X, y, ...) before the first row."
             )
 
+    def _known(self, layouts: tuple[Layout, ...]) -> Columns:
+        """Return columns that know the layouts too, which must be of whole maps."""
+        if self.receptive_fields is not None:
+            self.receptive_fields.check_layouts(layouts)
+        return self._columns.extended(layouts)
+
     def _draw_missing(self, columns: Columns) -> None:
-        """Draw weights for features that became known, reserving room for half as many again."""
-        known, needed = self._n_drawn, len(columns)
-        if known == needed:
-            return
-        texts = [key_text(feature_key(name)) for name in columns.names[known:]]
-        if needed > len(self._weights):
-            capacity = max(needed, len(self._weights) * 3 // 2)
-            room = np.zeros((capacity, self.n_hidden), dtype=DTYPES[self.dtype])
-            room[:known] = self._weights[:known]
-            self._weights = room
-        for row, text in enumerate(texts, start=known):
-            self._weights[row] = draw_row(str(self.input_weights), self.seed, text, self.n_hidden)
-        self._n_drawn = needed
-
-
-def _check_width(fixed: FixedWeights, n_hidden: int) -> None:
-    if fixed.weights.shape[1] != n_hidden:
-        raise ValueError(
-            f"n_hidden={n_hidden} does not fit {fixed}. "
-            "Make new ones with HiddenLayer.from_examples."
-        )
+        """Draw weights for features that became known."""
+        if len(columns) > self._n_drawn:
+            source = RandomWeights(str(self.input_weights), self.seed, self.receptive_fields)
+            self._weights = source.extend(self._weights, self._n_drawn, columns.names)
+            self._n_drawn = len(columns)
+        self._columns = columns
 
 
 def _holds_array(layout: Layout) -> bool:
