@@ -11,7 +11,7 @@ from onlinels.features.stage import Convolution
 
 TILE_IMAGES = 16
 TILE_FILTERS = 128
-TILE_BYTES = 1 << 21
+TILE_BYTES = 1 << 20
 """Images, filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache
 and are slower."""
 
@@ -43,7 +43,7 @@ def convolve(
     Notes
     -----
     n * C * P * W^2 * J^2 multiplications, in tiles of 16 images and 128 filters, or fewer if their
-    maps would take more than 2 MiB. The patches of at least one image are held as well: W^2 C
+    maps would take more than 1 MiB. The patches of at least one image are held as well: W^2 C
     numbers for every position.
 
     Examples
