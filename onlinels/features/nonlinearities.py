@@ -27,6 +27,11 @@ class Power:
     ValueError
         If it is not above 0 and finite.
 
+    Notes
+    -----
+    Of large exponents small responses leave the precision: in float32 powers below 1e-45 are 0,
+    those of a response of 0.001 from an exponent of 15 on.
+
     Examples
     --------
     >>> Power(2.0).apply(np.array([-3.0, 0.0, 2.0]))

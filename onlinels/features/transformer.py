@@ -139,11 +139,13 @@ class FilteringTransformer(base.MiniBatchTransformer):
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         stage, bank = self._stage(), self.bank
         pooled = stage.pooled_shape((1, *sizes)[-2:], bank)
+        filter_sizes = bank.shape[3 - n_axes : 3]
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{bank.shape[2]}. Raise padding, lower drop_ring, or pass smaller filters."
+                f"{' x '.join(map(str, filter_sizes))}. Raise padding, lower drop_ring, or pass "
+                "smaller filters."
             )
         filters, _ = self._bank_for(n_channels)
         n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
