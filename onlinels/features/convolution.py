@@ -7,7 +7,7 @@ import numpy as np
 from onlinels.arrays import Matrix
 from onlinels.features.magnitudes import faintest_maps
 from onlinels.features.pooling import pool
-from onlinels.features.stage import Convolution
+from onlinels.features.stage import Convolution, repeat_channel
 
 TILE_IMAGES = 16
 TILE_FILTERS = 128
@@ -55,12 +55,12 @@ def convolve(
     (1, 24)
     """
     n_channels = images.shape[3]
-    filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    filters = repeat_channel(filters, n_channels)
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     groups = stage.groups(n_channels)
-    n_positions = int(np.prod(stage.pooled_shape(images.shape[1:], filters)))
-    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), n_positions)
+    height, width = stage.pooled_shape(images.shape[1:], filters)
+    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height * width)
     features = np.empty(shape, dtype=images.dtype)
     for group, channels in enumerate(groups):
         bank = filters[..., channels]

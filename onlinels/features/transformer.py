@@ -15,7 +15,7 @@ from onlinels.features.images import Images, Kind, Shape, read_image, read_image
 from onlinels.features.magnitudes import largest_pixel
 from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
-from onlinels.features.stage import CHANNELS, Convolution
+from onlinels.features.stage import CHANNELS, Convolution, repeat_channel
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import (
     DTYPES,
@@ -114,8 +114,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
                 f"{filters.shape[3]} as the filters. Pass filters without channels, or "
                 f"{self.kind.name}s with as many."
             )
-        full = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
-        return full, np.zeros(len(filters))
+        return repeat_channel(filters, n_channels), np.zeros(len(filters))
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
