@@ -7,11 +7,11 @@ import numpy as np
 from onlinels.arrays import Matrix
 from onlinels.features.magnitudes import faintest_maps
 from onlinels.features.pooling import pool
-from onlinels.features.stage import Convolution
+from onlinels.features.stage import Convolution, repeat_channel
 
 TILE_IMAGES = 16
 TILE_FILTERS = 128
-TILE_BYTES = 1 << 21
+TILE_BYTES = 1 << 20
 """Images, filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache
 and are slower."""
 
@@ -43,7 +43,7 @@ def convolve(
     Notes
     -----
     n * C * P * W^2 * J^2 multiplications, in tiles of 16 images and 128 filters, or fewer if their
-    maps would take more than 2 MiB. The patches of at least one image are held as well: W^2 C
+    maps would take more than 1 MiB. The patches of at least one image are held as well: W^2 C
     numbers for every position.
 
     Examples
@@ -55,12 +55,12 @@ def convolve(
     (1, 24)
     """
     n_channels = images.shape[3]
-    filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
+    filters = repeat_channel(filters, n_channels)
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     groups = stage.groups(n_channels)
-    n_positions = int(np.prod(stage.pooled_shape(images.shape[1:], filters)))
-    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), n_positions)
+    height, width = stage.pooled_shape(images.shape[1:], filters)
+    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height * width)
     features = np.empty(shape, dtype=images.dtype)
     for group, channels in enumerate(groups):
         bank = filters[..., channels]

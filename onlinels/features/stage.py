@@ -102,6 +102,19 @@ class Convolution:
         """
         groups = self.groups(n_channels)
         if offsets.ndim == 1:
-            return np.broadcast_to(offsets, (len(groups), len(offsets)))
-        by_channel = np.broadcast_to(offsets, (len(offsets), n_channels)).T
+            return offsets[None].repeat(len(groups), axis=0)
+        by_channel = repeat_channel(offsets, n_channels).T
         return np.stack([by_channel[channels].sum(axis=0) for channels in groups])
+
+
+def repeat_channel(values: Matrix, n_channels: int) -> Matrix:
+    """Return values (..., 1 or n_channels) as (..., n_channels).
+
+    Examples
+    --------
+    >>> repeat_channel(np.ones((2, 1)), 3).shape
+    (2, 3)
+    """
+    if values.shape[-1] == n_channels:
+        return values
+    return np.broadcast_to(values, (*values.shape[:-1], n_channels))

@@ -16,7 +16,7 @@ from onlinels.features.kinds import Kind
 from onlinels.features.magnitudes import largest_pixel
 from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
-from onlinels.features.stage import CHANNELS, Convolution
+from onlinels.features.stage import CHANNELS, Convolution, repeat_channel
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import (
     DTYPES,
@@ -115,8 +115,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
                 f"{filters.shape[3]} as the filters. Pass filters without channels, or "
                 f"{self.kind.name}s with as many."
             )
-        full = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
-        return full, np.zeros(len(filters))
+        return repeat_channel(filters, n_channels), np.zeros(len(filters))
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
@@ -140,11 +139,13 @@ class FilteringTransformer(base.MiniBatchTransformer):
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         stage, bank = self._stage(), self.bank
         pooled = stage.pooled_shape((1, *sizes)[-2:], bank)
+        filter_sizes = bank.shape[3 - n_axes : 3]
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{bank.shape[2]}. Raise padding, lower drop_ring, or pass smaller filters."
+                f"{' x '.join(map(str, filter_sizes))}. Raise padding, lower drop_ring, or pass "
+                "smaller filters."
             )
         filters, _ = self._bank_for(n_channels)
         n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
