@@ -72,7 +72,7 @@ def main(argv: list[str] | None = None) -> None:
         parser.error(str(error))
     images, labels, new_class_at = in_stream_order(data, arguments.seed)
     batch_size = arguments.batch_size or max(1, len(labels) // BATCHES)
-    model = make_model(arguments, len(labels))
+    model = make_model(arguments, len(labels), batch_size)
     console = Console()
     curve = Curve(max(SMALLEST_WINDOW, batch_size), NEW_CLASS, new_class_at)
     started = time.perf_counter()
@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> None:
         f"{100 * tested.error:.2f}% test error  ·  "
         f"weights within {compared.difference:.1e} (relative) of a batch solve"
     )
-    draw(arguments.output, subtitle, curve, tested, model.features.bank)
+    draw(arguments.output, subtitle, curve, tested, model.features.bank.filters)
     console.print(summary(model, rate, tested, compared, arguments.output))
 
 
@@ -123,14 +123,17 @@ def in_stream_order(data: ImageData, seed: int) -> tuple[Array, Array, int]:
     return data.x_train[stream], data.y_train[stream], len(first)
 
 
-def make_model(arguments: argparse.Namespace, n_rows: int) -> ShallowConvClassifier:
+def make_model(
+    arguments: argparse.Namespace, n_rows: int, batch_size: int
+) -> ShallowConvClassifier:
     preset = "mnist" if arguments.data else "digits"
     settings = SETTINGS[preset] | {"seed": arguments.seed}
     if arguments.quick or arguments.n_hidden:
         settings["n_hidden"] = arguments.n_hidden or QUICK["n_hidden"]
     # The hidden layer's input weights are made from the warm-up, so without any 9. A short stream
-    # must not be all warm-up.
-    settings["warm_up"] = max(2, min(PRESETS[preset]["warm_up"], n_rows // 5))
+    # must not be all warm-up. Whole batches, so that it ends with one.
+    warm_up = min(PRESETS[preset]["warm_up"], n_rows // 5)
+    settings["warm_up"] = max(2, batch_size, warm_up // batch_size * batch_size)
     return ShallowConvClassifier.from_preset(preset, **settings)
 
 

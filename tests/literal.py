@@ -10,6 +10,13 @@ from scipy.signal import convolve2d
 from onlinels.features.nonlinearities import TwoSidedRectifier
 
 
+def is_nothing_but_rounding(filters: np.ndarray, n_channels: int, settings: dict[str, Any]) -> bool:
+    """Tell whether one number serves patches of normalised contrast: their sum is always 0."""
+    joint = settings["channels"] == "joint"
+    patch = filters.reshape(len(filters), -1).shape[1]
+    return settings["contrast_offset"] is not None and patch == 1 and (joint or n_channels == 1)
+
+
 def literal_features(
     images: np.ndarray, filters: np.ndarray, stage: Any, offsets: Any = 0.0
 ) -> Any:

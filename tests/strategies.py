@@ -229,7 +229,6 @@ def whitened_settings(draw: Any, max_size: int = 4) -> dict[str, Any]:
     return {
         "n_filters": n_filters,
         "size": draw(st.integers(1, max_size)),
-        "contrast_offset": draw(st.one_of(st.none(), st.floats(1e-4, 10.0))),
         "variance_offset": draw(st.floats(1e-3, 10.0)),
         "n_sample": draw(st.integers(n_filters, 200)),
     }

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
-from onlinels.features.bank import FilterBank, check_filters, make_bank, needs_examples
+from onlinels.features.bank import FilterBank
+from onlinels.features.combination import check_filters, make_bank, needs_examples
 from onlinels.features.filters import hand_designed
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from strategies import filter_arrays, labelled_images

@@ -16,7 +16,8 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from onlinels.features.bank import FilterBank, make_bank
+from onlinels.features.bank import FilterBank
+from onlinels.features.combination import make_bank
 from onlinels.features.patches import Patches
 from onlinels.plots import mosaic, plot_filters
 

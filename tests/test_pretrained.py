@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.features.bank import make_bank
+from onlinels.features.combination import make_bank
 from onlinels.features.pretrained import OVERFEAT_FILES, read_filters
 from strategies import filter_arrays
 

@@ -84,7 +84,7 @@ LAYERS = [
     {"features.magnitudes", "features.differences", "features.random_weights"},
     {"features.convolution", "features.hidden_settings"},
     {"features.bank", "features.patch_sampling", "features.pretrained"},
-    {"features.folding"},
+    {"features.folding", "features.combination"},
     {"features.patches", "plots"},
     {"features.image_whitening", "features.transformer"},
     {

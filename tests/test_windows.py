@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from literal import literal_features
+from literal import is_nothing_but_rounding, literal_features
 from onlinels.features.kernels import minirocket_kernels
 from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.windows import WindowFeatures
@@ -41,6 +41,7 @@ def cases(draw):
 @given(cases())
 def test_windows_are_images_of_height_1(case):
     windows, filters, settings = case
+    assume(not is_nothing_but_rounding(filters, windows.shape[2], settings))
     model = WindowFeatures(filters, **settings)
     features = model.transform_many(windows)
     assert features.shape == (len(windows), model.n_features(windows.shape[1:]))

@@ -1,4 +1,4 @@
-"""FilterBank: convolution filters with offsets, and how they are made from what `filters` may be.
+"""FilterBank: convolution filters with offsets, and recipes for them.
 
 A convolution turns a filter by 180 degrees before it multiplies it with a patch of the image. What
 is fitted to patches (WhitenedPatches, KMeansPatches) is stored turned, so that the convolution
@@ -8,17 +8,14 @@ gives the product of patch and filter. Other filters, those of Patches too, are 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
-from onlinels.features.filters import BANKS, check_bank
-from onlinels.features.images import read_images
 from onlinels.features.pixels import GREY_WEIGHTS
-from onlinels.settings import check_count, check_flag
+from onlinels.settings import check_count
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,132 +112,22 @@ class FilterBank:
 
 
 class Recipe(ABC):
-    """Settings of a filter bank that is made from examples."""
+    """Settings of a filter bank that is made from examples: n_filters of size x size pixels."""
+
+    n_filters: int
+    size: int
 
     @abstractmethod
     def make(
-        self, images: Matrix, labels: Any, joint: bool, random: np.random.Generator
+        self,
+        images: Matrix,
+        labels: Any,
+        random: np.random.Generator,
+        joint: bool = False,
+        contrast_offset: float | None = None,
     ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels) and their labels."""
+        """Return the bank made from images (n, height, width, n_channels) and their labels.
 
-
-def check_filters(filters: Any) -> None:
-    """Raise unless `filters` is a bank, a name, an array, a recipe or a tuple of these.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not, a name is not known, a tuple is empty, or an array holds no square filters.
-
-    Examples
-    --------
-    >>> check_filters(("hand-designed", np.eye(5)[None]))
-    """
-    members = list(_members(filters))
-    if not members:
-        raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
-    for member in members:
-        if isinstance(member, (str, np.ndarray, list)):
-            check_bank(member)
-        elif not isinstance(member, (FilterBank, Recipe)):
-            raise TypeError(
-                f"filters holds {member!r}, expected a name, an array, a FilterBank, a recipe such "
-                "as Patches(), or a tuple of these. Pass one of them."
-            )
-
-
-def needs_examples(filters: Any) -> bool:
-    """Tell whether there is a recipe among `filters`, which images have to be given for.
-
-    Examples
-    --------
-    >>> needs_examples("hand-designed")
-    False
-    """
-    return any(isinstance(member, Recipe) for member in _members(filters))
-
-
-def make_bank(
-    filters: Any, images: Any = None, labels: Any = None, seed: int = 0, joint: bool = False
-) -> FilterBank:
-    """Return the filter bank that `filters` stands for: a function of the arguments alone.
-
-    Parameters
-    ----------
-    filters : "hand-designed", ndarray (n_filters, W, W[, n_channels]), FilterBank, recipe or tuple
-        A tuple is a combination, in order. Smaller filters are padded with zeros to the largest
-        size, and where numbers of channels differ, all meet the channels of the images.
-    images : ndarray (n, height, width[, n_channels]), optional
-        Examples; only recipes need them.
-    labels : sequence of n labels, optional
-        Only Patches needs them.
-    seed : int
-        Start of the random numbers. Each place in a tuple has its own.
-    joint : bool
-        Whether the responses of channels will be summed, so that patches are whitened over all
-        channels together, not each channel on its own.
-
-    Returns
-    -------
-    FilterBank
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `filters` is none of these, a recipe has no images to draw from, or channels do not fit.
-
-    Examples
-    --------
-    >>> make_bank(("hand-designed", np.ones((2, 9, 9))))
-    FilterBank(45 filters of 9 x 9, 1 channel)
-    """
-    check_filters(filters)
-    check_count("seed", seed, 0)
-    check_flag("joint", joint)
-    values = None if images is None else read_images(images, None).values
-    banks = []
-    for place, member in enumerate(_members(filters)):
-        if not isinstance(member, Recipe):
-            banks.append(_as_bank(member))
-        elif values is None:
-            raise ValueError(f"There are no images, expected some for {member!r}. Pass images.")
-        else:
-            random = np.random.default_rng([seed, place + 1])
-            banks.append(member.make(values, labels, joint, random))
-    return banks[0] if len(banks) == 1 else _combined(banks, values, joint)
-
-
-def _members(filters: Any) -> Iterator[Any]:
-    """Yield what a combination consists of, tuples in tuples included."""
-    if isinstance(filters, tuple):
-        for member in filters:
-            yield from _members(member)
-    else:
-        yield filters
-
-
-def _as_bank(member: Any) -> FilterBank:
-    if isinstance(member, FilterBank):
-        return member
-    values = BANKS[member]() if isinstance(member, str) else np.asarray(member)
-    return FilterBank(values if values.ndim == 4 else values[..., None], np.zeros(len(values)))
-
-
-def _combined(banks: list[FilterBank], images: Matrix | None, joint: bool) -> FilterBank:
-    """Join banks of any size and number of channels."""
-    numbers = {bank.filters.shape[3] for bank in banks}
-    if len(numbers) > 1 and images is not None:
-        numbers = {images.shape[3]}
-    elif len(numbers - {1}) > 1:
-        raise ValueError(
-            f"filters combines banks of {sorted(numbers)} channels, expected one number beside 1. "
-            "Pass images, whose channels all banks then meet."
-        )
-    height, width = np.max([bank.filters.shape[1:3] for bank in banks], axis=0)
-    fitted = [bank.for_channels(max(numbers)).padded(height, width) for bank in banks]
-    offsets = [bank.offsets for bank in fitted]
-    if joint:
-        offsets = [each if each.ndim == 1 else each.sum(axis=1) for each in offsets]
-    elif any(each.ndim == 2 for each in offsets):
-        offsets = [np.broadcast_to(each.T, (max(numbers), len(each))).T for each in offsets]
-    return FilterBank(np.concatenate([b.filters for b in fitted]), np.concatenate(offsets))
+        The responses of joint channels will be summed, and with a contrast offset every patch of
+        an image be of normalised contrast.
+        """

@@ -29,20 +29,22 @@ class FoldedRecipe(Recipe):
 
     n_filters: int = 100
     size: int = 6
-    contrast_offset: float | None = 10 / 255**2
     variance_offset: float = 0.1
     n_sample: int = 100_000
 
     def __post_init__(self) -> None:
         check_count("n_filters", self.n_filters, 1)
         check_count("size", self.size, 1)
-        if self.contrast_offset is not None:
-            check_positive("contrast_offset", self.contrast_offset)
         check_positive("variance_offset", self.variance_offset)
         check_count("n_sample", self.n_sample, self.n_filters)
 
     def make(
-        self, images: Matrix, labels: Any, joint: bool, random: np.random.Generator
+        self,
+        images: Matrix,
+        labels: Any,
+        random: np.random.Generator,
+        joint: bool = False,
+        contrast_offset: float | None = None,
     ) -> FilterBank:
         """Return the bank made from images (n, height, width, n_channels); labels do not count.
 
@@ -57,7 +59,10 @@ class FoldedRecipe(Recipe):
         patches = sample_patches(images, self.size, n_patches, random)
         chosen = choose(patches, self.n_filters, random)
         parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
-        made = [self._fold(part.reshape(len(part), -1), chosen) for part in parts]
+        made = [
+            self._fold(normalize_contrast(part.reshape(len(part), -1), contrast_offset), chosen)
+            for part in parts
+        ]
         shape = (self.n_filters, *parts[0].shape[1:])
         filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
         offsets = np.stack([offset for _, offset in made], axis=1)
@@ -65,9 +70,8 @@ class FoldedRecipe(Recipe):
 
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
         """Return weights and offsets such that row . weight + offset = d . whitened row."""
-        normalized = normalize_contrast(rows, self.contrast_offset)
-        whitening = fit_whitening(normalized, self.variance_offset)
-        directions = self._directions(normalized, whitening, chosen)
+        whitening = fit_whitening(rows, self.variance_offset)
+        directions = self._directions(rows, whitening, chosen)
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         lengths[lengths == 0.0] = 1.0
         weights = (directions / lengths) @ whitening.matrix

@@ -49,7 +49,7 @@ class Patches(Recipe):
     Examples
     --------
     >>> images = np.arange(200.0).reshape(2, 10, 10, 1) % 7
-    >>> Patches(5).make(images, ["a", "b"], joint=False, random=np.random.default_rng(0))
+    >>> Patches(5).make(images, ["a", "b"], np.random.default_rng(0))
     FilterBank(5 filters of 7 x 7, 1 channel)
     """
 
@@ -61,7 +61,12 @@ class Patches(Recipe):
         check_count("size", self.size, 1)
 
     def make(
-        self, images: Matrix, labels: Any, joint: bool, random: np.random.Generator
+        self,
+        images: Matrix,
+        labels: Any,
+        random: np.random.Generator,
+        joint: bool = False,
+        contrast_offset: float | None = None,
     ) -> FilterBank:
         """Return the bank made from images (n, height, width, n_channels) and their labels.
 
@@ -105,12 +110,9 @@ class WhitenedPatches(FoldedRecipe):
         Number P of filters.
     size : int
         Side W of the patches, in pixels.
-    contrast_offset : float, above 0, or None
-        Patches have their mean removed and are divided by sqrt(variance + contrast_offset), or not
-        divided if it is None. In squared units of the pixels; the default suits a range of 0 to 1.
-        The convolution has to normalise contrast by the same number.
     variance_offset : float, above 0
-        Added to the variance of patches along every direction when they are whitened.
+        Added to the variance of patches along every direction when they are whitened; the default
+        suits patches of normalised contrast.
     n_sample : int
         Patches drawn to fit the whitening, fewer if the images have no more or they would take
         more than 256 MiB. At least `n_filters`.
@@ -122,7 +124,9 @@ class WhitenedPatches(FoldedRecipe):
 
     Notes
     -----
-    Patches come from random places of random images, none from one place twice. Those that become
+    Patches come from random places of random images, none from one place twice, and have their
+    mean removed. Where the convolution has a contrast offset, they are divided by
+    sqrt(variance + contrast_offset) as the patches that the filters will meet. Those that become
     filters are drawn from the sample, with replacement if it holds fewer than are needed; patches
     of even brightness are left out, unless there are no others. With channels kept apart each has
     a whitening and offsets of its own, and mean and variance of a patch are its channel's;
@@ -140,7 +144,7 @@ class WhitenedPatches(FoldedRecipe):
     Examples
     --------
     >>> images = np.random.default_rng(0).random((9, 8, 8, 3))
-    >>> WhitenedPatches(5, n_sample=50).make(images, None, True, np.random.default_rng(0))
+    >>> WhitenedPatches(5, n_sample=50).make(images, None, np.random.default_rng(0), joint=True)
     FilterBank(5 filters of 6 x 6, 3 channels)
     """
 
@@ -158,7 +162,7 @@ class KMeansPatches(FoldedRecipe):
     ----------
     n_filters : int
         Number of clusters.
-    size, contrast_offset, variance_offset, n_sample
+    size, variance_offset, n_sample
         As for WhitenedPatches.
     n_iterations : int
         Rounds of k-means. They start from patches drawn from the sample.
@@ -180,7 +184,7 @@ class KMeansPatches(FoldedRecipe):
     Examples
     --------
     >>> images = np.random.default_rng(0).random((9, 8, 8, 1))
-    >>> KMeansPatches(5, n_sample=50).make(images, None, False, np.random.default_rng(0))
+    >>> KMeansPatches(5, n_sample=50).make(images, None, np.random.default_rng(0))
     FilterBank(5 filters of 6 x 6, 1 channel)
     """
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from onlinels.arrays import Matrix, frozen_copy
-from onlinels.features.filters import BANKS, check_bank
-from onlinels.features.images import Shape, check_image_shape
+import numpy as np
+
+from onlinels.arrays import frozen_copy
+from onlinels.features.bank import FilterBank
+from onlinels.features.combination import check_filters, make_bank, needs_examples, outline
+from onlinels.features.images import Shape, check_image_shape, read_images
 from onlinels.features.kinds import IMAGE, Kind
 from onlinels.features.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.patches import Patches
 from onlinels.features.transformer import FilteringTransformer
 
 
@@ -23,9 +27,11 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     Parameters
     ----------
-    filters : "hand-designed" or ndarray (n_filters, filter_size, filter_size[, n_channels])
-        The bank. A filter without channels is applied to every channel of the images, one with
-        channels is applied channel by channel.
+    filters : "hand-designed", ndarray (n_filters, W, W[, n_channels]), FilterBank, recipe or tuple
+        The bank; a tuple is a combination of banks, in order. A filter without channels is applied
+        to every channel of the images, one with channels is applied channel by channel, and one of
+        red, green and blue by its grey version to grey channels (`FilterBank.for_channels`).
+        Recipes (`Patches`, `WhitenedPatches`, `KMeansPatches`) are made banks by `from_examples`.
     pool_size : int
         Side Q of the pooling window, in pixels.
     stride : int
@@ -84,7 +90,7 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     def __init__(
         self,
-        filters: str | Matrix = "hand-designed",
+        filters: Any = "hand-designed",
         pool_size: int = 8,
         stride: int = 2,
         padding: int = 0,
@@ -98,7 +104,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         dtype: str = "float64",
         seed: int = 0,
     ) -> None:
-        check_bank(filters)
+        check_filters(filters)
         check_image_shape(image_shape)
         super().__init__(
             pool_size,
@@ -113,8 +119,10 @@ class ConvolutionalFeatures(FilteringTransformer):
             dtype,
             seed,
         )
-        self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
+        self.filters = _frozen(filters)
         self.image_shape = image_shape
+        # Until examples come, a bank of the same size stands for those to be made.
+        self._bank = outline(self.filters) if needs_examples(filters) else make_bank(self.filters)
 
     kind: ClassVar[Kind] = IMAGE
 
@@ -122,12 +130,73 @@ class ConvolutionalFeatures(FilteringTransformer):
     def _unit_test_params(cls) -> Any:
         yield {"image_shape": (8, 8), "padding": 3}
 
+    @classmethod
+    def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
+        """Return features whose filters are made from examples.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+            Images, as those to be transformed.
+        y : array, series or list of n labels, optional
+            Only `Patches` needs them.
+        **settings
+            As for the class; `filters` is ``Patches()`` unless it is given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the settings are not the class's, or filters cannot be made from these images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinels.features.patches import WhitenedPatches
+        >>> photos = np.random.default_rng(0).random((9, 8, 8, 3))
+        >>> recipe = WhitenedPatches(5, size=3)
+        >>> ConvolutionalFeatures.from_examples(photos, filters=recipe, channels="joint").bank
+        FilterBank(5 filters of 3 x 3, 3 channels)
+        """
+        model = cls(**{"filters": Patches(), **settings})
+        if model.is_fixed:
+            return model
+        images = read_images(X, model.image_shape).values
+        model.n_features(images.shape[1:])
+        joint = model.channels == "joint"
+        made = make_bank(model.filters, images, y, model.seed, joint, model.contrast_offset)
+        return cls(**{**settings, "filters": made})
+
     @property
-    def bank(self) -> Matrix:
-        """The filters as an array (n_filters, filter_size, filter_size, 1 or n_channels)."""
-        bank = BANKS[self.filters]() if isinstance(self.filters, str) else self.filters
-        return bank if bank.ndim == 4 else bank[..., None]
+    def is_fixed(self) -> bool:
+        """Whether it can transform; only recipes without examples cannot."""
+        return not needs_examples(self.filters)
+
+    @property
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, filter_size, filter_size, 1 or n_channels) and their offsets.
+
+        Raises
+        ------
+        ValueError
+            If they are to be made from examples, and none were given.
+        """
+        if not self.is_fixed:
+            raise ValueError(
+                f"filters={self.filters!r} are made from examples, and none were given. Use "
+                "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
+            )
+        return self._bank
+
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        return self._bank.for_channels(n_channels)
 
     @property
     def _shape(self) -> Shape | None:
         return self.image_shape
+
+
+def _frozen(filters: Any) -> Any:
+    """Return filters that nobody can write to."""
+    if isinstance(filters, tuple):
+        return tuple(map(_frozen, filters))
+    return frozen_copy(filters) if isinstance(filters, (np.ndarray, list)) else filters

@@ -10,13 +10,14 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
+from onlinels.features.bank import FilterBank
 from onlinels.features.convolution import convolve
 from onlinels.features.images import Images, Shape, read_image, read_images
 from onlinels.features.kinds import Kind
 from onlinels.features.magnitudes import largest_pixel
 from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
-from onlinels.features.stage import CHANNELS, Convolution, repeat_channel
+from onlinels.features.stage import CHANNELS, Convolution
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import (
     DTYPES,
@@ -73,8 +74,15 @@ class FilteringTransformer(base.MiniBatchTransformer):
 
     @property
     @abstractmethod
-    def bank(self) -> Matrix:
-        """The filters as an array (n_filters, height, width, 1 or n_channels)."""
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, height, width, 1 or n_channels) and their offsets."""
+
+    @abstractmethod
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        """Return the bank for images of so many channels, or raise if they do not fit.
+
+        Filters that are not made yet are zeros.
+        """
 
     @property
     @abstractmethod
@@ -100,23 +108,6 @@ class FilteringTransformer(base.MiniBatchTransformer):
             self.contrast_offset,
         )
 
-    def _bank_for(self, n_channels: int) -> tuple[Matrix, Matrix]:
-        """Return filters with a channel for each channel of the images, and their offsets.
-
-        Returns
-        -------
-        filters : ndarray (n_filters, height, width, n_channels)
-        offsets : ndarray (n_filters,), (n_filters, 1) or (n_filters, n_channels)
-        """
-        filters = self.bank
-        if filters.shape[3] not in (1, n_channels):
-            raise ValueError(
-                f"{self.kind.name.capitalize()}s have {n_channels} channels, expected "
-                f"{filters.shape[3]} as the filters. Pass filters without channels, or "
-                f"{self.kind.name}s with as many."
-            )
-        return repeat_channel(filters, n_channels), np.zeros(len(filters))
-
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
 
@@ -137,17 +128,15 @@ class FilteringTransformer(base.MiniBatchTransformer):
         """
         n_axes = len(self.kind.axes)
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
-        stage, bank = self._stage(), self.bank
-        pooled = stage.pooled_shape((1, *sizes)[-2:], bank)
-        filter_sizes = bank.shape[3 - n_axes : 3]
+        stage, filters = self._stage(), self._bank_for(n_channels).filters
+        pooled = stage.pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{' x '.join(map(str, filter_sizes))}. Raise padding, lower drop_ring, or pass "
-                "smaller filters."
+                f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
+                "drop_ring, or pass smaller filters."
             )
-        filters, _ = self._bank_for(n_channels)
         n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
         return n_maps * pooled[0] * pooled[1]
 
@@ -162,9 +151,9 @@ class FilteringTransformer(base.MiniBatchTransformer):
         """
         n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
         n_channels = images.shape[3]
-        stage, (filters, offsets) = self._stage(), self._bank_for(n_channels)
-        added = stage.offsets_of_groups(offsets, n_channels)
-        allowed = largest_pixel(filters, added, stage, self.dtype)
+        stage, bank = self._stage(), self._bank_for(n_channels)
+        added = stage.offsets_of_groups(bank.offsets, n_channels)
+        allowed = largest_pixel(bank.filters, added, stage, self.dtype)
         largest = max(-float(images.min()), float(images.max()))
         if largest > allowed:
             raise ValueError(
@@ -201,10 +190,11 @@ class FilteringTransformer(base.MiniBatchTransformer):
         return output_table(images.source, self._convolve(images), not images.from_pixels)
 
     def _convolve(self, images: Images) -> Matrix:
+        _ = self.bank  # Raises if there is none yet.
         self.check_images(images.values)
         values = images.values.astype(DTYPES[self.dtype], copy=False)
-        filters, offsets = self._bank_for(values.shape[3])
-        return convolve(values, filters, self._stage(), offsets)
+        bank = self._bank_for(values.shape[3])
+        return convolve(values, bank.filters, self._stage(), bank.offsets)
 
 
 def _check_contrast(contrast_offset: Any, dtype: str) -> None:

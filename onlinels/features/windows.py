@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
+from onlinels.features.bank import FilterBank
 from onlinels.features.images import Shape, check_image_shape
 from onlinels.features.kernels import minirocket_kernels
 from onlinels.features.kinds import WINDOW, Kind
@@ -93,6 +94,9 @@ class WindowFeatures(FilteringTransformer):
         )
         self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
         self.window_shape = window_shape
+        values = KERNELS[filters]() if isinstance(filters, str) else np.asarray(filters)
+        values = values if values.ndim == 3 else values[..., None]
+        self._bank = FilterBank(values[:, None], np.zeros(len(values)))
 
     kind: ClassVar[Kind] = WINDOW
 
@@ -101,10 +105,17 @@ class WindowFeatures(FilteringTransformer):
         yield {"window_shape": (12,), "padding": 4}
 
     @property
-    def bank(self) -> Matrix:
-        """The filters as an array (n_filters, 1, filter_size, 1 or n_channels)."""
-        bank = KERNELS[self.filters]() if isinstance(self.filters, str) else self.filters
-        return (bank if bank.ndim == 3 else bank[..., None])[:, None]
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, 1, filter_size, 1 or n_channels), without offsets."""
+        return self._bank
+
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        if self._bank.filters.shape[3] not in (1, n_channels):
+            raise ValueError(
+                f"Windows have {n_channels} channels, expected {self._bank.filters.shape[3]} as "
+                "the filters. Pass filters without channels, or windows with as many."
+            )
+        return self._bank
 
     @property
     def _shape(self) -> Shape | None:
