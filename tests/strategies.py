@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from formats import make_data
 from onlinels import KFold
+from onlinels.datasets import ImageData
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -125,3 +127,12 @@ def splits(draw: Any, n_rows: int) -> list[range]:
     cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))
     edges = [0, *sorted(cut for cut in cuts if cut < n_rows), n_rows]
     return [range(start, stop) for start, stop in pairwise(edges)]
+
+
+@st.composite
+def image_data(draw: Any) -> tuple[str, bool, ImageData]:
+    """Draw a format, whether its files are compressed, and an image data set to write in it."""
+    kind = draw(st.sampled_from(["idx", "cifar", "svhn", "norb"]))
+    zipped = kind != "cifar" and draw(st.booleans())
+    n_train, n_test = draw(st.integers(5, 13)), draw(st.integers(1, 5))
+    return kind, zipped, make_data(kind, n_train, n_test, draw(st.integers(0, 1000)))
