@@ -20,6 +20,7 @@ from onlinels.datasets import read_image_data, read_norb, stream_image_data
 from onlinels.datasets.norb import open_norb
 from strategies import image_data
 
+CIFAR_ZIPPED = ("cifar", True)
 KINDS = ["idx", "cifar", "svhn", "norb"]
 URLS = {
     "idx": "ossci-datasets.*fashion-mnist",
@@ -202,7 +203,7 @@ DAMAGES = [
     ("norb", NORB_LABELS, lambda _: norb_bytes(np.ones(5, "i4")), r"expected \(6,\)"),
     ("norb", NORB_LABELS, lambda c: c[:-4] + words(5), "expected 0 to 4"),
     ("norb", NORB_LABELS, lambda c: c[:-4] + words(-1), "expected 0 to 4"),
-    ("svhn", "train_32x32.mat", lambda content: content[:200], "y of nothing"),
+    ("svhn", "train_32x32.mat", lambda content: content[:200], "cut short"),
     ("svhn", "train_32x32.mat", lambda content: content[:-50], "no MATLAB 5 file or damaged"),
     ("svhn", "train_32x32.mat", lambda _: b"", "no MATLAB 5 file or damaged"),
     ("svhn", "train_32x32.mat", lambda _: b"something else " * 99, "no MATLAB 5 file or damaged"),
@@ -232,13 +233,13 @@ GOOD = svhn_arrays(*parts_of(make_data("svhn", 3, 1, 0))["train"])
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"X": GOOD["X"]}, "y of nothing"),
-        ({"y": GOOD["y"]}, "X of nothing"),
+        ({"X": GOOD["X"]}, "0 arrays y"),
+        ({"y": GOOD["y"]}, "0 arrays X"),
         ({"y": GOOD["y"][:2]}, r"y of uint8 \(2, 1\), expected one number for each of 3"),
         ({"y": GOOD["y"] * 0}, "labels other than 1 to 9"),
         ({"y": GOOD["y"] * 0 + 11}, "labels other than 1 to 9"),
         ({"y": GOOD["y"] * np.nan}, "labels other than 1 to 9"),
-        ({"y": GOOD["y"] * 1j}, "y of complex128"),
+        ({"y": GOOD["y"] * 1j}, "y of complex double"),
         ({"y": np.array([["a"], ["b"], ["c"]], dtype=object)}, "y of cell"),
         ({"y": "abc"}, "y of char"),
         ({"X": {"a": 1}}, "X of struct"),
@@ -251,7 +252,7 @@ GOOD = svhn_arrays(*parts_of(make_data("svhn", 3, 1, 0))["train"])
 def test_matlab_files_with_other_contents(tmp_path, arrays, message, compressed):
     write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
     path = tmp_path / "test_32x32.mat"
-    savemat(path, arrays if "nothing" in message else GOOD | arrays, do_compression=compressed)
+    savemat(path, arrays if "0 arrays" in message else GOOD | arrays, do_compression=compressed)
     with pytest.raises(ValueError, match=f"(?s){re.escape(str(path))} .*{message}.*housenumbers"):
         read_image_data(tmp_path)
 
@@ -272,7 +273,7 @@ def test_an_array_that_is_there_twice(tmp_path):
     first = path.read_bytes()
     savemat(path, GOOD)
     path.write_bytes(first + path.read_bytes()[128:])
-    with pytest.raises(ValueError, match="X or y twice"):
+    with pytest.raises(ValueError, match="2 arrays X"):
         read_image_data(tmp_path)
 
 
@@ -285,7 +286,7 @@ def test_a_matlab_file_that_states_more_than_it_can_hold(tmp_path, n_images):
     assert stated in content
     content = content.replace(stated, words(32, 32, 3, n_images))
     path.write_bytes(content.replace(words(3, 1), words(n_images, 1)))
-    with pytest.raises(ValueError, match="expected at most 2147483648, or a larger file"):
+    with pytest.raises(ValueError, match="does not fit"):
         read_image_data(tmp_path)
 
 
@@ -319,11 +320,16 @@ def test_a_small_gzip_file_that_states_gigabytes(tmp_path):
 
 @pytest.mark.parametrize(
     ("kind", "zipped"),
-    [("idx", False), ("idx", True), ("cifar", False), ("norb", False), ("norb", True)],
+    [
+        (kind, zipped)
+        for kind in KINDS
+        for zipped in (False, True)
+        if (kind, zipped) != CIFAR_ZIPPED
+    ],
 )
 def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, monkeypatch):
     monkeypatch.setitem(formats.SHAPES, "idx", (96, 192))
-    data = make_data(kind, 2000 if kind == "cifar" else 400, 1, 0)
+    data = make_data(kind, 2000 if formats.SHAPES[kind][0] == 32 else 400, 1, 0)
     write(kind, tmp_path, data, zipped)
     n_bytes = data.x_train.nbytes
     del data

@@ -55,11 +55,11 @@ LAYERS = [
         "accumulators.corrected",
         "datasets.idx",
         "datasets.cifar",
-        "datasets.svhn",
+        "datasets.matlab",
         "datasets.norb",
         "datasets.npz",
     },
-    {"accumulators.inverse"},
+    {"accumulators.inverse", "datasets.svhn"},
     {"accumulators.tracking"},
     {"accumulators.tracker"},
     {

@@ -72,7 +72,7 @@ def _source(path: Path) -> ImageSource:
 def _chunks(rows: RowFile, n_rows: int) -> Iterator[Batch]:
     for chunk in rows.chunks(n_rows):
         labels = chunk[:, 0].copy()
-        check_labels(rows.path, labels, len(labels), N_CLASSES)
+        check_labels(rows.path, labels, N_CLASSES, WHERE)
         channels = chunk[:, 1:].reshape(-1, N_CHANNELS, SIDE, SIDE)
         yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
 

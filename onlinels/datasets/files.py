@@ -126,17 +126,22 @@ def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
         return file.read(n_bytes)
 
 
-def check_labels(path: Path, labels: NDArray[Any], n_images: int, n_classes: int) -> None:
+def check_pairs(images: RowFile, labels_path: Path, labels: NDArray[Any], n_classes: int) -> None:
     """Raise unless there is one label from 0 to `n_classes` - 1 for every image."""
-    if labels.shape != (n_images,):
+    if labels.shape != (len(images),):
         raise ValueError(
-            f"{path} holds labels of shape {labels.shape}, expected ({n_images},): one for every "
-            "image. Get the files of images and labels again, both from one place."
+            f"{labels_path} holds labels of shape {labels.shape}, expected ({len(images)},): one "
+            f"for every image of {images.path}. Get both files again; {images.where}"
         )
+    check_labels(labels_path, labels, n_classes, images.where)
+
+
+def check_labels(path: Path, labels: NDArray[Any], n_classes: int, where: str) -> None:
+    """Raise unless all labels are from 0 to `n_classes` - 1."""
     if labels.min() < 0 or labels.max() >= n_classes:
         raise ValueError(
             f"{path} holds labels from {labels.min()} to {labels.max()}, expected 0 to "
-            f"{n_classes - 1}. Get it again; pass other data as an .npz file."
+            f"{n_classes - 1}. Pass other data as an .npz file, or {where}"
         )
 
 

@@ -73,8 +73,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
 
     Notes
     -----
-    Memory: the arrays returned, and for SVHN the largest file once more. `stream_image_data` reads
-    in mini-batches.
+    Memory: hardly more than the arrays returned; `stream_image_data` reads in mini-batches.
 
     Examples
     --------

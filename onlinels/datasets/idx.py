@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, check_labels, find_file, read_beginning
+from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
 from onlinels.datasets.source import Batch, Format, ImageSource
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -62,7 +62,7 @@ def idx_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
             f"{images_path} states the shape {images.shape}, expected (n, height, width). Pass the "
             f"file of the images; {WHERE}"
         )
-    check_labels(labels_path, labels, len(images), N_CLASSES)
+    check_pairs(images, labels_path, labels, N_CLASSES)
     chunks = partial(_chunks, images, labels)
     return (ImageSource(len(images), images.shape[1:], labels.dtype, chunks),)
 

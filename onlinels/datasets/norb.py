@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, check_labels, find_file, read_beginning
+from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
 from onlinels.datasets.source import Batch, Format, ImageSource
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
@@ -72,7 +72,7 @@ def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
             f"{images_path} is a matrix of {images.dtype} of shape {images.shape}, expected uint8 "
             f"(n, 2, 96, 96). Pass the file of the images; {WHERE}"
         )
-    check_labels(labels_path, labels, len(images), N_CLASSES)
+    check_pairs(images, labels_path, labels, N_CLASSES)
     shape = (*IMAGE[1:], IMAGE[0])
     return (ImageSource(len(images), shape, labels.dtype, partial(_chunks, images, labels)),)
 

@@ -43,9 +43,8 @@ def stream_image_data(
 
     Notes
     -----
-    Memory: one or two mini-batches and the labels for IDX files, CIFAR-10 and small NORB, gzipped
-    or not. A file of SVHN and the arrays of an .npz file are read whole, as they are compressed
-    as one block each.
+    Memory: one or two mini-batches and the labels, whether the files are compressed or not; the
+    arrays of an .npz file are read whole.
 
     Examples
     --------

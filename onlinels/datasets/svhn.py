@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.io import loadmat, whosmat
 
-from onlinels.datasets.files import LARGEST_FILE, LARGEST_RATIO, find_file
-from onlinels.datasets.source import Batch, Format, ImageSource, slices_of
+from onlinels.datasets.files import find_file
+from onlinels.datasets.matlab import NUMBERS, MatlabArray, list_arrays
+from onlinels.datasets.source import Batch, Format, ImageSource
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 WHERE = f"get SVHN's cropped digits from {URL}"
@@ -25,8 +23,6 @@ NAMES = (*PARTS.values(), EXTRA)
 IMAGE = (32, 32, 3)
 ADVICE = f"Pass the file as it was published; {WHERE}"
 LABEL_OF_ZERO = 10
-LABEL_TYPES = {"uint8", "int8", "uint16", "int16", "uint32", "int32", "single", "double"}
-"""MATLAB's plain numeric types; objects, cells and structures are not read."""
 
 
 def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[ImageSource, ...]:
@@ -53,9 +49,7 @@ def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Im
 
     Notes
     -----
-    `X` (32, 32, 3, n) uint8 and `y` (n, 1), the digit zero labelled 10. A file is read whole: its
-    arrays are compressed as one block each, which MATLAB's reader does not read in parts. The
-    extra images take 1.6 GB in memory.
+    `X` (32, 32, 3, n) uint8 and `y` (n, 1), the digit zero labelled 10.
 
     References
     ----------
@@ -69,70 +63,44 @@ def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Im
 
 
 def _source(path: Path) -> ImageSource:
-    n_images = _count(path)
-    return ImageSource(n_images, IMAGE, np.dtype(np.uint8), partial(_chunks, path))
-
-
-def _count(path: Path) -> int:
-    # The headers say what the arrays would need, before anything of that size is allocated.
-    listed = [entry for entry in _listed(path) if entry[0] in ("X", "y")]
-    held = {name: (shape, kind) for name, shape, kind in listed}
-    images, image_type = held.get("X", ((), "nothing"))
-    labels, label_type = held.get("y", ((), "nothing"))
-    n_images = images[-1] if images else 0
-    if images != (*IMAGE, n_images) or image_type != "uint8" or n_images < 1:
-        found, expected = f"X of {image_type} {images}", "uint8 (32, 32, 3, n)"
-    elif labels != (n_images, 1) or label_type not in LABEL_TYPES:
-        found, expected = f"y of {label_type} {labels}", f"one number for each of {n_images} images"
-    elif len(listed) > len(held):
-        found, expected = "X or y twice", "one of each"
-    else:
-        _check_size(path, n_images * math.prod(IMAGE))
-        return n_images
-    raise ValueError(f"{path} holds {found}, expected {expected}. {ADVICE}")
-
-
-def _check_size(path: Path, n_bytes: int) -> None:
-    held = path.stat().st_size
-    if n_bytes > min(LARGEST_FILE, held * LARGEST_RATIO):
+    listed = list_arrays(path, ADVICE)
+    images, numbers = (_only(path, listed, name) for name in ("X", "y"))
+    n_images = images.shape[-1] if images.shape else 0
+    if images.kind != "uint8" or images.shape != (*IMAGE, n_images) or n_images < 1:
         raise ValueError(
-            f"{path} has a size of {held} bytes and states {n_bytes} bytes of images, expected at "
-            f"most {LARGEST_FILE}, or a larger file. {ADVICE}"
+            f"{path} holds X of {images.kind} {images.shape}, expected uint8 (32, 32, 3, n). "
+            f"{ADVICE}"
         )
+    if numbers.kind not in NUMBERS or numbers.shape != (n_images, 1):
+        raise ValueError(
+            f"{path} holds y of {numbers.kind} {numbers.shape}, expected one number for each of "
+            f"{n_images} images. {ADVICE}"
+        )
+    images.check()
+    labels = _labels(path, next(numbers.chunks(n_images)))
+    return ImageSource(n_images, IMAGE, labels.dtype, partial(_chunks, images, labels))
 
 
-def _chunks(path: Path, n_rows: int) -> Iterator[Batch]:
-    images, numbers = _loaded(path)
+def _only(path: Path, listed: list[MatlabArray], name: str) -> MatlabArray:
+    found = [array for array in listed if array.name == name]
+    if len(found) != 1:
+        raise ValueError(f"{path} holds {len(found)} arrays {name}, expected one. {ADVICE}")
+    return found[0]
+
+
+def _labels(path: Path, numbers: NDArray[Any]) -> NDArray[np.uint8]:
     if not np.isin(numbers, np.arange(1, LABEL_OF_ZERO + 1)).all():
         raise ValueError(f"{path} holds labels other than 1 to 9, and 10 for zero. {ADVICE}")
-    labels = np.where(numbers == LABEL_OF_ZERO, 0, numbers)[:, 0].astype(np.uint8)
-    for some_images, some_labels in slices_of(images.transpose(3, 0, 1, 2), labels, n_rows):
-        yield np.ascontiguousarray(some_images), some_labels
+    return np.where(numbers == LABEL_OF_ZERO, 0, numbers).astype(np.uint8)
 
 
-def _loaded(path: Path) -> tuple[NDArray[Any], NDArray[Any]]:
-    with _readable(path):
-        held = loadmat(path, appendmat=False, variable_names=["X", "y"])
-        images, numbers = held["X"], held["y"]
-        if images.dtype != np.uint8 or numbers.dtype.kind not in "uif":
-            raise ValueError(f"X of {images.dtype} and y of {numbers.dtype}")
-        return images, numbers
-
-
-def _listed(path: Path) -> Sequence[tuple[str, tuple[int, ...], str]]:
-    with _readable(path):
-        return whosmat(path, appendmat=False)
-
-
-@contextmanager
-def _readable(path: Path) -> Iterator[None]:
-    # MATLAB's reader ends on damaged bytes with whatever they lead it to, a warning at times.
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            yield
-    except Exception as error:
-        raise ValueError(f"{path} is no MATLAB 5 file or damaged: {error}. {ADVICE}") from error
+def _chunks(images: MatlabArray, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
+    at = 0
+    for values in images.chunks(n_rows * math.prod(IMAGE)):
+        # The first index runs fastest: read back to front.
+        columns = values.reshape(-1, *IMAGE[::-1])
+        yield np.ascontiguousarray(columns.transpose(0, 3, 2, 1)), labels[at : at + n_rows]
+        at += n_rows
 
 
 SVHN = Format("SVHN", NAMES, WHERE, svhn_sources)
