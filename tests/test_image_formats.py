@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import tracemalloc
+import zlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
+from scipy.sparse import eye_array
 
 import formats
 from formats import CIFAR_FOLDER, NORB_STARTS, make_data, norb_bytes, parts_of, svhn_arrays, write
@@ -288,6 +290,63 @@ def test_a_matlab_file_that_states_more_than_it_can_hold(tmp_path, n_images):
     path.write_bytes(content.replace(words(3, 1), words(n_images, 1)))
     with pytest.raises(ValueError, match="does not fit"):
         read_image_data(tmp_path)
+
+
+def after_header(content, element):
+    return content[:128] + words(15, len(element)) + element
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:126] + b"MI" + content[128:],
+        lambda content: content[:128] + words(14) + content[132:],
+        lambda content: content[:128] + words(1) + content[132:],
+        lambda content: content[:132] + words(2**31 - 1) + content[136:],
+        lambda content: content[:600] + bytes([content[600] ^ 1]) + content[601:],
+        lambda content: after_header(content, zlib.compress(b"")),
+        lambda content: after_header(content, zlib.compress(bytes(200))),
+        lambda content: after_header(content, inflated(content)[:-8]),
+        lambda content: after_header(content, zlib.compress(inflated(content)[:-8])),
+        lambda content: after_header(content, zlib.compress(inflated(content) + bytes(8))),
+        lambda content: after_header(content, zlib.compress(inflated(content))[:-1] + b"?"),
+        lambda content: after_header(content, zlib.compress(inflated(content))[:-2]),
+    ],
+)
+def test_damaged_compressed_arrays(tmp_path, damage):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0), zipped=True)
+    path = tmp_path / "train_32x32.mat"
+    content = path.read_bytes()
+    (n_bytes,) = np.frombuffer(content, "<u4", 1, 132)
+    labels = content[136 + n_bytes :]
+    path.write_bytes(damage(content[: 136 + n_bytes]) + labels)
+    for read in (read_image_data, stream_both):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*housenumbers"):
+            read(tmp_path)
+
+
+def inflated(content):
+    return zlib.decompress(content[136:])
+
+
+@pytest.mark.parametrize("stored", [words(99, 9216), words(0, 9216), words(9, 9216), words(2, 9)])
+def test_values_of_a_type_or_length_that_does_not_fit(tmp_path, stored):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
+    path = tmp_path / "train_32x32.mat"
+    content = path.read_bytes()
+    assert content.count(words(2, 9216)) == 1
+    path.write_bytes(content.replace(words(2, 9216), stored))
+    with pytest.raises(ValueError, match="X of shape .* does not fit"):
+        read_image_data(tmp_path)
+
+
+def test_other_arrays_in_the_file_are_passed_over(tmp_path):
+    data = make_data("svhn", 3, 1, 0)
+    write("svhn", tmp_path, data)
+    others = {"a": {"b": "c"}, "d": np.array([1, "e"], dtype=object), "f": 1j, "g": "h"}
+    arrays = {"i": eye_array(3), **others, **svhn_arrays(data.x_test, data.y_test), "z": [1.5]}
+    savemat(tmp_path / "test_32x32.mat", arrays)
+    assert_same_data(read_image_data(tmp_path), data)
 
 
 @pytest.mark.parametrize("kind", ["idx", "norb"])
