@@ -73,7 +73,16 @@ def test_npz_arrays_stream_as_they_are_read(batch_size):
     assert_same_batch((np.concatenate(images), np.concatenate(labels)), (data.x_test, data.y_test))
 
 
-def test_a_small_row_of_every_format_by_hand(tmp_path):
+@pytest.mark.parametrize("batch_size", range(1, 15))
+def test_batches_begin_in_one_file_and_end_in_another(tmp_path, batch_size):
+    data = make_data("cifar", 13, 1, 0)
+    write("cifar", tmp_path, data)
+    images, labels = zip(*stream_image_data(tmp_path, batch_size), strict=True)
+    assert [len(some) for some in labels[:-1]] == [batch_size] * (len(labels) - 1)
+    assert_same_batch((np.concatenate(images), np.concatenate(labels)), parts_of(data)["train"])
+
+
+def test_small_files_written_by_hand(tmp_path):
     red_then_green = bytes([9]) + bytes([1]) * 1024 + bytes([2]) * 1024 + bytes([3]) * 1024
     for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
         (tmp_path / f"{name}.bin").write_bytes(red_then_green)
@@ -279,16 +288,23 @@ def test_an_array_that_is_there_twice(tmp_path):
         read_image_data(tmp_path)
 
 
-@pytest.mark.parametrize("n_images", [2**20, 2**27])
-def test_a_matlab_file_that_states_more_than_it_can_hold(tmp_path, n_images):
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(("n_images", "consistent"), [(2**27, False), (2**18, True)])
+def test_a_matlab_file_that_states_more_than_it_can_hold(tmp_path, zipped, n_images, consistent):
     write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
     path = tmp_path / "train_32x32.mat"
-    stated = words(32, 32, 3, 3)
     content = path.read_bytes()
-    assert stated in content
-    content = content.replace(stated, words(32, 32, 3, n_images))
-    path.write_bytes(content.replace(words(3, 1), words(n_images, 1)))
-    with pytest.raises(ValueError, match="does not fit"):
+    changes = {(32, 32, 3, 3): (32, 32, 3, n_images), (3, 1): (n_images, 1)}
+    if consistent:
+        changes[2, 9216] = (2, 3072 * n_images)
+    for stated, changed in changes.items():
+        assert words(*stated) in content
+        content = content.replace(words(*stated), words(*changed))
+    if zipped:
+        end = content.index(words(14), 129)
+        content = after_header(content, zlib.compress(content[128:end])) + content[end:]
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"X of shape .* does not fit"):
         read_image_data(tmp_path)
 
 
@@ -336,7 +352,7 @@ def test_values_of_a_type_or_length_that_does_not_fit(tmp_path, stored):
     content = path.read_bytes()
     assert content.count(words(2, 9216)) == 1
     path.write_bytes(content.replace(words(2, 9216), stored))
-    with pytest.raises(ValueError, match="X of shape .* does not fit"):
+    with pytest.raises(ValueError, match=r"X of shape .* does not fit"):
         read_image_data(tmp_path)
 
 
