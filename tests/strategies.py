@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
+from formats import make_data
 from onlinels import KFold
 from onlinels.features.activations import ACTIVATIONS
 from onlinels.features.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.pooling import Axis
 from onlinels.features.receptive_fields import ReceptiveFields
+from onlinels.datasets import ImageData
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -253,3 +255,10 @@ def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9
     shape = (draw(st.integers(1, max_images)), *sides, n_channels)
     dtype = draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_]))
     return random.integers(0, 256, shape).astype(dtype)
+@st.composite
+def image_data(draw: Any) -> tuple[str, bool, ImageData]:
+    """Draw a format, whether its files are compressed, and an image data set to write in it."""
+    kind = draw(st.sampled_from(["idx", "cifar", "svhn", "norb"]))
+    zipped = kind != "cifar" and draw(st.booleans())
+    n_train, n_test = draw(st.integers(5, 13)), draw(st.integers(1, 5))
+    return kind, zipped, make_data(kind, n_train, n_test, draw(st.integers(0, 1000)))

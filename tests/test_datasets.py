@@ -7,16 +7,12 @@ import gzip
 import numpy as np
 import pytest
 
+from formats import idx_bytes
 from onlinels.datasets import read_image_data
 from onlinels.datasets.idx import read_idx
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 2], dtype=np.uint8)
-
-
-def idx_bytes(array):
-    header = bytes([0, 0, 8, array.ndim])
-    return header + b"".join(n.to_bytes(4, "big") for n in array.shape) + array.tobytes()
 
 
 def write_folder(folder, *, zipped=False, dot=False):

@@ -1,23 +1,21 @@
-"""Training and test images from an .npz file or from a folder of IDX files."""
+"""Which image data set lies in a folder, and its training and test images."""
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.idx import read_idx
+from onlinels.datasets.cifar import CIFAR
+from onlinels.datasets.idx import IDX
+from onlinels.datasets.norb import NORB
+from onlinels.datasets.npz import read_npz
+from onlinels.datasets.source import Format, ImageSource, read_all
+from onlinels.datasets.svhn import SVHN, svhn_sources
 
-IDX_NAMES = {
-    "x_train": "train-images",
-    "y_train": "train-labels",
-    "x_test": "t10k-images",
-    "y_test": "t10k-labels",
-}
+PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
@@ -36,63 +34,130 @@ class ImageData:
     y_test: NDArray[Any]
 
 
-def read_image_data(path: str | Path) -> ImageData:
-    """Read an image data set.
+FORMATS = (IDX, CIFAR, SVHN, NORB)
+
+
+def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData:
+    """Read an image data set in the files that it is published in.
 
     Parameters
     ----------
     path : str or Path
-        An .npz file with the arrays x_train, y_train, x_test and y_test, or a folder with the
-        four IDX files of MNIST or Fashion-MNIST (train-images-idx3-ubyte, … or the same names
-        with ".idx3-ubyte", gzipped or not).
+        A folder with the files of one of these data sets, or with one folder that holds them; or
+        an .npz file with the arrays x_train, y_train, x_test and y_test.
+
+        - MNIST, Fashion-MNIST: train-images-idx3-ubyte, train-labels-idx1-ubyte, and the same with
+          t10k (also with ".idx", gzipped or not); images (n, 28, 28).
+        - CIFAR-10, binary version: data_batch_1.bin to data_batch_5.bin and test_batch.bin; images
+          (n, 32, 32, 3).
+        - SVHN, cropped digits: train_32x32.mat, test_32x32.mat and extra_32x32.mat; images
+          (n, 32, 32, 3).
+        - small NORB: smallnorb-…-training-dat.mat and -cat.mat, and the same with testing (gzipped
+          or not); stereo pairs (n, 96, 96, 2).
+    extra : bool, optional
+        Of SVHN only: whether the extra images follow the training images. By default they do if
+        their file lies there.
+
+    Returns
+    -------
+    ImageData
+        Images of uint8 with values from 0 to 255, labels from 0 on; of an .npz file as they are.
 
     Raises
     ------
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
-        If a file is damaged, an array is missing, or images and labels differ in number.
+        If a file is damaged, an array is missing, images and labels differ in number, or the
+        folder holds more than one data set.
+
+    Notes
+    -----
+    Memory: hardly more than the arrays returned; `stream_image_data` reads in mini-batches.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("test_batch", *(f"data_batch_{number}" for number in range(1, 6))):
+    ...         _ = Path(folder, f"{name}.bin").write_bytes(bytes([7]) + bytes(3072))
+    ...     read_image_data(folder).y_train
+    array([7, 7, 7, 7, 7], dtype=uint8)
     """
     path = Path(path)
-    if path.is_dir():
-        arrays = {name: read_idx(_find(path, start)) for name, start in IDX_NAMES.items()}
-    elif path.exists():
-        arrays = _read_npz(path)
-    else:
-        raise FileNotFoundError(
-            f"{path} does not exist. Pass an .npz file with x_train, y_train, x_test and y_test, "
-            "or a folder with the IDX files of MNIST or Fashion-MNIST."
-        )
-    for part in ("train", "test"):
-        images, labels = arrays[f"x_{part}"], arrays[f"y_{part}"]
-        if images.ndim < 3 or labels.ndim != 1 or len(images) != len(labels):
-            raise ValueError(
-                f"{path}: x_{part} has shape {images.shape} and y_{part} {labels.shape}, expected "
-                "(n, height, width[, n_channels]) and (n,). Pass one label per image."
-            )
-    return ImageData(**arrays)
+    if not path.is_dir():
+        refuse_extra(extra, path)
+        return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))
+    train, test = (open_part(path, part, extra) for part in PARTS)
+    return ImageData(*read_all(train), *read_all(test))
 
 
-def _find(folder: Path, start: str) -> Path:
-    found = sorted(folder.glob(f"{start}[-.]idx*-ubyte*"))
+def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource, ...]:
+    """Open the files of the data set that lies in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    part : {"train", "test"}
+    extra : bool or None
+        As of `read_image_data`.
+
+    Returns
+    -------
+    tuple of ImageSource
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As of `read_image_data`.
+    """
+    folder, found = recognise(folder)
+    if found is SVHN:
+        return svhn_sources(folder, part, extra)
+    refuse_extra(extra, folder)
+    return found.open_part(folder, part)
+
+
+def recognise(folder: Path) -> tuple[Path, Format]:
+    """Tell which data set lies in a folder or, if none does, in a folder within.
+
+    Parameters
+    ----------
+    folder : Path
+
+    Returns
+    -------
+    folder : Path
+        The one that holds the files.
+    found : Format
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none.
+    ValueError
+        If there is more than one.
+    """
+    found = [(folder, each) for each in FORMATS if _lies_in(folder, each)]
     if not found:
-        raise FileNotFoundError(
-            f"{folder} holds no file {start}-idx*-ubyte[.gz]. Get the four IDX files of MNIST "
-            "(yann.lecun.com/exdb/mnist) or Fashion-MNIST "
-            "(github.com/zalandoresearch/fashion-mnist) into it."
+        within = sorted(path for path in folder.iterdir() if path.is_dir())
+        found = [(path, each) for path in within for each in FORMATS if _lies_in(path, each)]
+    if not found:
+        sought = "; ".join(
+            f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS
         )
+        raise FileNotFoundError(f"{folder} holds no data set that is known. Sought: {sought}.")
+    if len(found) > 1:
+        listed = ", ".join(f"{each.title} in {path}" for path, each in found)
+        raise ValueError(f"{folder} holds more than one data set: {listed}. Pass a folder of one.")
     return found[0]
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
-    try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            missing = [name for name in IDX_NAMES if name not in file]
-            if missing:
-                raise ValueError(f"no array {missing[0]}")
-            return {name: file[name] for name in IDX_NAMES}
-    except (ValueError, OSError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise ValueError(
-            f"{path} cannot be read: {error}. Pass an .npz file of plain arrays x_train, y_train, "
-            "x_test and y_test."
-        ) from error
+def refuse_extra(extra: bool | None, path: Path) -> None:
+    """Raise if `extra` is given for other data than SVHN."""
+    if extra is not None:
+        raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
+
+
+def _lies_in(folder: Path, wanted: Format) -> bool:
+    return any((folder / name).is_file() for name in wanted.names)

@@ -2,17 +2,69 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
+from onlinels.datasets.source import Batch, Format, ImageSource
+
+MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
+WHERE = f"get MNIST from {MNIST_URL} or Fashion-MNIST from {FASHION_URL}"
+STARTS = {"train": "train", "test": "t10k"}
+KINDS = {"images": 3, "labels": 1}
+"""Dimensions of the two kinds of files; their names tell them."""
+N_CLASSES = 10
 UNSIGNED_BYTE = 0x08
-MAGIC_BYTES = 4
-LARGEST_FILE = 1 << 31
-"""Most bytes that an IDX file may hold: 2 GiB, so that a damaged header asks for no more."""
+WORD = 4
+
+
+def names_of(part: str, kind: str) -> tuple[str, ...]:
+    """Return the names that an IDX file goes by: with a hyphen or a dot, unzipped or not."""
+    start, end = f"{STARTS[part]}-{kind}", f"idx{KINDS[kind]}-ubyte"
+    return tuple(f"{start}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
+
+
+NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(part, kind))
+
+
+def idx_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+    """Open the IDX files of images and labels in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    part : {"train", "test"}
+
+    Returns
+    -------
+    tuple of one ImageSource
+        Images of uint8 (height, width), labels of uint8 from 0 to 9.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing.
+    ValueError
+        If one is damaged, or images and labels differ in number.
+    """
+    images_path, labels_path = (
+        find_file(folder, names_of(part, kind), WHERE) for kind in ("images", "labels")
+    )
+    images, labels = open_idx(images_path), open_idx(labels_path).read()
+    if len(images.shape) != KINDS["images"]:
+        raise ValueError(
+            f"{images_path} states the shape {images.shape}, expected (n, height, width). Pass the "
+            f"file of the images; {WHERE}"
+        )
+    check_pairs(images, labels_path, labels, N_CLASSES)
+    chunks = partial(_chunks, images, labels)
+    return (ImageSource(len(images), images.shape[1:], labels.dtype, chunks),)
 
 
 def read_idx(path: Path) -> NDArray[np.uint8]:
@@ -51,40 +103,41 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    if path.suffix == ".gz":
-        try:
-            with gzip.open(path) as file:
-                content = file.read(LARGEST_FILE + 1)
-        except (EOFError, OSError, zlib.error) as error:
-            raise ValueError(
-                f"{path} is no gzip file or damaged: {error}. Get it again."
-            ) from error
-    else:
-        with path.open("rb") as file:
-            content = file.read(LARGEST_FILE + 1)
-    return _parse(path, content)
+    return open_idx(path).read()
 
 
-def _parse(path: Path, content: bytes) -> NDArray[np.uint8]:
-    if len(content) > LARGEST_FILE:
-        raise ValueError(f"{path} holds more than {LARGEST_FILE} bytes, expected a smaller file.")
-    if len(content) < MAGIC_BYTES or content[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+def open_idx(path: Path) -> RowFile:
+    """Read the header of an IDX file of unsigned bytes.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    RowFile
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or of another format.
+    """
+    header = read_beginning(path, WORD * 256, WHERE)
+    if len(header) < WORD or header[:3] != bytes([0, 0, UNSIGNED_BYTE]):
         raise ValueError(
-            f"{path} begins with {content[:MAGIC_BYTES].hex(' ')}, expected 00 00 08 and the "
-            "number of dimensions. Pass an IDX file of unsigned bytes."
+            f"{path} begins with {header[:WORD].hex(' ')}, expected 00 00 08 and the number of "
+            f"dimensions. Pass an IDX file of unsigned bytes; {WHERE}"
         )
-    n_dimensions = content[3]
-    start = MAGIC_BYTES * (1 + n_dimensions)
-    shape = tuple(
-        int.from_bytes(content[at : at + MAGIC_BYTES], "big")
-        for at in range(MAGIC_BYTES, start, MAGIC_BYTES)
-    )
-    size = 1
-    for length in shape:
-        size *= length
-    if len(content) - start != size or not n_dimensions:
-        raise ValueError(
-            f"{path} holds {max(0, len(content) - start)} values, expected {size} for shape "
-            f"{shape}. It is cut short or damaged; get it again."
-        )
-    return np.frombuffer(content, dtype=np.uint8, offset=start).reshape(shape)
+    start = WORD * (1 + header[3])
+    shape = tuple(int.from_bytes(header[at : at + WORD], "big") for at in range(WORD, start, WORD))
+    return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)
+
+
+def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
+    at = 0
+    for some_images in images.chunks(n_rows):
+        yield some_images, labels[at : at + n_rows]
+        at += n_rows
+
+
+IDX = Format("MNIST or Fashion-MNIST", NAMES, WHERE, idx_sources)

@@ -1,0 +1,80 @@
+"""The binary version of CIFAR-10."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from onlinels.datasets.files import RowFile, check_labels, find_file
+from onlinels.datasets.source import Batch, Format, ImageSource
+
+URL = "https://www.cs.toronto.edu/~kriz/"
+ARCHIVE = "cifar-10-binary.tar.gz"
+WHERE = f"get the binary version from {URL}{ARCHIVE} and unpack it"
+PARTS = {
+    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+    "test": ("test_batch.bin",),
+}
+NAMES = (*PARTS["train"], *PARTS["test"])
+N_CLASSES = 10
+N_CHANNELS = 3
+SIDE = 32
+ROW = 1 + N_CHANNELS * SIDE * SIDE
+
+
+def cifar_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+    """Open the files of CIFAR-10's binary version in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    part : {"train", "test"}
+
+    Returns
+    -------
+    tuple of ImageSource, one for each file
+        Images of uint8 (32, 32, 3), labels of uint8 from 0 to 9.
+
+    Raises
+    ------
+    FileNotFoundError
+        If a file is missing.
+    ValueError
+        If the size of one is no multiple of 3073 bytes; when it is read, if it holds other labels.
+
+    Notes
+    -----
+    A row is a byte of label and 3072 bytes of image: the red, the green and the blue channel, each
+    row by row. There is no header: a file that is cut between two rows reads as a smaller one.
+
+    References
+    ----------
+    A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+    """
+    return tuple(_source(find_file(folder, (name,), WHERE)) for name in PARTS[part])
+
+
+def _source(path: Path) -> ImageSource:
+    n_bytes = path.stat().st_size
+    if n_bytes % ROW or not n_bytes:
+        raise ValueError(
+            f"{path} has a size of {n_bytes} bytes, expected a multiple of {ROW}: a label and an "
+            f"image in each row. It is cut short or of another format; {WHERE}"
+        )
+    rows = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
+    shape = (SIDE, SIDE, N_CHANNELS)
+    return ImageSource(len(rows), shape, rows.dtype, partial(_chunks, rows))
+
+
+def _chunks(rows: RowFile, n_rows: int) -> Iterator[Batch]:
+    for chunk in rows.chunks(n_rows):
+        labels = chunk[:, 0].copy()
+        check_labels(rows.path, labels, N_CLASSES, WHERE)
+        channels = chunk[:, 1:].reshape(-1, N_CHANNELS, SIDE, SIDE)
+        yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
+
+
+CIFAR = Format("CIFAR-10", NAMES, WHERE, cifar_sources)

@@ -1,0 +1,191 @@
+"""Get image data sets from where they are published, checked against their checksums."""
+
+from __future__ import annotations
+
+import importlib
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onlinels.datasets.cifar import ARCHIVE as CIFAR_ARCHIVE
+from onlinels.datasets.cifar import NAMES as CIFAR_NAMES
+from onlinels.datasets.cifar import URL as CIFAR_URL
+from onlinels.datasets.idx import FASHION_URL, MNIST_URL
+from onlinels.datasets.norb import PARTS as NORB_PARTS
+from onlinels.datasets.norb import URL as NORB_URL
+from onlinels.datasets.svhn import EXTRA
+from onlinels.datasets.svhn import URL as SVHN_URL
+from onlinels.settings import check_choice
+
+
+@dataclass(frozen=True)
+class Published:
+    """Files of a data set: where they lie, their SHA-256 checksums, what to unpack from them."""
+
+    url: str
+    checksums: dict[str, str]
+    members: tuple[str, ...] = ()
+
+
+# The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
+PUBLISHED = {
+    "mnist": Published(
+        MNIST_URL,
+        {
+            "train-images-idx3-ubyte.gz": (
+                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
+            ),
+            "train-labels-idx1-ubyte.gz": (
+                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
+            ),
+            "t10k-images-idx3-ubyte.gz": (
+                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
+            ),
+            "t10k-labels-idx1-ubyte.gz": (
+                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
+            ),
+        },
+    ),
+    "fashion-mnist": Published(
+        FASHION_URL,
+        {
+            "train-images-idx3-ubyte.gz": (
+                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"
+            ),
+            "train-labels-idx1-ubyte.gz": (
+                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"
+            ),
+            "t10k-images-idx3-ubyte.gz": (
+                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"
+            ),
+            "t10k-labels-idx1-ubyte.gz": (
+                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"
+            ),
+        },
+    ),
+    "cifar10": Published(
+        CIFAR_URL,
+        {CIFAR_ARCHIVE: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+        members=tuple(f"cifar-10-batches-bin/{name}" for name in CIFAR_NAMES),
+    ),
+    "svhn": Published(
+        SVHN_URL,
+        {
+            "train_32x32.mat": "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
+            "test_32x32.mat": "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
+        },
+    ),
+    "svhn-extra": Published(
+        SVHN_URL,
+        {EXTRA: "a133a4beb38a00fcdda90c9489e0c04f900b660ce8a316a5e854838379a71eb3"},
+    ),
+    "norb": Published(
+        NORB_URL,
+        {
+            f"{NORB_PARTS['train']}-dat.mat.gz": (
+                "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"
+            ),
+            f"{NORB_PARTS['train']}-cat.mat.gz": (
+                "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"
+            ),
+            f"{NORB_PARTS['train']}-info.mat.gz": (
+                "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"
+            ),
+            f"{NORB_PARTS['test']}-dat.mat.gz": (
+                "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"
+            ),
+            f"{NORB_PARTS['test']}-cat.mat.gz": (
+                "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"
+            ),
+            f"{NORB_PARTS['test']}-info.mat.gz": (
+                "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"
+            ),
+        },
+    ),
+}
+
+
+def download(name: str, folder: str | Path) -> Path:
+    """Get a data set from where it is published into a folder.
+
+    Parameters
+    ----------
+    name : {"mnist", "fashion-mnist", "cifar10", "svhn", "svhn-extra", "norb"}
+        "svhn" has the training and the test images (0.25 GB), "svhn-extra" the extra images
+        (1.3 GB), which belong into the same folder.
+    folder : str or Path
+        It is made if it does not exist. Files that lie there are not fetched again.
+
+    Returns
+    -------
+    Path
+        The folder, for `read_image_data`.
+
+    Raises
+    ------
+    ImportError
+        If pooch is not installed.
+    ValueError
+        If the name is not known, or a file that was fetched or lies there is not the published
+        one.
+    OSError
+        If a file cannot be fetched.
+
+    Notes
+    -----
+    A file is kept only if its SHA-256 checksum is that of the published file.
+
+    Examples
+    --------
+    >>> download("imagenet", "data")
+    Traceback (most recent call last):
+    ValueError: name='imagenet' is not known. Pass one of "mnist", "fashion-mnist", ...
+    """
+    check_choice("name", name, PUBLISHED)
+    pooch = _import_pooch()
+    published, folder = PUBLISHED[name], Path(folder)
+    for file_name, checksum in published.checksums.items():
+        _fetch(pooch, published.url + file_name, folder / file_name, checksum)
+        if published.members:
+            _unpack(folder / file_name, published.members)
+    return folder
+
+
+def _import_pooch() -> Any:
+    try:
+        return importlib.import_module("pooch")
+    except ImportError as error:
+        raise ImportError(
+            "download needs pooch, which is not installed. Run: pip install 'onlinels[data]'"
+        ) from error
+
+
+def _fetch(pooch: Any, url: str, path: Path, checksum: str) -> None:
+    # pooch would write over a file that the user may have from elsewhere.
+    if path.exists() and pooch.file_hash(str(path), alg="sha256") != checksum:
+        raise ValueError(
+            f"{path} is not the published file: its SHA-256 checksum is not {checksum}. Move it "
+            f"away and repeat, or use it as it is; the published one is {url}"
+        )
+    try:
+        pooch.retrieve(url, f"sha256:{checksum}", fname=path.name, path=path.parent)
+    except ValueError as error:
+        raise ValueError(f"{url} is not the published file and was not kept: {error}") from error
+    except OSError as error:
+        raise OSError(
+            f"{url} cannot be fetched: {error}. Try again, or put the file into {path.parent}."
+        ) from error
+
+
+def _unpack(archive: Path, members: Iterable[str]) -> None:
+    # Each file is read by its name and written here, so that nothing lands elsewhere.
+    with tarfile.open(archive) as packed:
+        for member in members:
+            path = archive.parent / member
+            content = packed.extractfile(member)
+            whole = path.exists() and path.stat().st_size == packed.getmember(member).size
+            if content is not None and not whole:
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(content.read())

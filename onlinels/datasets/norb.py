@@ -1,0 +1,158 @@
+"""The binary matrix format of small NORB, gzipped or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
+from onlinels.datasets.source import Batch, Format, ImageSource
+
+URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
+WHERE = f"get small NORB from {URL}"
+PARTS = {
+    "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
+    "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
+}
+TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
+"""Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
+N_CLASSES = 5
+IMAGE = (2, 96, 96)
+WORD = 4
+MOST_DIMENSIONS = 8
+LEAST_WORDS = 3
+
+
+def names_of(part: str, kind: str) -> tuple[str, ...]:
+    """Return the names that a file of small NORB goes by: unzipped or not."""
+    return tuple(f"{PARTS[part]}-{kind}.mat{zipped}" for zipped in ("", ".gz"))
+
+
+NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
+
+
+def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+    """Open the files of small NORB in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    part : {"train", "test"}
+
+    Returns
+    -------
+    tuple of one ImageSource
+        Stereo pairs of uint8 (96, 96, 2), the two cameras as channels; labels of int32: 0 animal,
+        1 human, 2 airplane, 3 truck, 4 car.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file of images (dat) or of categories (cat) is missing; the one that tells instance,
+        elevation, azimuth and lighting (info) is not needed, `read_norb` reads it.
+    ValueError
+        If one is damaged, or images and categories differ in number.
+
+    References
+    ----------
+    Y. LeCun, F. J. Huang and L. Bottou, "Learning methods for generic object recognition with
+    invariance to pose and lighting", CVPR 2004.
+    """
+    images_path, labels_path = (
+        find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat")
+    )
+    images, labels = open_norb(images_path), read_norb(labels_path)
+    if images.shape[1:] != IMAGE or images.dtype != np.uint8:
+        raise ValueError(
+            f"{images_path} is a matrix of {images.dtype} of shape {images.shape}, expected uint8 "
+            f"(n, 2, 96, 96). Pass the file of the images; {WHERE}"
+        )
+    check_pairs(images, labels_path, labels, N_CLASSES)
+    shape = (*IMAGE[1:], IMAGE[0])
+    return (ImageSource(len(images), shape, labels.dtype, partial(_chunks, images, labels)),)
+
+
+def read_norb(path: Path) -> NDArray[Any]:
+    """Read a matrix of bytes or of 32-bit whole numbers.
+
+    Parameters
+    ----------
+    path : Path
+        The file; one that ends in ".gz" is unzipped.
+
+    Returns
+    -------
+    ndarray of uint8 or int32
+        Of the shape that the file states: (n, 2, 96, 96) for the images, (n,) for the categories,
+        (n, 4) for instance, elevation, azimuth and lighting.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or of another format.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "bytes.mat"
+    ...     _ = path.write_bytes(np.array([0x1E3D4C55, 1, 2, 1, 1], "<i4").tobytes() + b"ab")
+    ...     read_norb(path)
+    array([97, 98], dtype=uint8)
+    """
+    return open_norb(path).read()
+
+
+def open_norb(path: Path) -> RowFile:
+    """Read the header of a binary matrix.
+
+    Parameters
+    ----------
+    path : Path
+
+    Returns
+    -------
+    RowFile
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or of another format.
+
+    Notes
+    -----
+    Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
+    which there are at least three even if fewer count.
+    """
+    beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
+    words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
+    if len(words) < 2 + LEAST_WORDS or words[0] not in TYPES:
+        raise ValueError(
+            f"{path} begins with {beginning[:WORD].hex(' ')}, expected 55 4c 3d 1e (bytes) or "
+            f"54 4c 3d 1e (32-bit whole numbers) and the dimensions. Pass a file of small NORB; "
+            f"{WHERE}"
+        )
+    n_dimensions = words[1]
+    n_words = max(n_dimensions, LEAST_WORDS)
+    if not 1 <= n_dimensions <= MOST_DIMENSIONS or len(words) < 2 + n_words:
+        raise ValueError(
+            f"{path} states {n_dimensions} dimensions, expected 1 to {MOST_DIMENSIONS}. It is "
+            f"damaged; {WHERE}"
+        )
+    shape = tuple(words[2 : 2 + n_dimensions])
+    return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
+
+
+def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
+    at = 0
+    for pairs in images.chunks(n_rows):
+        yield np.ascontiguousarray(pairs.transpose(0, 2, 3, 1)), labels[at : at + n_rows]
+        at += n_rows
+
+
+NORB = Format("small NORB", NAMES, WHERE, norb_sources)

@@ -1,0 +1,56 @@
+"""Image data in an .npz file of numpy arrays."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+from onlinels.datasets.source import Batch
+
+ARRAYS = ("x_train", "y_train", "x_test", "y_test")
+IMAGE_DIMENSIONS = (3, 4)
+
+
+def read_npz(path: Path, part: str) -> Batch:
+    """Read the images and labels of one part from an .npz file.
+
+    Parameters
+    ----------
+    path : Path
+    part : {"train", "test"}
+
+    Returns
+    -------
+    images, labels : ndarray
+
+    Raises
+    ------
+    FileNotFoundError
+        If the file does not exist.
+    ValueError
+        If it is damaged, an array is missing, or images and labels differ in number.
+    """
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} does not exist. Pass an .npz file with x_train, y_train, x_test and y_test, "
+            "or a folder with the files of MNIST, Fashion-MNIST, CIFAR-10, SVHN or small NORB."
+        )
+    try:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            missing = [name for name in ARRAYS if name not in file]
+            if missing:
+                raise ValueError(f"no array {missing[0]}")
+            images, labels = file[f"x_{part}"], file[f"y_{part}"]
+    except (ValueError, OSError, EOFError, TypeError, MemoryError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}. Pass an .npz file of plain arrays x_train, y_train, "
+            "x_test and y_test."
+        ) from error
+    if images.ndim not in IMAGE_DIMENSIONS or labels.ndim != 1 or len(images) != len(labels):
+        raise ValueError(
+            f"{path}: x_{part} has shape {images.shape} and y_{part} {labels.shape}, expected "
+            "(n, height, width[, n_channels]) and (n,). Pass one label per image."
+        )
+    return images, labels

@@ -1,0 +1,422 @@
+"""Files in genuine formats read back as the arrays they were written from; damaged ones raise."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import tracemalloc
+import zlib
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.io import savemat
+from scipy.sparse import eye_array
+
+import formats
+from formats import CIFAR_FOLDER, NORB_STARTS, make_data, norb_bytes, parts_of, svhn_arrays, write
+from onlinels.datasets import read_image_data, read_norb, stream_image_data
+from onlinels.datasets.norb import open_norb
+from strategies import image_data
+
+CIFAR_ZIPPED = ("cifar", True)
+KINDS = ["idx", "cifar", "svhn", "norb"]
+URLS = {
+    "idx": "ossci-datasets.*fashion-mnist",
+    "cifar": r"kriz/cifar-10-binary\.tar\.gz",
+    "svhn": "ufldl.stanford.edu/housenumbers",
+    "norb": "norb-v1.0-small",
+}
+
+
+def assert_same_data(read, written):
+    for (images, labels), (own_images, own_labels) in zip(
+        parts_of(read).values(), parts_of(written).values(), strict=True
+    ):
+        assert_same_batch((images, labels), (own_images, own_labels))
+        assert images.flags.c_contiguous
+
+
+def assert_same_batch(read, written):
+    for array, own in zip(read, written, strict=True):
+        assert array.dtype == own.dtype
+        np.testing.assert_array_equal(array, own)
+
+
+@settings(max_examples=40)
+@given(image_data(), st.booleans(), st.integers(1, 20), st.sampled_from(["train", "test"]))
+def test_files_read_and_stream_as_they_were_written(drawn, within, batch_size, part):
+    kind, zipped, data = drawn
+    with TemporaryDirectory() as folder:
+        write(kind, Path(folder, "files") if within else folder, data, zipped)
+        assert_same_data(read_image_data(folder), data)
+        batches = list(stream_image_data(folder, batch_size, part))
+    sizes = [len(labels) for _, labels in batches]
+    assert all(size == batch_size for size in sizes[:-1])
+    assert 1 <= sizes[-1] <= batch_size
+    images, labels = zip(*batches, strict=True)
+    assert_same_batch((np.concatenate(images), np.concatenate(labels)), parts_of(data)[part])
+    assert all(len(some) == size for some, size in zip(images, sizes, strict=True))
+
+
+@given(st.integers(1, 9))
+def test_npz_arrays_stream_as_they_are_read(batch_size):
+    data = make_data("idx", 7, 3, 0)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "data.npz")
+        np.savez(path, **vars(data))
+        batches = list(stream_image_data(str(path), batch_size, "test"))
+    images, labels = zip(*batches, strict=True)
+    assert_same_batch((np.concatenate(images), np.concatenate(labels)), (data.x_test, data.y_test))
+
+
+@pytest.mark.parametrize("batch_size", range(1, 15))
+def test_batches_begin_in_one_file_and_end_in_another(tmp_path, batch_size):
+    data = make_data("cifar", 13, 1, 0)
+    write("cifar", tmp_path, data)
+    images, labels = zip(*stream_image_data(tmp_path, batch_size), strict=True)
+    assert [len(some) for some in labels[:-1]] == [batch_size] * (len(labels) - 1)
+    assert_same_batch((np.concatenate(images), np.concatenate(labels)), parts_of(data)["train"])
+
+
+def test_small_files_written_by_hand(tmp_path):
+    red_then_green = bytes([9]) + bytes([1]) * 1024 + bytes([2]) * 1024 + bytes([3]) * 1024
+    for name in (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"):
+        (tmp_path / f"{name}.bin").write_bytes(red_then_green)
+    data = read_image_data(tmp_path)
+    assert data.y_test.tolist() == [9]
+    assert data.x_test[0, 31, 0].tolist() == [1, 2, 3]
+    content = bytes.fromhex("544c3d1e 01000000 02000000 01000000 01000000")
+    (tmp_path / "cat.mat").write_bytes(content + bytes([4, 0, 0, 0, 0, 1, 0, 0]))
+    assert read_norb(tmp_path / "cat.mat").tolist() == [4, 256]
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_the_table_of_poses_reads_too(tmp_path, zipped):
+    write("norb", tmp_path, make_data("norb", 3, 1, 0), zipped)
+    path = tmp_path / f"{NORB_STARTS['train']}-info.mat{'.gz' * zipped}"
+    np.testing.assert_array_equal(read_norb(path), np.arange(12).reshape(3, 4))
+
+
+def test_extra_images_follow_where_they_lie_or_are_asked_for(tmp_path):
+    data = make_data("svhn", 9, 2, 0)
+    formats.write_svhn(tmp_path, data, n_extra=4)
+    assert_same_data(read_image_data(tmp_path), data)
+    assert_same_data(read_image_data(tmp_path, extra=True), data)
+    assert_same_batch(next(stream_image_data(tmp_path, 9)), (data.x_train, data.y_train))
+    own = (data.x_train[:5], data.y_train[:5])
+    assert_same_batch(next(stream_image_data(tmp_path, 9, extra=False)), own)
+    (tmp_path / "extra_32x32.mat").unlink()
+    assert len(read_image_data(tmp_path).y_train) == 5
+    with pytest.raises(FileNotFoundError, match=r"extra_32x32\.mat"):
+        read_image_data(tmp_path, extra=True)
+
+
+def test_extra_images_of_other_data_are_refused(tmp_path):
+    data = make_data("idx", 2, 2, 0)
+    write("idx", tmp_path, data)
+    np.savez(tmp_path / "data.npz", **vars(data))
+    for path in (tmp_path, tmp_path / "data.npz"):
+        for read in (read_image_data, lambda path, extra: stream_image_data(path, 1, extra=extra)):
+            with pytest.raises(ValueError, match="extra=True is of SVHN only"):
+                read(path, extra=True)
+
+
+def test_a_folder_with_nothing_known_lists_what_was_sought(tmp_path):
+    (tmp_path / "notes.txt").write_text("nothing")
+    (tmp_path / "train_32x32.mat").mkdir()
+    with pytest.raises(FileNotFoundError) as error:
+        read_image_data(tmp_path)
+    for kind in KINDS:
+        assert re.search(URLS[kind], str(error.value))
+    for name in ("train-images-idx3-ubyte.gz", "test_batch.bin", "extra_32x32.mat", "testing-cat"):
+        assert name in str(error.value)
+
+
+@pytest.mark.parametrize("places", [(".", "."), ("a", "b"), ("a", "a")])
+def test_a_folder_with_two_data_sets_is_ambiguous(tmp_path, places):
+    write("idx", tmp_path / places[0], make_data("idx", 2, 2, 0))
+    write("svhn", tmp_path / places[1], make_data("svhn", 2, 2, 0))
+    with pytest.raises(ValueError, match=r"more than one data set: .*MNIST in .*SVHN in "):
+        read_image_data(tmp_path)
+
+
+def test_a_folder_itself_comes_before_those_within(tmp_path):
+    data = make_data("cifar", 5, 1, 0)
+    write("cifar", tmp_path, data)
+    write("idx", tmp_path / "other", make_data("idx", 2, 2, 0))
+    assert_same_data(read_image_data(tmp_path), data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_file_is_named_with_its_place(tmp_path, kind):
+    write(kind, tmp_path / CIFAR_FOLDER, make_data(kind, 5, 1, 0))
+    for path in sorted((tmp_path / CIFAR_FOLDER).glob("*[!o].*")):
+        if "info" in path.name:
+            continue
+        content = path.read_bytes()
+        path.unlink()
+        with pytest.raises(FileNotFoundError, match=f"{re.escape(path.name)}.*{URLS[kind]}"):
+            read_image_data(tmp_path)
+        path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "part", "error", "message"),
+    [
+        (0, "train", ValueError, "batch_size=0"),
+        (2.0, "train", TypeError, r"batch_size=2\.0"),
+        (2, "extra", ValueError, "part='extra'"),
+    ],
+)
+def test_wrong_arguments_raise_at_once(tmp_path, batch_size, part, error, message):
+    write("idx", tmp_path, make_data("idx", 2, 2, 0))
+    with pytest.raises(error, match=message):
+        stream_image_data(tmp_path, batch_size, part)
+
+
+def first_label(number):
+    return lambda content: bytes([number]) + content[1:]
+
+
+def words(*numbers):
+    return np.array(numbers, "<i4").tobytes()
+
+
+NORB_IMAGES, NORB_LABELS = (f"{NORB_STARTS['train']}-{kind}.mat" for kind in ("dat", "cat"))
+DAMAGES = [
+    ("idx", "train-images-idx3-ubyte", lambda content: content[:-1], "expected 88 bytes"),
+    ("idx", "train-images-idx3-ubyte", lambda content: content + b"x", "expected 88 bytes"),
+    ("idx", "train-images-idx3-ubyte", lambda _: formats.idx_bytes(np.ones(6, "u1")), "height"),
+    ("idx", "t10k-labels-idx1-ubyte", lambda _: formats.idx_bytes(np.ones(3, "u1")), r"\(2,\)"),
+    ("idx", "t10k-labels-idx1-ubyte", lambda c: c[:-1] + b"\x0a", "0 to 9|to 10, expected"),
+    ("idx", "t10k-labels-idx1-ubyte", lambda _: bytes([0, 0, 8, 1, 0, 0, 0, 0]), "at least 1"),
+    ("cifar", "data_batch_3.bin", lambda content: content[:-1], "multiple of 3073"),
+    ("cifar", "data_batch_3.bin", lambda _: b"", "multiple of 3073"),
+    ("cifar", "data_batch_5.bin", first_label(10), "expected 0 to 9"),
+    ("cifar", "test_batch.bin", first_label(255), "expected 0 to 9"),
+    ("norb", NORB_IMAGES, lambda content: content[:-1], "expected 110616 bytes"),
+    ("norb", NORB_IMAGES, lambda content: b"\0" + content[1:], "begins with 00 4c 3d 1e"),
+    ("norb", NORB_IMAGES, lambda content: content[3::-1] + content[4:], "begins with 1e 3d 4c"),
+    ("norb", NORB_IMAGES, lambda content: content[:12], "begins with"),
+    ("norb", NORB_IMAGES, lambda _: b"", "begins with"),
+    ("norb", NORB_IMAGES, lambda c: c[:4] + words(0) + c[8:], "states 0 dimensions"),
+    ("norb", NORB_IMAGES, lambda c: c[:4] + words(-1) + c[8:], "states -1 dimensions"),
+    ("norb", NORB_IMAGES, lambda c: c[:4] + words(9) + c[8:], "states 9 dimensions"),
+    ("norb", NORB_IMAGES, lambda c: c[:4] + words(8) + c[8:24], "states 8 dimensions"),
+    ("norb", NORB_IMAGES, lambda c: c[:8] + words(-6) + c[12:], "at least 1"),
+    ("norb", NORB_IMAGES, lambda c: c[:8] + words(2**31 - 1) + c[12:], "at most 2147483648 bytes"),
+    ("norb", NORB_IMAGES, lambda _: norb_bytes(np.ones((6, 1, 96, 96), "u1")), "2, 96, 96"),
+    ("norb", NORB_IMAGES, lambda _: norb_bytes(np.ones((6, 2, 96, 96), "i4")), "uint8"),
+    ("norb", NORB_LABELS, lambda _: norb_bytes(np.ones(5, "i4")), r"expected \(6,\)"),
+    ("norb", NORB_LABELS, lambda c: c[:-4] + words(5), "expected 0 to 4"),
+    ("norb", NORB_LABELS, lambda c: c[:-4] + words(-1), "expected 0 to 4"),
+    ("svhn", "train_32x32.mat", lambda content: content[:200], "cut short"),
+    ("svhn", "train_32x32.mat", lambda content: content[:-50], "no MATLAB 5 file or damaged"),
+    ("svhn", "train_32x32.mat", lambda _: b"", "no MATLAB 5 file or damaged"),
+    ("svhn", "train_32x32.mat", lambda _: b"something else " * 99, "no MATLAB 5 file or damaged"),
+    ("svhn", "train_32x32.mat", lambda _: b"\x89HDF\r\n\x1a\n" * 99, "no MATLAB 5 file"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "damage", "message"), DAMAGES)
+def test_damaged_files_raise_with_name_and_remedy(tmp_path, kind, name, damage, message):
+    write(kind, tmp_path, make_data(kind, 6, 2, 0))
+    path = tmp_path / name
+    path.write_bytes(damage(path.read_bytes()))
+    for read in (read_image_data, stream_both):
+        with pytest.raises(ValueError, match=f"(?s){re.escape(str(path))} .*{message}"):
+            read(tmp_path)
+
+
+def stream_both(folder):
+    for part in ("train", "test"):
+        list(stream_image_data(folder, 2, part))
+
+
+GOOD = svhn_arrays(*parts_of(make_data("svhn", 3, 1, 0))["train"])
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"X": GOOD["X"]}, "0 arrays y"),
+        ({"y": GOOD["y"]}, "0 arrays X"),
+        ({"y": GOOD["y"][:2]}, r"y of uint8 \(2, 1\), expected one number for each of 3"),
+        ({"y": GOOD["y"] * 0}, "labels other than 1 to 9"),
+        ({"y": GOOD["y"] * 0 + 11}, "labels other than 1 to 9"),
+        ({"y": GOOD["y"] * np.nan}, "labels other than 1 to 9"),
+        ({"y": GOOD["y"] * 1j}, "y of complex double"),
+        ({"y": np.array([["a"], ["b"], ["c"]], dtype=object)}, "y of cell"),
+        ({"y": "abc"}, "y of char"),
+        ({"X": {"a": 1}}, "X of struct"),
+        ({"X": np.array([{"a": 1}], dtype=object)}, "X of cell"),
+        ({"X": GOOD["X"].astype(float)}, "X of double"),
+        ({"X": GOOD["X"][:, :, :2]}, r"expected uint8 \(32, 32, 3, n\)"),
+        ({"X": GOOD["X"][..., :0]}, r"expected uint8 \(32, 32, 3, n\)"),
+    ],
+)
+def test_matlab_files_with_other_contents(tmp_path, arrays, message, compressed):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
+    path = tmp_path / "test_32x32.mat"
+    savemat(path, arrays if "0 arrays" in message else GOOD | arrays, do_compression=compressed)
+    with pytest.raises(ValueError, match=f"(?s){re.escape(str(path))} .*{message}.*housenumbers"):
+        read_image_data(tmp_path)
+
+
+def test_labels_may_be_of_any_plain_number(tmp_path):
+    data = make_data("svhn", 4, 2, 0)
+    write("svhn", tmp_path, data)
+    arrays = svhn_arrays(data.x_test, data.y_test)
+    for kind in ("f8", "f4", "i4", "u2"):
+        savemat(tmp_path / "test_32x32.mat", arrays | {"y": arrays["y"].astype(kind)})
+        assert_same_data(read_image_data(tmp_path), data)
+
+
+def test_an_array_that_is_there_twice(tmp_path):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
+    path = tmp_path / "train_32x32.mat"
+    savemat(path, {"X": np.array({"a": 1}, dtype=object)})
+    first = path.read_bytes()
+    savemat(path, GOOD)
+    path.write_bytes(first + path.read_bytes()[128:])
+    with pytest.raises(ValueError, match="2 arrays X"):
+        read_image_data(tmp_path)
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize(("n_images", "consistent"), [(2**27, False), (2**18, True)])
+def test_a_matlab_file_that_states_more_than_it_can_hold(tmp_path, zipped, n_images, consistent):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
+    path = tmp_path / "train_32x32.mat"
+    content = path.read_bytes()
+    changes = {(32, 32, 3, 3): (32, 32, 3, n_images), (3, 1): (n_images, 1)}
+    if consistent:
+        changes[2, 9216] = (2, 3072 * n_images)
+    for stated, changed in changes.items():
+        assert words(*stated) in content
+        content = content.replace(words(*stated), words(*changed))
+    if zipped:
+        end = content.index(words(14), 129)
+        content = after_header(content, zlib.compress(content[128:end])) + content[end:]
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"X of shape .* does not fit"):
+        read_image_data(tmp_path)
+
+
+def after_header(content, element):
+    return content[:128] + words(15, len(element)) + element
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: content[:126] + b"MI" + content[128:],
+        lambda content: content[:128] + words(14) + content[132:],
+        lambda content: content[:128] + words(1) + content[132:],
+        lambda content: content[:132] + words(2**31 - 1) + content[136:],
+        lambda content: content[:600] + bytes([content[600] ^ 1]) + content[601:],
+        lambda content: after_header(content, zlib.compress(b"")),
+        lambda content: after_header(content, zlib.compress(bytes(200))),
+        lambda content: after_header(content, inflated(content)[:-8]),
+        lambda content: after_header(content, zlib.compress(inflated(content)[:-8])),
+        lambda content: after_header(content, zlib.compress(inflated(content) + bytes(8))),
+        lambda content: after_header(content, zlib.compress(inflated(content))[:-1] + b"?"),
+        lambda content: after_header(content, zlib.compress(inflated(content))[:-2]),
+    ],
+)
+def test_damaged_compressed_arrays(tmp_path, damage):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0), zipped=True)
+    path = tmp_path / "train_32x32.mat"
+    content = path.read_bytes()
+    (n_bytes,) = np.frombuffer(content, "<u4", 1, 132)
+    labels = content[136 + n_bytes :]
+    path.write_bytes(damage(content[: 136 + n_bytes]) + labels)
+    for read in (read_image_data, stream_both):
+        with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*housenumbers"):
+            read(tmp_path)
+
+
+def inflated(content):
+    return zlib.decompress(content[136:])
+
+
+@pytest.mark.parametrize("stored", [words(99, 9216), words(0, 9216), words(9, 9216), words(2, 9)])
+def test_values_of_a_type_or_length_that_does_not_fit(tmp_path, stored):
+    write("svhn", tmp_path, make_data("svhn", 3, 1, 0))
+    path = tmp_path / "train_32x32.mat"
+    content = path.read_bytes()
+    assert content.count(words(2, 9216)) == 1
+    path.write_bytes(content.replace(words(2, 9216), stored))
+    with pytest.raises(ValueError, match=r"X of shape .* does not fit"):
+        read_image_data(tmp_path)
+
+
+def test_other_arrays_in_the_file_are_passed_over(tmp_path):
+    data = make_data("svhn", 3, 1, 0)
+    write("svhn", tmp_path, data)
+    others = {"a": {"b": "c"}, "d": np.array([1, "e"], dtype=object), "f": 1j, "g": "h"}
+    arrays = {"i": eye_array(3), **others, **svhn_arrays(data.x_test, data.y_test), "z": [1.5]}
+    savemat(tmp_path / "test_32x32.mat", arrays)
+    assert_same_data(read_image_data(tmp_path), data)
+
+
+@pytest.mark.parametrize("kind", ["idx", "norb"])
+@pytest.mark.parametrize("cut", [slice(None, -9), slice(None, 30), slice(5, None)])
+def test_damaged_gzip_files_raise_while_streaming_at_the_latest(tmp_path, kind, cut):
+    write(kind, tmp_path, make_data(kind, 6, 2, 0), zipped=True)
+    names = {"idx": "train-images-idx3-ubyte.gz", "norb": NORB_IMAGES + ".gz"}
+    path = tmp_path / names[kind]
+    path.write_bytes(path.read_bytes()[cut])
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} .*{URLS[kind]}"):
+        list(stream_image_data(tmp_path, 2))
+
+
+@pytest.mark.parametrize(("n_bytes", "held"), [(-1, "fewer"), (1, "more")])
+def test_gzip_files_of_another_length(tmp_path, n_bytes, held):
+    write("norb", tmp_path, make_data("norb", 6, 2, 0), zipped=True)
+    path = tmp_path / f"{NORB_IMAGES}.gz"
+    content = gzip.decompress(path.read_bytes())
+    path.write_bytes(gzip.compress(content[:-1] if n_bytes < 0 else content + b"x"))
+    with pytest.raises(ValueError, match=f"holds {held} values"):
+        read_image_data(tmp_path)
+
+
+def test_a_small_gzip_file_that_states_gigabytes(tmp_path):
+    path = tmp_path / "bomb.mat.gz"
+    path.write_bytes(gzip.compress(words(0x1E3D4C55, 4, 2**16, 2, 96, 96) + bytes(10**5)))
+    with pytest.raises(ValueError, match="before zipping"):
+        open_norb(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "zipped"),
+    [
+        (kind, zipped)
+        for kind in KINDS
+        for zipped in (False, True)
+        if (kind, zipped) != CIFAR_ZIPPED
+    ],
+)
+def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, monkeypatch):
+    monkeypatch.setitem(formats.SHAPES, "idx", (96, 192))
+    data = make_data(kind, 2000 if formats.SHAPES[kind][0] == 32 else 400, 1, 0)
+    write(kind, tmp_path, data, zipped)
+    n_bytes = data.x_train.nbytes
+    del data
+    peaks = {}
+    for name, read in {"stream": stream, "whole": read_image_data}.items():
+        tracemalloc.start()
+        read(tmp_path)
+        peaks[name] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peaks["stream"] < n_bytes / 10 < n_bytes < peaks["whole"]
+
+
+def stream(folder):
+    for _ in stream_image_data(folder, 8):
+        pass
