@@ -5,8 +5,8 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.features.hidden import HiddenLayer
-from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.regressor import LeastSquaresRegressor

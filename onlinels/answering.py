@@ -9,9 +9,9 @@ from typing import Any, Self
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.examples import Examples
-from onlinels.features.hidden import HiddenLayer
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
-from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.fixed import FixedNetwork
 from onlinels.labels import Label
 from onlinels.names import Name

@@ -11,8 +11,8 @@ import numpy as np
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.examples import Examples
-from onlinels.features.hidden import HiddenLayer
-from onlinels.features.shallow import ConvolutionalFeatures
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.merging import same
 from onlinels.ridge import Ridge
 

@@ -9,9 +9,9 @@ from typing import Any, Self
 from onlinels.answering import NetworkAnswers
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.examples import Examples
-from onlinels.features.hidden import HiddenLayer
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.images import Shape, read_image
-from onlinels.features.shallow import ConvolutionalFeatures
 from onlinels.fixed import FixedNetwork
 from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings

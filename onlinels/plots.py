@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinels.arrays import Floats
-from onlinels.features.combination import make_bank
+from onlinels.features.filters.combination import make_bank
 from onlinels.settings import check_count
 
 if TYPE_CHECKING:

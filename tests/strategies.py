@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from formats import make_data
 from onlinels import KFold
-from onlinels.features.activations import ACTIVATIONS
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.pooling import Axis
-from onlinels.features.receptive_fields import ReceptiveFields
 from onlinels.datasets import ImageData
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.pooling import Axis
+from onlinels.features.hidden.activations import ACTIVATIONS
+from onlinels.features.hidden.receptive_fields import ReceptiveFields
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -255,6 +255,8 @@ def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9
     shape = (draw(st.integers(1, max_images)), *sides, n_channels)
     dtype = draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_]))
     return random.integers(0, 256, shape).astype(dtype)
+
+
 @st.composite
 def image_data(draw: Any) -> tuple[str, bool, ImageData]:
     """Draw a format, whether its files are compressed, and an image data set to write in it."""

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from onlinels import ConvolutionalFeatures
 from onlinels.features.contrast import normalize_contrast
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from strategies import convolution_settings, nonlinearities, powers
 
 

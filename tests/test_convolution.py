@@ -12,11 +12,11 @@ from scipy.signal import convolve2d
 
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures
-from onlinels.features import convolution
-from onlinels.features.convolution import convolve
-from onlinels.features.filters import hand_designed
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier, lp_pooling
-from onlinels.features.stage import Convolution
+from onlinels.features.convolution import convolve as convolution
+from onlinels.features.convolution.convolve import convolve
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
+from onlinels.features.convolution.stage import Convolution
+from onlinels.features.filters.hand_designed import hand_designed
 from strategies import axes, convolution_settings
 
 PIXELS = np.random.default_rng(0).random((5, 8, 8))

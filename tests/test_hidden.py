@@ -15,9 +15,9 @@ from scipy.special import expit
 
 import strategies
 from onlinels import HiddenLayer, LeastSquaresClassifier
-from onlinels.features.activations import ACTIVATIONS
-from onlinels.features.draws import draw_row
-from onlinels.features.receptive_fields import ReceptiveFields
+from onlinels.features.hidden.activations import ACTIVATIONS
+from onlinels.features.hidden.draws import draw_row
+from onlinels.features.hidden.receptive_fields import ReceptiveFields
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
-from onlinels.features.combination import make_bank
-from onlinels.features.folding import FoldedRecipe
-from onlinels.features.patch_sampling import choose, draw, sample_patches
-from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters.combination import make_bank
+from onlinels.features.filters.folding import FoldedRecipe
+from onlinels.features.filters.patch_sampling import choose, draw, sample_patches
+from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
 from strategies import labelled_images, whitened_settings
 
 contrast_offsets = st.one_of(st.none(), st.floats(1e-4, 10.0))

@@ -19,10 +19,10 @@ from onlinels import (
     LeastSquaresRegressor,
     ShallowConvClassifier,
 )
-from onlinels.features.image_whitening import ZCA
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.preprocessing import ImagePreprocessing
-from onlinels.features.windows import WindowFeatures
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.windows import WindowFeatures
+from onlinels.features.preprocessing.image_whitening import ZCA
+from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 
 
 def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:

@@ -11,13 +11,13 @@ from river import base
 from onlinels.arrays import Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
-from onlinels.features.activations import ACTIVATIONS
-from onlinels.features.differences import DIFFERENCES, make_differences
-from onlinels.features.draws import BIAS_KEY, draw_row
-from onlinels.features.hidden_settings import check_input_weights
-from onlinels.features.input_weights import InputWeights
-from onlinels.features.random_weights import RandomWeights
-from onlinels.features.receptive_fields import ReceptiveFields
+from onlinels.features.hidden.activations import ACTIVATIONS
+from onlinels.features.hidden.compatibility import check_input_weights
+from onlinels.features.hidden.differences import DIFFERENCES, make_differences
+from onlinels.features.hidden.draws import BIAS_KEY, draw_row
+from onlinels.features.hidden.input_weights import InputWeights
+from onlinels.features.hidden.random_weights import RandomWeights
+from onlinels.features.hidden.receptive_fields import ReceptiveFields
 from onlinels.labels import read_labels
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import DTYPES, check_choice, check_count, check_flag, check_part

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.features.draws import draw_pairs
-from onlinels.features.input_weights import FixedWeights, InputWeights
-from onlinels.features.landmarks import LandmarkWeights, landmarks_pay
-from onlinels.features.receptive_fields import ReceptiveFields, Sight
+from onlinels.features.hidden.draws import draw_pairs
+from onlinels.features.hidden.input_weights import FixedWeights, InputWeights
+from onlinels.features.hidden.landmarks import LandmarkWeights, landmarks_pay
+from onlinels.features.hidden.receptive_fields import ReceptiveFields, Sight
 from onlinels.names import Name
 
 DIFFERENCES = ("difference", "centred-difference")

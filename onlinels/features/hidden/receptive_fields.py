@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinels.arrays import Floats, Integers
 from onlinels.encoding import ArrayFeature, Layout
-from onlinels.features.draws import FIELDS_KEY, generator_of
+from onlinels.features.hidden.draws import FIELDS_KEY, generator_of
 from onlinels.names import Name, feature_key
 from onlinels.settings import check_count
 

@@ -7,13 +7,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from onlinels.arrays import frozen_copy
-from onlinels.features.bank import FilterBank
-from onlinels.features.combination import check_filters, make_bank, needs_examples, outline
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.transformer import FilteringTransformer
+from onlinels.features.filters.bank import FilterBank
+from onlinels.features.filters.combination import check_filters, make_bank, needs_examples, outline
+from onlinels.features.filters.patches import Patches
 from onlinels.features.images import Shape, check_image_shape, read_images
 from onlinels.features.kinds import IMAGE, Kind
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.patches import Patches
-from onlinels.features.transformer import FilteringTransformer
 
 
 class ConvolutionalFeatures(FilteringTransformer):
@@ -151,7 +151,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         Examples
         --------
         >>> import numpy as np
-        >>> from onlinels.features.patches import WhitenedPatches
+        >>> from onlinels.features.filters.patches import WhitenedPatches
         >>> photos = np.random.default_rng(0).random((9, 8, 8, 3))
         >>> recipe = WhitenedPatches(5, size=3)
         >>> ConvolutionalFeatures.from_examples(photos, filters=recipe, channels="joint").bank

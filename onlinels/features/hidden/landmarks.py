@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.arrays import Integers, Matrix
-from onlinels.features.input_weights import FixedWeights, InputWeights
+from onlinels.features.hidden.input_weights import FixedWeights, InputWeights
 
 BLOCK_ROWS = 8
 """Rows whose differences are gathered at once, so that they stay in the cache."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinels.arrays import Matrix
-from onlinels.features.draws import draw_row
-from onlinels.features.receptive_fields import ReceptiveFields, Sight
+from onlinels.features.hidden.draws import draw_row
+from onlinels.features.hidden.receptive_fields import ReceptiveFields, Sight
 from onlinels.names import Name, feature_key, key_text
 
 

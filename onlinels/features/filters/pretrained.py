@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
-from onlinels.features.filters import check_bank, zero_mean
+from onlinels.features.filters.hand_designed import check_bank, zero_mean
 
 OVERFEAT_FILES = {
     583_683_488: ("net_weight_0", (96, 3, 11, 11)),

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.features.bank import FilterBank, Recipe
 from onlinels.features.contrast import normalize_contrast
-from onlinels.features.patch_sampling import check_size, choose, sample_patches
+from onlinels.features.filters.bank import FilterBank, Recipe
+from onlinels.features.filters.patch_sampling import check_size, choose, sample_patches
 from onlinels.features.whitening import Whitening, fit_whitening
 from onlinels.settings import check_count, check_positive
 

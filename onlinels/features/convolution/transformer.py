@@ -10,14 +10,19 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
-from onlinels.features.bank import FilterBank
-from onlinels.features.convolution import convolve
+from onlinels.features.convolution.convolve import convolve
+from onlinels.features.convolution.magnitudes import largest_pixel
+from onlinels.features.convolution.nonlinearities import (
+    FOURTH_ROOT,
+    SQUARE,
+    Power,
+    TwoSidedRectifier,
+)
+from onlinels.features.convolution.pooling import Axis
+from onlinels.features.convolution.stage import CHANNELS, Convolution
+from onlinels.features.filters.bank import FilterBank
 from onlinels.features.images import Images, Shape, read_image, read_images
 from onlinels.features.kinds import Kind
-from onlinels.features.magnitudes import largest_pixel
-from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
-from onlinels.features.pooling import Axis
-from onlinels.features.stage import CHANNELS, Convolution
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import (
     DTYPES,

@@ -9,7 +9,6 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
-from onlinels.features.image_whitening import ZCA, FixedZCA, check_whitening
 from onlinels.features.images import (
     IMAGE_NAME,
     Shape,
@@ -18,6 +17,7 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.features.pixels import block_means, check_size, with_grey
+from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA, check_whitening
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import DTYPES, check_between, check_choice, check_count, check_flag
 

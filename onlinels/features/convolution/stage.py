@@ -9,8 +9,13 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from onlinels.arrays import Matrix
 from onlinels.features.contrast import normalize_contrast
-from onlinels.features.nonlinearities import FOURTH_ROOT, SQUARE, Power, TwoSidedRectifier
-from onlinels.features.pooling import Axis
+from onlinels.features.convolution.nonlinearities import (
+    FOURTH_ROOT,
+    SQUARE,
+    Power,
+    TwoSidedRectifier,
+)
+from onlinels.features.convolution.pooling import Axis
 
 CHANNELS = ("each", "joint")
 

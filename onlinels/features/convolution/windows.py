@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
-from onlinels.features.bank import FilterBank
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.pooling import Axis
+from onlinels.features.convolution.transformer import FilteringTransformer
+from onlinels.features.filters.bank import FilterBank
+from onlinels.features.filters.kernels import minirocket_kernels
 from onlinels.features.images import Shape, check_image_shape
-from onlinels.features.kernels import minirocket_kernels
 from onlinels.features.kinds import WINDOW, Kind
-from onlinels.features.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.pooling import Axis
-from onlinels.features.transformer import FilteringTransformer
 from onlinels.settings import check_choice
 
 KERNELS: dict[str, Callable[[], Floats]] = {"minirocket": minirocket_kernels}

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
-from onlinels.features.places import affine_places, inverse_maps, noise_factor
-from onlinels.features.sampling import FILLS, sample
+from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
+from onlinels.features.distortion.sampling import FILLS, sample
 from onlinels.settings import check_choice, check_count
 
 LARGEST = {

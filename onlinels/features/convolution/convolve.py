@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from onlinels.arrays import Matrix
-from onlinels.features.magnitudes import faintest_maps
-from onlinels.features.pooling import pool
-from onlinels.features.stage import Convolution, repeat_channel
+from onlinels.features.convolution.magnitudes import faintest_maps
+from onlinels.features.convolution.pooling import pool
+from onlinels.features.convolution.stage import Convolution, repeat_channel
 
 TILE_IMAGES = 16
 TILE_FILTERS = 128
@@ -48,7 +48,7 @@ def convolve(
 
     Examples
     --------
-    >>> from onlinels.features.pooling import Axis
+    >>> from onlinels.features.convolution.pooling import Axis
     >>> image, bar = np.eye(6).reshape(1, 6, 6, 1), np.ones((2, 1, 3, 1))
     >>> stage = Convolution(rows=Axis(2, 2), columns=Axis(2, 2))
     >>> convolve(image, bar, stage).shape

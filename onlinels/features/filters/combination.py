@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Matrix
-from onlinels.features.bank import FilterBank, Recipe
-from onlinels.features.filters import BANKS, check_bank
+from onlinels.features.filters.bank import FilterBank, Recipe
+from onlinels.features.filters.hand_designed import BANKS, check_bank
 from onlinels.features.images import read_images
 from onlinels.settings import check_count, check_flag
 
@@ -55,7 +55,7 @@ def outline(filters: Any) -> FilterBank:
 
     Examples
     --------
-    >>> from onlinels.features.patches import Patches
+    >>> from onlinels.features.filters.patches import Patches
     >>> outline(("hand-designed", Patches(17)))
     FilterBank(60 filters of 7 x 7, 1 channel)
     """

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from onlinels.features.differences import DIFFERENCES
-from onlinels.features.draws import DISTRIBUTIONS
-from onlinels.features.input_weights import InputWeights
-from onlinels.features.receptive_fields import ReceptiveFields
+from onlinels.features.hidden.differences import DIFFERENCES
+from onlinels.features.hidden.draws import DISTRIBUTIONS
+from onlinels.features.hidden.input_weights import InputWeights
+from onlinels.features.hidden.receptive_fields import ReceptiveFields
 from onlinels.settings import check_choice
 
 

@@ -7,7 +7,7 @@ from math import log10
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
-from onlinels.features.stage import Convolution
+from onlinels.features.convolution.stage import Convolution
 
 ROUNDINGS = 16.0
 """Rounding errors of a convolution, relative to the brightest pixel times the filter's size."""

@@ -10,10 +10,10 @@ import numpy as np
 from scipy.cluster.vq import kmeans2
 
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.features.bank import FilterBank, Recipe
-from onlinels.features.filters import zero_mean
-from onlinels.features.folding import FoldedRecipe
-from onlinels.features.patch_sampling import check_size, draw
+from onlinels.features.filters.bank import FilterBank, Recipe
+from onlinels.features.filters.folding import FoldedRecipe
+from onlinels.features.filters.hand_designed import zero_mean
+from onlinels.features.filters.patch_sampling import check_size, draw
 from onlinels.features.whitening import Whitening
 from onlinels.labels import Classes, read_labels
 from onlinels.settings import check_count

@@ -1,0 +1,1 @@
+"""Stage 1 of the paper in general form: filter, pool, and the transformers that do it."""

@@ -1,0 +1,1 @@
+"""Small random distortions of images: affine maps and elastic fields."""

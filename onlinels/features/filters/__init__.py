@@ -1,0 +1,1 @@
+"""Banks of convolution filters: designed by hand, made from patches, read from files."""

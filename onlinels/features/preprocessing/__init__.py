@@ -1,0 +1,1 @@
+"""What is done to images before the filters: downsample, scale, grey channel, whiten."""
