@@ -12,6 +12,7 @@ from onlinels.examples import Examples
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
+from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 from onlinels.fixed import FixedNetwork
 from onlinels.labels import Label
 from onlinels.names import Name
@@ -22,6 +23,7 @@ from onlinels.warm_up import WarmUp
 class NetworkAnswers(ScoringClassifier):
     """Answer from the network if its features are fixed, else from the images held so far."""
 
+    preprocessing: ImagePreprocessing
     features: ConvolutionalFeatures
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
@@ -96,8 +98,8 @@ class NetworkAnswers(ScoringClassifier):
         ValueError
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
-        images = read_images(X, self.features.image_shape).values
-        self._check_images(images)
+        images = read_images(X, self._given_shape).values
+        self._check_shape(images.shape[1:])
         return self._network.activations(images)
 
     @property
@@ -111,7 +113,7 @@ class NetworkAnswers(ScoringClassifier):
         return self._fixed
 
     def _batch(self, X: Any, y: Any, w: Any, t: Any = None) -> Examples:
-        return self._examples(read_images(X, self.features.image_shape).values, y, w, t)
+        return self._examples(read_images(X, self._given_shape).values, y, w, t)
 
     def _examples(self, images: Matrix, y: Any, w: Any, t: Any = None) -> Examples:
         examples = Examples.read(images, y, w, t, self.classifier._clock)
@@ -119,8 +121,20 @@ class NetworkAnswers(ScoringClassifier):
         return examples
 
     def _check_images(self, images: Matrix) -> None:
+        """Raise unless images fit what came before and the parts; a fixed network checks more."""
         self._check_shape(images.shape[1:])
-        self.hidden.check_width(self.features.check_images(images))
+        if self._fixed is None:
+            shape = self.preprocessing.check_pixels(images)
+            self.hidden.check_width(self.features.n_features(shape))
+            if self.preprocessing.is_fixed:
+                self.features.check_images(self.preprocessing.transform_many(images))
+
+    @property
+    def _given_shape(self) -> Shape | None:
+        """The shape of images as they come, if it was set."""
+        if self.preprocessing.is_identity:
+            return self.preprocessing.image_shape or self.features.image_shape
+        return self.preprocessing.image_shape
 
     def _check_shape(self, shape: Shape) -> None:
         if self._image_shape is not None and shape != self._image_shape:
@@ -129,10 +143,10 @@ class NetworkAnswers(ScoringClassifier):
             )
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._image_scores(read_image(x, self.features.image_shape).values)
+        return self._image_scores(read_image(x, self._given_shape).values)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        images = read_images(X, self.features.image_shape)
+        images = read_images(X, self._given_shape)
         return images.source, self._image_scores(images.values)
 
     def _image_scores(self, images: Matrix) -> Floats:

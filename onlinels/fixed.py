@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from onlinels.classifier import LeastSquaresClassifier
 from onlinels.examples import Examples
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
+from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 from onlinels.merging import same
 from onlinels.ridge import Ridge
 
@@ -25,19 +27,22 @@ class FixedNetwork:
 
     Parameters
     ----------
+    preprocessing : ImagePreprocessing
     features : ConvolutionalFeatures
     hidden : HiddenLayer
-        One that can transform.
+        Like the two before, one that can transform.
     classifier : LeastSquaresClassifier
         The linear layer, on hidden activations.
     """
 
     def __init__(
         self,
+        preprocessing: ImagePreprocessing,
         features: ConvolutionalFeatures,
         hidden: HiddenLayer,
         classifier: LeastSquaresClassifier,
     ) -> None:
+        self.preprocessing = preprocessing
         self.features = features
         self.hidden = hidden
         self.classifier = classifier
@@ -45,12 +50,13 @@ class FixedNetwork:
     @classmethod
     def from_examples(
         cls,
+        preprocessing: ImagePreprocessing,
         features: ConvolutionalFeatures,
         hidden: HiddenLayer,
         classifier: LeastSquaresClassifier,
         batches: Sequence[Examples],
     ) -> Self:
-        """Make the input weights from batches of images, and learn these.
+        """Make whitening, filters and input weights from batches of images, and learn these.
 
         Differences are of images of distinct classes, or, if all are of one class, of any two.
 
@@ -66,26 +72,36 @@ class FixedNetwork:
                 "Learn more images first."
             )
         images = np.concatenate([batch.images for batch in batches])
-        examples = features.transform_many(images)
+        before = ImagePreprocessing.from_examples(images, **preprocessing._get_params())
+        images = before.transform_many(images)
+        filters = ConvolutionalFeatures.from_examples(images, labels, **features._get_params())
+        examples = filters.transform_many(images)
         names = labels if len(set(labels)) > 1 else range(len(labels))
         made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
         del examples, images
-        network = cls(features, made, classifier)
+        network = cls(before, filters, made, classifier)
         for batch in batches:
             network.learn(batch)
         return network
 
     def empty(self) -> Self:
         """Return a network with the same features that has learnt nothing."""
-        return type(self)(self.features, self.hidden, self.classifier.empty())
+        return type(self)(self.preprocessing, self.features, self.hidden, self.classifier.empty())
+
+    def _preprocessed(self, images: Matrix) -> Matrix:
+        """Return what the filters meet, or raise if they cannot."""
+        processed: Matrix = self.preprocessing.transform_many(images)
+        self.hidden.check_width(self.features.check_images(processed))
+        return processed
 
     def _block_activations(self, images: Matrix) -> Matrix:
         activations: Matrix = self.hidden.transform_many(self.features.transform_many(images))
         return activations
 
     def _activations(self, images: Matrix) -> Iterator[Matrix]:
+        processed = self._preprocessed(images)
         for start in range(0, len(images), BLOCK_IMAGES):
-            yield self._block_activations(images[start : start + BLOCK_IMAGES])
+            yield self._block_activations(processed[start : start + BLOCK_IMAGES])
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""
@@ -93,11 +109,12 @@ class FixedNetwork:
 
     def learn(self, examples: Examples) -> None:
         """Learn checked images with labels, weights and times."""
+        processed = replace(examples, images=self._preprocessed(examples.images))
         # Only a ridge that is held inside refuses rows that are checked already.
         refuses = self.classifier.accumulator == "recursive"
         before = copy.deepcopy(self.classifier) if refuses else self.classifier
         try:
-            for block in examples.blocks(BLOCK_IMAGES):
+            for block in processed.blocks(BLOCK_IMAGES):
                 rows = self._block_activations(block.images)
                 self.classifier.learn_many(rows, block.labels, block.weights, block.times)
         except ValueError:
@@ -120,15 +137,16 @@ class FixedNetwork:
         return np.concatenate([layer.scores_many(block) for block in blocks])
 
     def check_same_features(self, other: FixedNetwork) -> None:
-        """Raise unless another network of the same settings has the same hidden layer.
+        """Raise unless another network of the same settings has the same fixed features.
 
         Raises
         ------
         ValueError
-            If the input weights were made from other images.
+            If they were made from other images.
         """
-        mine, theirs = self.hidden._get_params(), other.hidden._get_params()
-        if not same(mine, theirs):
+        parts = ("preprocessing", "features", "hidden")
+        params = [[getattr(net, part)._get_params() for part in parts] for net in (self, other)]
+        if not all(map(same, *params)):
             raise ValueError(
                 "other has other fixed features, expected the same. They were made from other "
                 "images; start all models from one model's empty()."

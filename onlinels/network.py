@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any, Self
 
-from onlinels.answering import NetworkAnswers
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.examples import Examples
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
-from onlinels.features.images import Shape, read_image
+from onlinels.features.images import Shape
+from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 from onlinels.fixed import FixedNetwork
+from onlinels.learning import NetworkLearning
 from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
 from onlinels.settings import check_count, check_part
 from onlinels.warm_up import WarmUp
 
 
-class ShallowConvClassifier(NetworkAnswers):
+class ShallowConvClassifier(NetworkLearning):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ConvolutionalFeatures`, `HiddenLayer` and
@@ -35,8 +34,10 @@ class ShallowConvClassifier(NetworkAnswers):
     classifier : LeastSquaresClassifier, optional
         The linear layer; by default as in the paper: its ridge, no intercept.
     warm_up : int
-        Number of images from which class-difference input weights are made. Not used if the
-        hidden layer's weights are random or made from examples already.
+        Number of images from which whitening, filters from patches and class-difference input
+        weights are made. Not used if nothing is to be made from examples.
+    preprocessing : ImagePreprocessing, optional
+        What is done to images first; nothing by default.
 
     Notes
     -----
@@ -47,8 +48,9 @@ class ShallowConvClassifier(NetworkAnswers):
     their features merge. If all warm-up images are of one class, differences of any two of them
     serve as input weights.
 
-    `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with
-    `image_shape`, rows of pixels: a flat array, a frame, dicts of pixels (an absent one is 0).
+    `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with the
+    `image_shape` of the first part that does anything, rows of pixels: a flat array, a frame, or
+    dicts of pixels (an absent one is 0).
 
     Cost per image: that of the two stages and ``n_hidden^2`` operations for the statistics, which
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
@@ -76,11 +78,14 @@ class ShallowConvClassifier(NetworkAnswers):
         hidden: HiddenLayer | None = None,
         classifier: LeastSquaresClassifier | None = None,
         warm_up: int = 1000,
+        preprocessing: ImagePreprocessing | None = None,
     ) -> None:
         check_count("warm_up", warm_up, 2)
+        check_part("preprocessing", preprocessing, ImagePreprocessing)
         check_part("features", features, ConvolutionalFeatures)
         check_part("hidden", hidden, HiddenLayer)
         check_part("classifier", classifier, LeastSquaresClassifier)
+        self.preprocessing = ImagePreprocessing() if preprocessing is None else preprocessing
         self.features = ConvolutionalFeatures() if features is None else features
         self.hidden = HiddenLayer(1000, "difference") if hidden is None else hidden
         self.classifier = (
@@ -92,9 +97,9 @@ class ShallowConvClassifier(NetworkAnswers):
         self._image_shape: Shape | None = None
         self._waiting = WarmUp()
         self._fixed: FixedNetwork | None = None
-        if self.hidden.is_fixed:
-            parts = (self.features, self.hidden.clone(), self.classifier.clone())
-            self._fixed = FixedNetwork(*parts)
+        if all(part.is_fixed for part in (self.preprocessing, self.features, self.hidden)):
+            parts = (self.preprocessing, self.features)
+            self._fixed = FixedNetwork(*parts, self.hidden.clone(), self.classifier.clone())
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
@@ -123,75 +128,8 @@ class ShallowConvClassifier(NetworkAnswers):
             HiddenLayer(**settings["hidden"]),
             LeastSquaresClassifier(**settings["classifier"]),
             **settings["network"],
+            preprocessing=ImagePreprocessing(**settings["preprocessing"]),
         )
-
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
-        """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
-        images = read_image(x, self.features.image_shape).values
-        self._learn(self._examples(images, [y], w, t))
-
-    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a mini-batch of images, with the same result as learning them one by one.
-
-        Parameters
-        ----------
-        X : ndarray (n, height, width[, n_channels]), or rows of pixels if `image_shape` is set
-        y : array, series or list of n labels
-        w : float, or array, series or list of n floats, optional
-            Weights, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n of them, optional
-            Times of the images, for classifiers with a `half_life`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-        """
-        self._learn(self._batch(X, y, w, t))
-
-    def _learn(self, examples: Examples) -> None:
-        self._image_shape = examples.images.shape[1:]
-        if self._fixed is None:
-            wanted = max(0, self.warm_up - self._waiting.count)
-            if wanted:
-                self._waiting.hold(examples.part(slice(wanted)))
-            examples = examples.part(slice(wanted, None))
-            if self._waiting.count >= self.warm_up:
-                self.fix_features()
-        if self._fixed is not None:
-            self._fixed.learn(examples)
-
-    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one image out again; see `unlearn_many`."""
-        images = read_image(x, self.features.image_shape).values
-        self._network.unlearn(self._examples(images, [y], w))
-
-    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
-
-        Input weights that were made from them in the warm-up stay as they are.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As there, or if the features are not fixed yet; nothing has changed then.
-        """
-        self._network.unlearn(self._batch(X, y, w))
-
-    def fix_features(self) -> None:
-        """Fix what depends on data now, from the images held so far, unless it is fixed already.
-
-        Useful at the end of a stream that is shorter than the warm-up.
-
-        Raises
-        ------
-        ValueError
-            If fewer than two images have come.
-        """
-        if self._fixed is None:
-            parts = (self.features, self.hidden, self.classifier.clone())
-            self._fixed = FixedNetwork.from_examples(*parts, self._waiting.batches)
-            self._waiting = WarmUp()
 
     def empty(self) -> Self:
         """Return a network with the same settings and fixed features that has learnt nothing.

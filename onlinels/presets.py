@@ -9,6 +9,14 @@ from onlinels.settings import check_choice
 Settings = dict[str, Any]
 
 PARTS = {
+    "preprocessing": (
+        "downsample",
+        "scale",
+        "grey_channel",
+        "whitening",
+        "image_shape",
+        "dtype",
+    ),
     "features": (
         "filters",
         "pool_size",
@@ -16,10 +24,22 @@ PARTS = {
         "padding",
         "drop_ring",
         "normalize",
-        "image_shape",
+        "before_pooling",
+        "after_pooling",
+        "channels",
+        "contrast_offset",
         "dtype",
+        "seed",
     ),
-    "hidden": ("n_hidden", "input_weights", "activation", "seed", "dtype"),
+    "hidden": (
+        "n_hidden",
+        "input_weights",
+        "activation",
+        "seed",
+        "dtype",
+        "bias",
+        "receptive_fields",
+    ),
     "classifier": (
         "ridge",
         "accumulator",
@@ -30,7 +50,7 @@ PARTS = {
     ),
     "network": ("warm_up",),
 }
-"""Which part of the network takes which setting; the precision is set in two of them at once."""
+"""Which part of the network takes which setting; precision and seed are set in several at once."""
 
 PRESETS: dict[str, Settings] = {
     "mnist": {

@@ -210,7 +210,7 @@ def test_replacement_only_where_there_are_too_few(n_available, n_wanted, seed):
 
 def test_the_sample_is_bounded_by_memory(monkeypatch):
     seen = []
-    monkeypatch.setattr("onlinels.features.folding.SAMPLE_BYTES", 8 * 3 * 2**2 * 40)
+    monkeypatch.setattr("onlinels.features.filters.folding.SAMPLE_BYTES", 8 * 3 * 2**2 * 40)
     fold = FoldedRecipe._fold
 
     def spy(self, rows, chosen):

@@ -84,7 +84,7 @@ def test_steps_are_the_literal_ones(case):
     expected = np.stack([literal(image, **steps_of(settings)) for image in images])
     assert out.shape[1:] == expected.shape[1:] == model.output_shape(images.shape[1:])
     assert out.shape[1:] == model.check_images(images)
-    assert out.dtype == (images.dtype if model._is_identity else settings["dtype"])
+    assert out.dtype == (images.dtype if model.is_identity else settings["dtype"])
     assert np.allclose(out, expected, rtol=9 * np.finfo(settings["dtype"]).eps, atol=0.0)
 
 

@@ -104,6 +104,7 @@ LAYERS = [
     {"examples"},
     {"warm_up", "fixed"},
     {"answering"},
+    {"learning"},
     {"network"},
     {"calibrated"},
     {""},

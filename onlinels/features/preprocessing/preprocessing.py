@@ -127,7 +127,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """
         model = cls(**{"whitening": ZCA(), **settings})
         images = read_images(X, model.image_shape)
-        model._check_pixels(images.values)
+        model.check_pixels(images.values)
         if not isinstance(model.whitening, ZCA):
             return model
         fixed = model.whitening.fit(model._before_whitening(images.values))
@@ -188,7 +188,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
                 f"whitening={self.whitening!r} is made from examples, and none were given. Use "
                 "ImagePreprocessing.from_examples(X, ...) before the first image."
             )
-        return self._check_pixels(images)
+        return self.check_pixels(images)
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return {"image": array} of {"image": array}, or pixels of a dict of pixels."""
@@ -224,19 +224,21 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         return processed if self._fixed is None else self._fixed.apply(processed)
 
     @property
-    def _is_identity(self) -> bool:
+    def is_identity(self) -> bool:
+        """Whether there is nothing to do."""
         steps = (self.scale, self.whitening)
         return self.downsample == 1 and not self.grey_channel and steps == (None, None)
 
-    def _check_pixels(self, images: Matrix) -> Shape:
+    def check_pixels(self, images: Matrix) -> Shape:
+        """Do as `check_images`, but for the whitening, which need not be fixed yet."""
         shape = self.output_shape(images.shape[1:])
-        if not self._is_identity:
+        if not self.is_identity:
             check_size(images, 1.0 if self.scale is None else float(self.scale), self.dtype)
         return shape
 
     def _before_whitening(self, images: Matrix) -> Matrix:
         """Return images (n, height, width, n_channels) after all steps but the last."""
-        if self._is_identity:
+        if self.is_identity:
             return images
         dtype = DTYPES[self.dtype]
         if self.downsample > 1:
