@@ -86,7 +86,7 @@ def main(argv: list[str] | None = None) -> None:
         f"{100 * tested.error:.2f}% test error  ·  "
         f"weights within {compared.difference:.1e} (relative) of a batch solve"
     )
-    draw(arguments.output, subtitle, curve, tested, model.features.bank.filters)
+    draw(arguments.output, subtitle, curve, tested, model.bank.filters)
     console.print(summary(model, rate, tested, compared, arguments.output))
 
 

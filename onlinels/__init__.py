@@ -5,24 +5,48 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.convolution.windows import WindowFeatures
+from onlinels.features.distortion.distortion import Distortion
+from onlinels.features.filters.bank import FilterBank
+from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters.pretrained import read_filters
 from onlinels.features.hidden.layer import HiddenLayer
+from onlinels.features.hidden.receptive_fields import ReceptiveFields
+from onlinels.features.preprocessing.image_whitening import ZCA
+from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
+from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
 
 __all__ = [
+    "ZCA",
     "CalibratedClassifier",
     "ConvolutionalFeatures",
+    "Distortion",
+    "FilterBank",
     "GramAccumulator",
     "HiddenLayer",
+    "ImagePreprocessing",
     "KFold",
+    "KMeansPatches",
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
     "OrthogonalAccumulator",
+    "Patches",
+    "Power",
+    "ReceptiveFields",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
+    "TwoSidedRectifier",
+    "WhitenedPatches",
+    "WindowFeatures",
+    "lp_pooling",
+    "plot_filters",
+    "read_filters",
 ]
 __version__ = "0.1.0"

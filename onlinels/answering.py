@@ -10,6 +10,7 @@ from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.examples import Examples
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
+from onlinels.features.filters.bank import FilterBank
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.images import Shape, read_image, read_images
 from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
@@ -101,6 +102,12 @@ class NetworkAnswers(ScoringClassifier):
         images = read_images(X, self._given_shape).values
         self._check_shape(images.shape[1:])
         return self._network.activations(images)
+
+    @property
+    def bank(self) -> FilterBank:
+        """The filters and their offsets, once they are fixed."""
+        fixed = self.features.is_fixed
+        return self.features.bank if fixed else self._network.features.bank
 
     @property
     def _network(self) -> FixedNetwork:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from onlinels.features.filters.patches import Patches
+from onlinels.features.preprocessing.image_whitening import ZCA
 from onlinels.settings import check_choice
 
 Settings = dict[str, Any]
@@ -52,19 +54,65 @@ PARTS = {
 }
 """Which part of the network takes which setting; precision and seed are set in several at once."""
 
+GEOMETRY: Settings = {
+    "drop_ring": 5,
+    "normalize": False,
+    "dtype": "float32",
+    "input_weights": "centred-difference",
+    "ridge": "paper",
+    "fit_intercept": False,
+    "warm_up": 4000,
+}
+"""What the presets of the paper have in common, as its author's script has it.
+
+The paper's text divides every map by its sum and keeps all pooled positions. Leaving out the ring
+of those whose windows hang over the edge classifies better (MNIST, 3,200 units: 0.68% of errors
+with it, 0.58% without).
+"""
+
 PRESETS: dict[str, Settings] = {
-    "mnist": {
+    # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
+    "mnist": GEOMETRY
+    | {
         "image_shape": (28, 28),
+        "filters": ("hand-designed", Patches(17)),
         "pool_size": 8,
+        "stride": 2,
+        "n_hidden": 12_000,
+    },
+    # C = 2 (stereo), 96 x 96 pixels brought to 32 x 32, W = 7, Q = 10, D = 2, P = 60, M = 10,000.
+    "norb": GEOMETRY
+    | {
+        "image_shape": (96, 96, 2),
+        "downsample": 3,
+        "scale": 255.0,
+        "filters": ("hand-designed", Patches(17)),
+        "pool_size": 10,
+        "stride": 2,
+        "n_hidden": 10_000,
+    },
+    # C = 4 (RGB and grey), W = 7, Q = 7, D = 5, P = 96, M = 40,000.
+    "svhn": GEOMETRY
+    | {
+        "image_shape": (32, 32, 3),
+        "scale": 255.0,
+        "grey_channel": True,
+        "filters": Patches(96),
+        "pool_size": 7,
+        "stride": 5,
+        "n_hidden": 40_000,
+    },
+    # C = 4, ZCA whitening of every channel, W = 7, Q = 7, D = 3, P = 96, M = 40,000.
+    "cifar10": GEOMETRY
+    | {
+        "image_shape": (32, 32, 3),
+        "scale": 255.0,
+        "grey_channel": True,
+        "whitening": ZCA(),
+        "filters": Patches(96),
+        "pool_size": 7,
         "stride": 3,
-        "drop_ring": 5,
-        "normalize": False,
-        "dtype": "float32",
-        "n_hidden": 6400,
-        "input_weights": "difference",
-        "ridge": "paper",
-        "fit_intercept": False,
-        "warm_up": 4000,
+        "n_hidden": 40_000,
     },
     # Normalised responses and 400 units keep the Gram's condition number near 1e7, so that online
     # and batch weights agree to 9 digits; 800 units without agree to 6 and classify no better.
@@ -82,6 +130,12 @@ PRESETS: dict[str, Settings] = {
         "warm_up": 200,
     },
 }
+"""Values of M. D. McDonnell and T. Vladusich (2015), Tables 1 (data), 2 (stage 1) and 4 (P and M).
+
+The filters of "svhn" and "cifar10" are there those of OverFeat's first stage, which may not be
+redistributed: pass ``filters=read_filters(path)``. Patches of the training images, as many and as
+large, stand in for them.
+"""
 
 
 def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:

@@ -41,7 +41,9 @@ def literal_features(
             ]
             for side in (1.0, -1.0)[: stage.before_pooling.n_maps]:
                 maps += [literal_map(side * u, stage) for u in responses]
-        rows.append(np.concatenate(maps))
+        row = np.concatenate(maps)
+        length = np.linalg.norm(row) if stage.normalization == "image" else 1.0
+        rows.append(row / (length or 1.0))
     return np.stack(rows)
 
 
@@ -75,4 +77,4 @@ def literal_map(u: np.ndarray, stage: Any) -> np.ndarray:
         rows.drop_ring : len(v) - rows.drop_ring : rows.stride,
         columns.drop_ring : v.shape[1] - columns.drop_ring : columns.stride,
     ].ravel()
-    return inner / inner.sum() if stage.normalize and inner.sum() else inner
+    return inner / inner.sum() if stage.normalization == "map" and inner.sum() else inner

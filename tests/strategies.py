@@ -44,7 +44,7 @@ nonlinearities = st.one_of(powers, st.builds(TwoSidedRectifier, st.floats(0.0, 2
 def convolution_settings(draw: Any) -> dict[str, Any]:
     """Draw the hyperparameters of stage 1 apart from filters and geometry."""
     return {
-        "normalize": draw(st.booleans()),
+        "normalize": draw(st.sampled_from([True, False, "map", "image"])),
         "before_pooling": draw(nonlinearities),
         "after_pooling": draw(powers),
         "channels": draw(st.sampled_from(["each", "joint"])),

@@ -78,7 +78,10 @@ def general_cases(draw):
     filter_shape = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     sizes = [draw(st.integers(size, 8)) for size in filter_shape]
     rows, columns = (draw(axes(*pair)) for pair in zip(sizes, filter_shape, strict=True))
-    stage = Convolution(rows, columns, **draw(convolution_settings()))
+    settings = draw(convolution_settings())
+    normalize = settings.pop("normalize")
+    settings["normalization"] = {True: "map", False: None}.get(normalize, normalize)
+    stage = Convolution(rows, columns, **settings)
     n_channels = draw(st.integers(1, 4))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     images = random.normal(size=(draw(st.integers(1, 5)), *sizes, n_channels))
@@ -335,7 +338,8 @@ def test_bad_samples(x, error, message):
         ({"stride": 1.5}, TypeError, "stride=1.5"),
         ({"padding": -1}, ValueError, "padding=-1"),
         ({"drop_ring": -1}, ValueError, "drop_ring=-1"),
-        ({"normalize": "sum"}, TypeError, "normalize='sum' must be a bool"),
+        ({"normalize": "sum"}, ValueError, "normalize='sum' is not known"),
+        ({"normalize": 2}, TypeError, "normalize=2 must be a bool"),
         ({"image_shape": (8,)}, ValueError, "image_shape="),
         ({"image_shape": 8}, ValueError, "image_shape="),
         ({"image_shape": (8, 0)}, ValueError, "image_shape="),

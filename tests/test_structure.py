@@ -82,7 +82,11 @@ LAYERS = [
     },
     {"features.filters.folding", "plots"},
     {"features.filters.patches"},
-    {"features.convolution.nonlinearities", "features.convolution.pooling"},
+    {
+        "features.convolution.nonlinearities",
+        "features.convolution.normalization",
+        "features.convolution.pooling",
+    },
     {"features.convolution.stage"},
     {"features.convolution.magnitudes"},
     {"features.convolution.convolve"},

@@ -6,6 +6,7 @@ import numpy as np
 
 from onlinels.arrays import Matrix
 from onlinels.features.convolution.magnitudes import faintest_maps
+from onlinels.features.convolution.normalization import NORMALIZATIONS
 from onlinels.features.convolution.pooling import pool
 from onlinels.features.convolution.stage import Convolution, repeat_channel
 
@@ -65,8 +66,12 @@ def convolve(
     for group, channels in enumerate(groups):
         bank = filters[..., channels]
         _fill(features[:, group], images[..., channels], bank, added[group], stage)
-    if stage.normalize:
-        _normalize(features, faintest_maps(images, filters, added, stage))
+    if stage.normalization is not None:
+        # What is nothing but rounding errors, as a filter of zero mean leaves of even brightness,
+        # would pass for a strong response once it is divided by its size.
+        faintest = faintest_maps(images, filters, added, stage)
+        features[features.max(axis=-1) <= faintest[:, :, None]] = 0.0
+        NORMALIZATIONS[stage.normalization](features)
     return features.reshape(len(images), -1)
 
 
@@ -102,15 +107,3 @@ def _tile(most: int, n_bytes: int) -> int:
 def _kernel_columns(filters: Matrix, dtype: type) -> Matrix:
     """Return the filters as columns, turned by 180 degrees as a convolution turns them."""
     return np.ascontiguousarray(filters[:, ::-1, ::-1].reshape(len(filters), -1).T, dtype=dtype)
-
-
-def _normalize(features: Matrix, faintest: Matrix) -> None:
-    """Divide every map (each side of a rectifier on its own) by its sum, in place.
-
-    A map of zeros stays, and one that is nothing but rounding errors, as that of a filter of zero
-    mean to even brightness, becomes zeros: divided by its sum it would pass for a strong one.
-    """
-    features[features.max(axis=-1) <= faintest[:, :, None]] = 0.0
-    totals = features.sum(axis=-1, keepdims=True)
-    totals[totals == 0.0] = 1.0
-    features /= totals

@@ -95,7 +95,8 @@ def largest_pixel(filters: Matrix, offsets: Matrix, stage: Convolution, dtype: s
     """
     largest = LARGEST_RESPONSE[dtype]
     before, after = stage.before_pooling.exponent, stage.after_pooling.exponent
-    feature = log10(largest) * 2.0 if stage.normalize else log10(LARGEST_FEATURE[dtype])
+    is_share = stage.normalization == "map"
+    feature = log10(largest) * 2.0 if is_share else log10(LARGEST_FEATURE[dtype])
     room = (log10(largest), log10(largest) * 2.0 / before, feature / (before * after))
     allowed = 10.0 ** min(room)
     groups = [filters[..., channels] for channels in stage.groups(filters.shape[3])]

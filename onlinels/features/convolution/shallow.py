@@ -42,8 +42,9 @@ class ConvolutionalFeatures(FilteringTransformer):
     drop_ring : int
         Pooled positions left out on every side, where windows hang over the edge of the image.
         The author's own script leaves 5 out and classifies better for it.
-    normalize : bool
-        Whether each map of an image (each side of a rectifier on its own) is divided by its sum.
+    normalize : bool, "map" or "image"
+        Whether each map of an image (each side of a rectifier on its own) is divided by its sum, as
+        "map" says too; with "image" all features of an image are divided by their length instead.
     before_pooling : Power or TwoSidedRectifier, optional
         Applied to the responses, ``Power(2.0)`` if it is not given. The rectifier gives two maps.
     after_pooling : Power, optional
@@ -95,7 +96,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         stride: int = 2,
         padding: int = 0,
         drop_ring: int = 0,
-        normalize: bool = True,
+        normalize: bool | str = True,
         before_pooling: Power | TwoSidedRectifier | None = None,
         after_pooling: Power | None = None,
         channels: str = "each",

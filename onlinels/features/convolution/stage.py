@@ -28,8 +28,8 @@ class Convolution:
     ----------
     rows, columns : Axis
         The geometry along the height and along the width.
-    normalize : bool
-        Whether every map of an image is divided by its sum.
+    normalization : "map", "image" or None
+        What features are divided by.
     before_pooling : Power or TwoSidedRectifier
     after_pooling : Power
     channels : "each" or "joint"
@@ -41,7 +41,7 @@ class Convolution:
 
     rows: Axis
     columns: Axis
-    normalize: bool = True
+    normalization: str | None = "map"
     before_pooling: Power | TwoSidedRectifier = SQUARE
     after_pooling: Power = FOURTH_ROOT
     channels: str = "each"

@@ -18,6 +18,7 @@ from onlinels.features.convolution.nonlinearities import (
     Power,
     TwoSidedRectifier,
 )
+from onlinels.features.convolution.normalization import NORMALIZATIONS
 from onlinels.features.convolution.pooling import Axis
 from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
@@ -45,7 +46,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         stride: int,
         padding: int,
         drop_ring: int,
-        normalize: bool,
+        normalize: bool | str,
         before_pooling: Power | TwoSidedRectifier | None,
         after_pooling: Power | None,
         channels: str,
@@ -57,7 +58,10 @@ class FilteringTransformer(base.MiniBatchTransformer):
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
-        check_flag("normalize", normalize)
+        if isinstance(normalize, str):
+            check_choice("normalize", normalize, NORMALIZATIONS)
+        else:
+            check_flag("normalize", normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         _check_contrast(contrast_offset, dtype)
@@ -102,11 +106,16 @@ class FilteringTransformer(base.MiniBatchTransformer):
         """Return the geometry along the width."""
         return Axis(self.pool_size, self.stride, self.padding, self.drop_ring)
 
+    def _normalization(self) -> str | None:
+        if isinstance(self.normalize, str):
+            return self.normalize
+        return "map" if self.normalize else None
+
     def _stage(self) -> Convolution:
         return Convolution(
             self._rows(),
             self._columns(),
-            self.normalize,
+            self._normalization(),
             self.before_pooling,
             self.after_pooling,
             self.channels,

@@ -68,7 +68,7 @@ class WindowFeatures(FilteringTransformer):
         stride: int = 2,
         padding: int = 0,
         drop_ring: int = 0,
-        normalize: bool = True,
+        normalize: bool | str = True,
         before_pooling: Power | TwoSidedRectifier | None = None,
         after_pooling: Power | None = None,
         channels: str = "each",
