@@ -9,7 +9,9 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -32,7 +34,8 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_answer, args=(sender, function, arguments), daemon=True)
-    process.start()
+    with _interrupts_wait():
+        process.start()
     sender.close()
     try:
         returned, answer = receiver.recv()
@@ -48,8 +51,6 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
-    # Ctrl-C reaches every process of a terminal; the one that waits for this one ends it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         answer = (True, function(*arguments))
@@ -60,6 +61,26 @@ def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[A
     except Exception:
         answer = (False, traceback.format_exc())
     sender.send(answer)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C wait meanwhile, and never reach a process that is started meanwhile.
+
+    It goes to every process of a terminal. The one that waits for the other then ends it; half
+    started, or by itself, the other would print where it was.
+    """
+    resource_tracker.ensure_running()  # As `start` does, which would let interrupts through again.
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, before)
+    if came:
+        signal.raise_signal(signal.SIGINT)
 
 
 def _end_with_parent() -> None:

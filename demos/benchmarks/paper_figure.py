@@ -16,18 +16,17 @@ from typing import Any
 
 import numpy as np
 from own_process import call_alone
-from paper_runs import Array, DataSet, Settings, digest, progress
+from paper_network import Array, Parts, Stage
+from paper_runs import DataSet, Settings, digest, progress
 from results_file import ResultsFile
 
-from onlinels import ConvolutionalFeatures, GramAccumulator, HiddenLayer, __version__
+from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
-from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 from onlinels.presets import PARTS, preset_settings
 from onlinels.ridge import choose_ridge
 from onlinels.solve import solve_gram
 
 Curve = dict[int, list[float]]
-Parts = dict[str, dict[str, Any]]
 
 SMALLEST = 100
 BLOCK_ROWS = 1000
@@ -102,21 +101,6 @@ def cached_features(data: ImageData, settings: Parts, cache: Path) -> tuple[Arra
             write_features(stage, images, paths[part])
     train, test = (np.load(path, mmap_mode="r") for path in paths.values())
     return train, test
-
-
-class Stage:
-    """Preprocessing and filters, made from examples."""
-
-    def __init__(self, images: Array, labels: Array, settings: Parts) -> None:
-        wanted = {"whitening": None, **settings["preprocessing"]}
-        self.before = ImagePreprocessing.from_examples(images, **wanted)
-        images = self.before.transform_many(images)
-        self.filters = ConvolutionalFeatures.from_examples(images, labels, **settings["features"])
-
-    def features(self, images: Array) -> Array:
-        """Return the features (n, n_features) of images."""
-        found: Array = self.filters.transform_many(self.before.transform_many(images))
-        return found
 
 
 def write_features(stage: Stage, images: Array, path: Path) -> None:

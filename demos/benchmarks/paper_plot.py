@@ -23,9 +23,11 @@ def draw_figure(curve: Curve, rows: int, path: Path) -> None:
     hidden = sorted(curve)
     n_draws = len(curve[hidden[0]])
     dots = [(size, 100 * error) for size in hidden for error in curve[size]]
-    axes.plot(*zip(*dots, strict=True), "o", color="0.35", alpha=0.35, markersize=4, mew=0)
+    axes.plot(
+        *zip(*dots, strict=True), "o", color="0.35", alpha=0.35, markersize=4, mew=0, zorder=3
+    )
     means = [100 * float(np.mean(curve[size])) for size in hidden]
-    label = f"mean of {n_draws} draws of the input weights (dots)"
+    label = f"mean of {n_draws} draw{'s' * (n_draws > 1)} of the input weights (dots)"
     axes.plot(hidden, means, "-", color=BLUE, linewidth=1.8, label=label)
     in_paper = NETWORKS["mnist"].paper_error or np.nan
     star = f"the paper's best: {in_paper}% at {PAPER_UNITS:,}"

@@ -8,6 +8,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, median
+from textwrap import fill
 from typing import Any
 
 from paper_runs import NETWORKS, DataSet, Run, Settings
@@ -96,20 +97,21 @@ def _in_words(member: Any) -> str:
     if isinstance(member, Patches):
         return f"{member.n_filters} patches"
     if isinstance(member, str):
-        return f"{len(make_bank(member))} {member}"
+        return f"{len(make_bank(member))} {'by hand' if member == 'hand-designed' else member}"
     return repr(member)
 
 
 def terminal_table(plans: list[Plan], results: ResultsFile) -> Table:
     """Return the table with a column per data set, which fits into 80 characters."""
     cells = [plan.cells(results) for plan in plans]
-    shown = Table(box=SIMPLE_HEAD, pad_edge=False)
+    shown = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 0, 0, 1))
     headings = iter(cells[0])
     shown.add_column(next(headings), no_wrap=True)
     for one in cells:
         shown.add_column(one["data"], justify="right", overflow="fold")
     for heading in headings:
-        shown.add_row(heading, *(one[heading] for one in cells))
+        texts = (one[heading] for one in cells)
+        shown.add_row(heading, *(fill(text, 9, break_long_words=False) for text in texts))
     return shown
 
 

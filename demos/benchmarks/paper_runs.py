@@ -6,13 +6,14 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from own_process import peak_memory
+from paper_network import Array, joined, make_network
 from rich.console import Console
 from rich.progress import track
 
@@ -21,7 +22,6 @@ from onlinels.datasets import stream_image_data
 from onlinels.datasets.folder import open_part
 from onlinels.presets import preset_settings
 
-Array = NDArray[Any]
 Settings = Mapping[str, Any]
 
 
@@ -119,25 +119,35 @@ class Run:
 
     def measure(self) -> dict[str, float]:
         """Learn, solve and test, in this process; reading the files does not count as learning."""
-        model = ShallowConvClassifier.from_preset(self.preset, **self.overrides, seed=self.seed)
-        learning = 0.0
-        for images, labels in self._batches("train", self.data.rows):
-            started = time.perf_counter()
-            model.learn_many(images, labels)
-            learning += time.perf_counter() - started
+        model, learning = self._learn()
         started = time.perf_counter()
-        model.fix_features()
-        learnt = time.perf_counter()
         _ = model.output_weights
-        solving = time.perf_counter() - learnt
+        solving = time.perf_counter() - started
         error, testing = self._test(model)
         return {
             "error": error,
-            "learning": learning + learnt - started,
+            "learning": learning,
             "solving": solving,
             "testing": testing,
             "peak_memory": peak_memory(),
         }
+
+    def _learn(self) -> tuple[ShallowConvClassifier, float]:
+        """Return the network after one pass, and the seconds that making and learning take."""
+        batches = self._batches("train", self.data.rows)
+        settings, held = self.settings, list[tuple[Array, Array]]()
+        wanted = settings["network"]["warm_up"]
+        while sum(len(labels) for _, labels in held) < min(wanted, self.data.rows):
+            held.append(next(batches))
+        started = time.perf_counter()
+        images, labels = joined(held)
+        model = make_network(images[:wanted], labels[:wanted], settings)
+        learning = time.perf_counter() - started
+        for images, labels in chain(held, batches):
+            started = time.perf_counter()
+            model.learn_many(images, labels)
+            learning += time.perf_counter() - started
+        return model, learning
 
     def _test(self, model: ShallowConvClassifier) -> tuple[float, float]:
         """Return the share of test images that are misread, and the time that answers take."""
