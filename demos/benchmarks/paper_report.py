@@ -66,10 +66,10 @@ class Plan:
             "hidden units": f"{self.runs[0].settings['hidden']['n_hidden']:,}",
             "filters": self.filters,
             "training images": f"{self.data.rows:,}",
-            "paper's error": "" if paper_error is None else f"{paper_error:.2f}%",
+            "paper's best error": "" if paper_error is None else f"{paper_error:.2f}%",
             "mean error here": f"{fmean(errors):.2f}%",
             "best error here": f"{min(errors):.2f}%",
-            "draws": str(len(measured)),
+            "draws done": str(len(measured)),
         }
         for part in ("learning", "solving", "testing"):
             cells[f"{part}, s"] = f"{median(run[part] for run in measured):.1f}"
