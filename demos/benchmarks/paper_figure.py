@@ -1,12 +1,13 @@
 """Figure 2 of the paper: test error on MNIST against the number of hidden units.
 
 The statistics of the first m hidden units are the leading block of those of all units. So one pass
-over the rows gives the error of every size at once.
+over the rows gives the error of every size at once. All draws of the input weights share one set of
+filters, so that their features are made once and lie on disk.
 """
 
 from __future__ import annotations
 
-import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,54 +15,55 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from numpy.typing import NDArray
-from paper_runs import NETWORKS
+from own_process import call_alone
+from paper_network import Array, Parts, Stage
+from paper_runs import DataSet, Settings, digest, progress
 from results_file import ResultsFile
-from rich.progress import track
 
-from onlinels import ConvolutionalFeatures, GramAccumulator, HiddenLayer
+from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
-from onlinels.presets import preset_settings
+from onlinels.presets import PARTS, preset_settings
 from onlinels.ridge import choose_ridge
 from onlinels.solve import solve_gram
 
-Array = NDArray[Any]
 Curve = dict[int, list[float]]
 
 SMALLEST = 100
 BLOCK_ROWS = 1000
 
 
-def measure_curve(path: Path, results: ResultsFile, arguments: argparse.Namespace) -> Curve:
-    """Return the test errors, one per draw of the input weights, by number of hidden units."""
-    overrides = {"n_hidden": arguments.n_hidden} if arguments.n_hidden else {}
+def measure_curve(
+    data: DataSet, overrides: Settings, n_draws: int, results: ResultsFile, cache: Path | None
+) -> Curve:
+    """Return the test errors, one per draw of the input weights, by number of hidden units.
+
+    Raises
+    ------
+    CallFailedError
+        If a draw cannot be measured.
+    ValueError
+        If a setting of the linear layer other than the ridge is set.
+    """
+    for name in overrides:
+        if name in PARTS["classifier"] and name != "ridge":
+            raise ValueError(f"The figure knows no {name!r}. Leave it out, or --figure-draws 0.")
     curve: Curve = {}
-    features: tuple[Array, Array] | None = None
-    data: ImageData | None = None
-    with cache_folder(arguments.cache) as cache:
-        for seed in range(arguments.figure_draws):
-            settings = preset_settings("mnist", overrides | {"seed": seed})
-            n_hidden = settings["hidden"]["n_hidden"]
-            key = {"figure": "mnist", "n_hidden": n_hidden, "seed": seed, "rows": arguments.rows}
+    with cache_folder(cache) as folder:
+        for seed in range(n_draws):
+            settings = preset_settings("mnist", {**overrides, "seed": seed})
+            key = data.key | {"figure": 2, "seed": seed, "settings": digest(settings)}
             errors = results.find(key)
             if errors is None:
-                if data is None or features is None:
-                    data = first_rows(read_image_data(path), arguments.rows)
-                    features = cached_features(data, cache, arguments.rows)
-                errors = errors_by_size(data, features, settings)
+                errors = call_alone(measure_draw, data, overrides, seed, folder)
                 results.add(key, errors)
             for size, error in errors.items():
                 curve.setdefault(int(size), []).append(error)
     return curve
 
 
-def first_rows(data: ImageData, rows: int | None) -> ImageData:
-    return ImageData(data.x_train[:rows], data.y_train[:rows], data.x_test, data.y_test)
-
-
 @contextmanager
 def cache_folder(chosen: Path | None) -> Iterator[Path]:
+    """Give a folder for the features: the chosen one, or one that goes away again."""
     if chosen is not None:
         chosen.mkdir(parents=True, exist_ok=True)
         yield chosen
@@ -70,59 +72,83 @@ def cache_folder(chosen: Path | None) -> Iterator[Path]:
         yield Path(temporary)
 
 
-def cached_features(data: ImageData, cache: Path, rows: int | None) -> tuple[Array, Array]:
-    """Return the stage-1 features of training and test images, on disk, made only once."""
-    settings = preset_settings(NETWORKS["mnist"].preset, {"seed": 0})
-    warm_up = slice(settings["network"]["warm_up"])
-    stage = ConvolutionalFeatures.from_examples(
-        data.x_train[warm_up], data.y_train[warm_up], **settings["features"]
-    )
+def measure_draw(found: DataSet, overrides: Settings, seed: int, cache: Path) -> dict[str, float]:
+    """Return the test error of one draw of the input weights, by number of hidden units."""
+    read = read_image_data(found.path)
+    train = (read.x_train[: found.rows], read.y_train[: found.rows])
+    data = ImageData(*train, read.x_test, read.y_test)
+    features = cached_features(data, preset_settings("mnist", {**overrides, "seed": 0}), cache)
+    return errors_by_size(data, features, preset_settings("mnist", {**overrides, "seed": seed}))
+
+
+def cached_features(data: ImageData, settings: Parts, cache: Path) -> tuple[Array, Array]:
+    """Return the stage-1 features of training and test images, on disk, made only once.
+
+    The names of the files have a digest of all that the features depend on: the settings, the
+    images and their labels, and the version of the package.
+    """
+    first = slice(settings["network"]["warm_up"])
+    stages = {part: settings[part] for part in ("preprocessing", "features", "network")}
+    made_from = (__version__, stages, data.x_train[first], data.y_train[first])
     parts = {"train": data.x_train, "test": data.x_test}
-    return tuple(  # type: ignore[return-value]
-        on_disk(stage, images, cache / f"mnist_{name}_{rows or 'all'}.npy")
-        for name, images in parts.items()
-    )
+    paths = {
+        part: cache / f"mnist_{part}_{len(images)}_{digest(*made_from, images)}.npy"
+        for part, images in parts.items()
+    }
+    if not all(path.exists() for path in paths.values()):
+        stage = Stage(data.x_train[first], data.y_train[first], settings)
+        for part, images in parts.items():
+            write_features(stage, images, paths[part])
+    train, test = (np.load(path, mmap_mode="r") for path in paths.values())
+    return train, test
 
 
-def on_disk(stage: ConvolutionalFeatures, images: Array, path: Path) -> Array:
-    if not path.exists():
-        shape = (len(images), stage.n_features(images.shape[1:]))
-        unfinished = path.with_suffix(".part.npy")
-        file = np.lib.format.open_memmap(unfinished, "w+", stage.dtype, shape)
-        for rows in track(blocks(len(images)), description=f"Features of {len(images)} images"):
-            file[rows] = stage.transform_many(images[rows])
-        file.flush()
-        unfinished.rename(path)
-    loaded: Array = np.load(path, mmap_mode="r")
-    return loaded
+def write_features(stage: Stage, images: Array, path: Path) -> None:
+    """Write the features of images into a file that has its name only once it is whole."""
+    shape = (len(images), stage.features(images[:1]).shape[1])
+    # Two commands at once must not write into one file.
+    unfinished = path.with_suffix(f".{os.getpid()}.part")
+    file = np.lib.format.open_memmap(unfinished, "w+", stage.filters.dtype, shape)
+    parts = blocks(len(images))
+    for rows in progress(parts, f"Features of {len(images)} images", len(parts)):
+        file[rows] = stage.features(images[rows])
+    file.flush()
+    unfinished.replace(path)
 
 
 def blocks(n_rows: int) -> list[slice]:
+    """Cut rows into blocks, to bound memory."""
     return [slice(start, start + BLOCK_ROWS) for start in range(0, n_rows, BLOCK_ROWS)]
 
 
 def errors_by_size(
-    data: ImageData, features: tuple[Array, Array], settings: dict[str, dict[str, Any]]
+    data: ImageData, features: tuple[Array, Array], settings: Parts
 ) -> dict[str, float]:
+    """Learn all rows once and return the test error of the first m hidden units, for every m."""
     train, test = features
-    warm_up = slice(settings["network"]["warm_up"])
-    hidden = HiddenLayer.from_examples(
-        np.array(train[warm_up]), data.y_train[warm_up], **settings["hidden"]
+    first = slice(settings["network"]["warm_up"])
+    layer = HiddenLayer.from_examples(
+        np.array(train[first]), data.y_train[first], **settings["hidden"]
     )
-    sums = GramAccumulator()
-    for rows in track(blocks(len(train)), description=f"Draw {hidden.seed}"):
-        sums.update(hidden.transform_many(np.array(train[rows])), data.y_train[rows])
-    activations = np.concatenate(
-        [hidden.transform_many(np.array(test[rows])) for rows in blocks(len(test))]
-    )
-    gram, cross, diagonal = sums.gram, sums.cross, sums.diagonal
+    classes, columns = np.unique(data.y_train, return_inverse=True)
+    sums = GramAccumulator(layer.n_hidden, len(classes))
+    parts = blocks(len(train))
+    for rows in progress(parts, f"Figure: draw {layer.seed + 1}", len(parts)):
+        sums.update(layer.transform_many(np.array(train[rows])), columns[rows])
+    activations = [layer.transform_many(np.array(test[rows])) for rows in blocks(len(test))]
+    statistics = (sums.gram, sums.cross, sums.diagonal)
     errors = {}
-    for size in sizes(hidden.n_hidden):
-        ridge = choose_ridge("paper", diagonal[:size], sums.n_targets)
-        weights = solve_gram(gram[:size, :size], cross[:size], ridge, diagonal[:size])
-        predicted = (activations[:, :size] @ weights).argmax(axis=1)
-        errors[str(size)] = float(np.mean(predicted != data.y_test))
+    for size in sizes(layer.n_hidden):
+        weights = leading_weights(*statistics, size, settings["classifier"]["ridge"])
+        best = np.concatenate([(some[:, :size] @ weights).argmax(axis=1) for some in activations])
+        errors[str(size)] = float(np.mean(classes[best] != data.y_test))
     return errors
+
+
+def leading_weights(gram: Array, cross: Array, diagonal: Array, size: int, ridge: Any) -> Array:
+    """Return the output weights (size, n_classes) of the first hidden units by themselves."""
+    chosen = choose_ridge(ridge, diagonal[:size], cross.shape[1])
+    return solve_gram(gram[:size, :size], cross[:size], chosen, diagonal[:size])
 
 
 def sizes(largest: int) -> list[int]:
@@ -131,25 +157,3 @@ def sizes(largest: int) -> list[int]:
     while 2 * doubled[-1] < largest:
         doubled.append(2 * doubled[-1])
     return [size for size in doubled if size < largest] + [largest]
-
-
-def draw_figure(curve: Curve, path: Path) -> None:
-    figure = Figure(figsize=(7, 5), layout="constrained")
-    axes = figure.subplots()
-    hidden = sorted(curve)
-    for size in hidden:
-        axes.plot([size] * len(curve[size]), 100 * np.array(curve[size]), ".", color="0.7")
-    means = [100 * float(np.mean(curve[size])) for size in hidden]
-    axes.plot(hidden, means, "o-", label=f"mean of {len(curve[hidden[0]])} draws")
-    in_paper = NETWORKS["mnist"].paper_error or np.nan
-    axes.plot([12_000], [in_paper], "k*", markersize=12, label="the paper")
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="hidden units",
-        ylabel="test error, %",
-        title="MNIST, one pass over 60,000 images",
-    )
-    axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend()
-    figure.savefig(path, dpi=150)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import resource
+import hashlib
 import time
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain
+from math import ceil
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from own_process import peak_memory
+from paper_network import Array, joined, make_network
+from rich.console import Console
 from rich.progress import track
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import read_image_data
+from onlinels.datasets import stream_image_data
+from onlinels.datasets.folder import open_part
+from onlinels.presets import preset_settings
+
+Settings = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -35,48 +44,157 @@ NETWORKS = {
 
 
 @dataclass(frozen=True)
-class Run:
-    """All that defines a run: data, size of the network and of the stream, and the draw."""
+class DataSet:
+    """A data set, where it lies, and how many images of it are learnt.
 
-    data: str
-    path: str
-    n_hidden: int | None
-    seed: int
-    rows: int | None
-    batch_size: int
+    Parameters
+    ----------
+    name : str
+    path : Path
+    n_train, n_test : int
+        Images that are there.
+    rows : int
+        Training images that are learnt: the first ones.
+    """
+
+    name: str
+    path: Path
+    n_train: int
+    n_test: int
+    rows: int
+
+    @classmethod
+    def open(cls, name: str, path: Path, rows: int | None) -> DataSet:
+        """Count the images; headers and sizes of files tell.
+
+        Raises
+        ------
+        FileNotFoundError, ValueError
+            If a file is missing or seen to be damaged.
+        """
+        n_train, n_test = (_count(path, part) for part in ("train", "test"))
+        return cls(name, path, n_train, n_test, min(rows or n_train, n_train))
 
     @property
     def key(self) -> dict[str, Any]:
-        """What the results file knows the run by: everything but where the data lies."""
-        return {name: value for name, value in asdict(self).items() if name != "path"}
+        """What tells it from others: everything but where it lies."""
+        return {"data": self.name, "images": [self.n_train, self.n_test], "rows": self.rows}
 
 
-def run_network(run: Run) -> dict[str, Any]:
-    """Run in a process of its own, so that peak memory is that of the run alone."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(_run_here, run).result()
+def _count(path: Path, part: str) -> int:
+    if path.is_dir():
+        return sum(source.n_images for source in open_part(path, part, None))
+    return sum(len(labels) for _, labels in stream_image_data(path, 10_000, part))
 
 
-def _run_here(run: Run) -> dict[str, Any]:
-    data = read_image_data(run.path)
-    x_train, y_train = data.x_train[: run.rows], data.y_train[: run.rows]
-    overrides = {"seed": run.seed} | ({"n_hidden": run.n_hidden} if run.n_hidden else {})
-    model = ShallowConvClassifier.from_preset(NETWORKS[run.data].preset, **overrides)
-    started = time.perf_counter()
-    for start in track(range(0, len(x_train), run.batch_size), description="Learning"):
-        batch = slice(start, start + run.batch_size)
-        model.learn_many(x_train[batch], y_train[batch])
-    model.fix_features()
-    learnt = time.perf_counter()
-    _ = model.output_weights
-    solved = time.perf_counter()
-    error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
-    tested = time.perf_counter()
-    return {
-        "error": error,
-        "learning": learnt - started,
-        "solving": solved - learnt,
-        "testing": tested - solved,
-        "peak_memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    }
+@dataclass(frozen=True)
+class Run:
+    """All that defines a run: data, settings of the network, size of mini-batches, and the draw."""
+
+    data: DataSet
+    overrides: Settings
+    batch_size: int
+    seed: int
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What the results file knows the run by."""
+        settings = self.settings
+        return self.data.key | {
+            "n_hidden": settings["hidden"]["n_hidden"],
+            "batch_size": self.batch_size,
+            "seed": self.seed,
+            "settings": digest(settings),
+        }
+
+    @property
+    def preset(self) -> str:
+        """The preset for the data set."""
+        return NETWORKS[self.data.name].preset
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """The settings of all parts of the network."""
+        return preset_settings(self.preset, {**self.overrides, "seed": self.seed})
+
+    def measure(self) -> dict[str, float]:
+        """Learn, solve and test, in this process; reading the files does not count as learning."""
+        model, learning = self._learn()
+        started = time.perf_counter()
+        _ = model.output_weights
+        solving = time.perf_counter() - started
+        error, testing = self._test(model)
+        return {
+            "error": error,
+            "learning": learning,
+            "solving": solving,
+            "testing": testing,
+            "peak_memory": peak_memory(),
+        }
+
+    def _learn(self) -> tuple[ShallowConvClassifier, float]:
+        """Return the network after one pass, and the seconds that making and learning take."""
+        batches = self._batches("train", self.data.rows)
+        settings, held = self.settings, list[tuple[Array, Array]]()
+        wanted = settings["network"]["warm_up"]
+        while sum(len(labels) for _, labels in held) < min(wanted, self.data.rows):
+            held.append(next(batches))
+        started = time.perf_counter()
+        images, labels = joined(held)
+        model = make_network(images[:wanted], labels[:wanted], settings)
+        learning = time.perf_counter() - started
+        for images, labels in chain(held, batches):
+            started = time.perf_counter()
+            model.learn_many(images, labels)
+            learning += time.perf_counter() - started
+        return model, learning
+
+    def _test(self, model: ShallowConvClassifier) -> tuple[float, float]:
+        """Return the share of test images that are misread, and the time that answers take."""
+        wrong, testing = 0, 0.0
+        for images, labels in self._batches("test", self.data.n_test):
+            started = time.perf_counter()
+            answers = model.predict_many(images)
+            testing += time.perf_counter() - started
+            wrong += int(np.count_nonzero(answers != labels))
+        return wrong / self.data.n_test, testing
+
+    def _batches(self, part: str, rows: int) -> Iterator[tuple[Array, Array]]:
+        size = min(self.batch_size, rows)
+        batches = first_rows(stream_image_data(self.data.path, size, part), rows)
+        return progress(batches, f"{self.data.name}, {part}", ceil(rows / size))
+
+
+def first_rows(batches: Iterable[tuple[Array, Array]], rows: int) -> Iterator[tuple[Array, Array]]:
+    """Cut mini-batches off after so many rows."""
+    left = rows
+    for images, labels in batches:
+        yield images[:left], labels[:left]
+        left -= len(labels)
+        if left <= 0:
+            return
+
+
+def progress(steps: Iterable[Any], description: str, n_steps: int) -> Iterator[Any]:
+    """Show a bar on the error stream, so that results alone go to the output."""
+    return iter(track(steps, description, n_steps, console=Console(stderr=True)))
+
+
+def digest(*things: Any) -> str:
+    """Return 16 hexadecimal digits that differ if any setting or array does."""
+    found = hashlib.sha256()
+    for thing in things:
+        _add(found, thing)
+    return found.hexdigest()[:16]
+
+
+def _add(found: hashlib._Hash, thing: Any) -> None:
+    if isinstance(thing, np.ndarray):
+        found.update(f"{thing.shape} {thing.dtype.str}".encode())
+        found.update(np.ascontiguousarray(thing).tobytes())
+    elif isinstance(thing, Mapping):
+        for name in sorted(thing):
+            found.update(f"{name}=".encode())
+            _add(found, thing[name])
+    else:
+        found.update(f"{thing!r};".encode())

@@ -1,143 +1,140 @@
 """Re-run Table 4 and Figure 2 of McDonnell and Vladusich (2015) on the data that a folder holds.
 
-python demos/benchmarks/paper_tables.py --data folder
-python demos/benchmarks/paper_tables.py --data folder --draws 1 --n-hidden 1000 --rows 10000
+python demos/benchmarks/paper_tables.py --data data
+python demos/benchmarks/paper_tables.py --data data --only norb --markdown norb.md
+python demos/benchmarks/paper_tables.py --data data --only svhn --filters net_weight_1 --draws 1
+python demos/benchmarks/paper_tables.py --data data --draws 1 --n-hidden 1000 --rows 10000
 
 The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10: a folder each with the files
-in their genuine format, or an .npz file (mnist.npz) with x_train, y_train, x_test and y_test.
-Every finished run is a line in a results file; an interrupted command goes on where it stopped.
+as they are published, or an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To get
+one of them (for svhn, svhn-extra into the same folder too):
+
+python -c "from onlinels.datasets import download; download('norb', 'data/norb')"
+
+Every finished run is a line in a results file: the same command goes on where an interruption
+stopped it. Training images are read in mini-batches, so that memory is mostly that of the
+statistics: at most 8 n_hidden^2 bytes, and as much again while they are solved.
+
+In the paper the filters of svhn and cifar10 are OverFeat's, which may not be passed on. Name their
+file with --filters; without it patches of the training images stand in. Data that cannot be
+measured are named at the end, and the exit code is 1.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
-from paper_figure import draw_figure, measure_curve
-from paper_runs import NETWORKS, Network, Run, run_network
+from own_process import CallFailedError, call_alone
+from paper_figure import measure_curve
+from paper_options import make_parser, read_overrides
+from paper_report import Plan, commands, markdown, notes, terminal_table
+from paper_runs import NETWORKS, DataSet, Run, Settings
 from results_file import ResultsFile
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
-
-from onlinels.presets import PRESETS
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = make_parser()
+def main(argv: list[str] | None = None) -> int:
+    parser = make_parser(__doc__)
     arguments = parser.parse_args(argv)
-    found = find_data(arguments.data)
-    if not found:
-        parser.error(
-            f"{arguments.data} holds none of {', '.join(NETWORKS)} (a folder or .npz each)"
-        )
-    console = Console()
-    results = ResultsFile(arguments.results)
+    try:
+        found = find_data(arguments.data, arguments.only)
+        overrides = {name: read_overrides(name, arguments) for name in found}
+        results = ResultsFile(arguments.results)
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(str(error))
+    try:
+        return measure_all(found, overrides, results, arguments)
+    except KeyboardInterrupt:
+        print("Interrupted. The same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+def measure_all(
+    found: dict[str, Path],
+    overrides: Mapping[str, Settings],
+    results: ResultsFile,
+    arguments: argparse.Namespace,
+) -> int:
+    """Measure what is not in the results yet, and report; return the exit code."""
+    failed: dict[str, str] = {}
+    plans: dict[str, Plan] = {}
     for name, path in found.items():
-        for seed in range(arguments.draws):
-            run = Run(
-                name, str(path), arguments.n_hidden, seed, arguments.rows, arguments.batch_size
-            )
-            if results.find(run.key) is None:
-                console.print(f"{name}: draw {seed + 1} of {arguments.draws}")
-                results.add(run.key, run_network(run))
-    console.print(table(results, list(found), arguments))
-    if arguments.figure_draws and "mnist" in found:
-        curve = measure_curve(found["mnist"], results, arguments)
-        draw_figure(curve, arguments.figure)
-        console.print(f"Error against hidden units: {arguments.figure}")
+        try:
+            data = DataSet.open(name, path, arguments.rows)
+            filters = arguments.filters.get(name)
+            plans[name] = Plan(data, overrides[name], filters, arguments)
+            measure_draws(plans[name].runs, results)
+        except (CallFailedError, OSError, ValueError) as error:
+            failed[name] = str(error)
+            print(f"{name}: {error}", file=sys.stderr)
+    report(list(plans.values()), results, arguments)
+    if arguments.figure_draws and "mnist" in plans and "mnist" not in failed:
+        try:
+            make_figure(plans["mnist"], results, arguments)
+        except (CallFailedError, OSError, ValueError) as error:
+            failed["figure"] = str(error)
+    for name, message in failed.items():
+        print(f"Not measured: {name}. {message}", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def find_data(folder: Path) -> dict[str, Path]:
-    """Return the data sets that lie in a folder, by name."""
+def measure_draws(runs: list[Run], results: ResultsFile) -> None:
+    """Measure the draws that are not in the results yet, each in a process of its own."""
+    for run in runs:
+        if results.find(run.key) is None:
+            print(f"{run.data.name}: draw {run.seed + 1} of {len(runs)}", file=sys.stderr)
+            results.add(run.key, call_alone(Run.measure, run))
+
+
+def report(plans: list[Plan], results: ResultsFile, arguments: argparse.Namespace) -> None:
+    """Print the table and the commands that reproduce it, and write them as markdown."""
+    measured = [plan for plan in plans if plan.measured(results)]
+    if not measured:
+        return
+    console = Console(highlight=False, markup=False)
+    console.print(terminal_table(measured, results))
+    console.print(notes(measured), end="\n\n")
+    for command in commands(measured):
+        console.print(command, soft_wrap=True)
+    if arguments.markdown is not None:
+        arguments.markdown.write_text(markdown(measured, results), "utf-8")
+
+
+def make_figure(plan: Plan, results: ResultsFile, arguments: argparse.Namespace) -> None:
+    """Measure and draw the error against the number of hidden units."""
+    curve = measure_curve(
+        plan.data, plan.overrides, arguments.figure_draws, results, arguments.cache
+    )
+    # Imported here: no other process, and no command without a figure, needs matplotlib.
+    from paper_plot import draw_figure
+
+    draw_figure(curve, plan.data.rows, arguments.figure)
+    print(f"Error against hidden units: {arguments.figure}")
+
+
+def find_data(folder: Path, only: list[str] | None) -> dict[str, Path]:
+    """Return the data sets that lie in a folder, by name.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is none, or one that was asked for is not there.
+    """
     places = {name: (folder / name, folder / f"{name}.npz") for name in NETWORKS}
-    return {
+    found = {
         name: next(place for place in both if place.exists())
         for name, both in places.items()
-        if any(place.exists() for place in both)
+        if any(place.exists() for place in both) and name in (only or NETWORKS)
     }
-
-
-def table(results: ResultsFile, names: list[str], arguments: argparse.Namespace) -> Table:
-    """Set what was measured beside what the paper reports."""
-    shown = Table(
-        box=SIMPLE,
-        title=f"{os.cpu_count()} cores, {arguments.draws} draws, one pass over the training rows",
-    )
-    for heading in (
-        "data",
-        "hidden units",
-        "test error in the paper",
-        "here: mean",
-        "best",
-        "seconds: learning",
-        "solving",
-        "testing",
-        "peak memory, GiB",
-    ):
-        shown.add_column(heading, justify="right")
-    for name in names:
-        shown.add_row(*cells(name, results, arguments))
-    return shown
-
-
-def cells(name: str, results: ResultsFile, arguments: argparse.Namespace) -> list[str]:
-    network: Network = NETWORKS[name]
-    keys = [
-        Run(name, "", arguments.n_hidden, seed, arguments.rows, arguments.batch_size).key
-        for seed in range(arguments.draws)
-    ]
-    measured = [found for key in keys if (found := results.find(key)) is not None]
-    errors = [run["error"] for run in measured]
-    middle = {
-        part: sorted(run[part] for run in measured)[len(measured) // 2]
-        for part in ("learning", "solving", "testing", "peak_memory")
-    }
-    in_paper = "" if network.paper_error is None else f"{network.paper_error:.2f}%"
-    return [
-        name,
-        str(arguments.n_hidden or PRESETS[network.preset]["n_hidden"]),
-        in_paper,
-        f"{100 * sum(errors) / len(errors):.2f}%",
-        f"{100 * min(errors):.2f}%",
-        f"{middle['learning']:.0f}",
-        f"{middle['solving']:.0f}",
-        f"{middle['testing']:.0f}",
-        f"{middle['peak_memory']:.2f}",
-    ]
-
-
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
-    parser.add_argument("--draws", type=int, default=5, help="networks per data set (%(default)s)")
-    parser.add_argument("--n-hidden", type=int, help="hidden units (the preset's)")
-    parser.add_argument("--rows", type=int, help="training rows (all)")
-    parser.add_argument("--batch-size", type=int, default=1000, help="rows at a time (%(default)s)")
-    parser.add_argument(
-        "--figure-draws",
-        type=int,
-        default=10,
-        help="draws of the input weights for the curve of error against hidden units, 0 for none "
-        "(%(default)s)",
-    )
-    parser.add_argument(
-        "--figure", type=Path, default=Path("paper_figure.png"), help="picture (%(default)s)"
-    )
-    parser.add_argument(
-        "--results",
-        type=Path,
-        default=Path("paper_tables.jsonl"),
-        help="results so far, a line per run (%(default)s)",
-    )
-    parser.add_argument(
-        "--cache", type=Path, help="folder to keep the curve's features in between commands (none)"
-    )
-    return parser
+    missing = [name for name in only or [] if name not in found]
+    if missing or not found:
+        sought = " and ".join(missing) or f"any of {', '.join(NETWORKS)}"
+        raise FileNotFoundError(f"{folder} does not hold {sought}, a folder or .npz file each.")
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -13,7 +13,12 @@ Key = Mapping[str, Any]
 class ResultsFile:
     """Find and add results of runs by what defines them.
 
-    A last line that was cut short by an interruption counts as not there.
+    A line that was cut short by an interruption counts as not there.
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else.
     """
 
     def __init__(self, path: Path) -> None:
@@ -44,7 +49,12 @@ def _read(path: Path) -> list[dict[str, Any]]:
     lines = []
     for text in path.read_text("utf-8").splitlines():
         try:
-            lines.append(json.loads(text))
+            line = json.loads(text)
         except json.JSONDecodeError:
-            continue
+            if text.startswith('{"run"'[: len(text)]):
+                continue
+            line = None
+        if not isinstance(line, dict) or line.keys() != {"run", "result"}:
+            raise ValueError(f"{path} is no file of results: {text[:60]!r}. Name another.")
+        lines.append(line)
     return lines
