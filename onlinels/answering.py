@@ -132,7 +132,7 @@ class NetworkAnswers(ScoringClassifier):
         self._check_shape(images.shape[1:])
         if self._fixed is None:
             shape = self.preprocessing.check_pixels(images)
-            self.hidden.check_width(self.features.n_features(shape))
+            self.hidden.check_width(self.features.check_shape(shape))
             if self.preprocessing.is_fixed:
                 self.features.check_images(self.preprocessing.transform_many(images))
 

@@ -10,7 +10,8 @@ import numpy as np
 from onlinels.arrays import Matrix
 from onlinels.features.filters.bank import FilterBank, Recipe
 from onlinels.features.filters.hand_designed import BANKS, check_bank
-from onlinels.features.images import read_images
+from onlinels.features.filters.patch_sampling import check_size
+from onlinels.features.images import Shape, read_images
 from onlinels.settings import check_count, check_flag
 
 
@@ -48,6 +49,23 @@ def needs_examples(filters: Any) -> bool:
     False
     """
     return any(isinstance(member, Recipe) for member in _members(filters))
+
+
+def check_source(filters: Any, shape: Shape) -> None:
+    """Raise unless the recipes among `filters` find patches in images of this shape.
+
+    Raises
+    ------
+    ValueError
+        If a patch is larger than the images.
+
+    Examples
+    --------
+    >>> check_source("hand-designed", (3, 3, 1))
+    """
+    for member in _members(filters):
+        if isinstance(member, Recipe):
+            check_size(shape, member.size)
 
 
 def outline(filters: Any) -> FilterBank:

@@ -53,7 +53,7 @@ class FoldedRecipe(Recipe):
         ValueError
             If the images are smaller than the patches.
         """
-        check_size(images, self.size)
+        check_size(images.shape[1:], self.size)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         n_patches = min(self.n_sample, max(self.n_filters, bound))
         patches = sample_patches(images, self.size, n_patches, random)

@@ -77,7 +77,7 @@ class Patches(Recipe):
         """
         if labels is None:
             raise ValueError("Patches draws from each class, and there are no labels. Pass labels.")
-        check_size(images, self.size)
+        check_size(images.shape[1:], self.size)
         known = read_labels(labels, len(images))
         rows = self._rows(known, random)
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
