@@ -1,0 +1,154 @@
+"""The network with every kind of part: always the explicit chain and a batch solution."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import dataclass
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import strategies
+from onlinels import (
+    ConvolutionalFeatures,
+    HiddenLayer,
+    ImagePreprocessing,
+    LeastSquaresClassifier,
+    ShallowConvClassifier,
+)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A case worked through part by part, the features made from its first images."""
+
+    case: strategies.NetworkCase
+    activations: np.ndarray
+    ridge: float
+
+    @classmethod
+    def of(cls, case):
+        first, labels = case.images[: case.warm_up], case.labels[: case.warm_up]
+        before = ImagePreprocessing.from_examples(first, **case.preprocessing)
+        first = before.transform_many(first)
+        features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
+        names = labels if len(set(labels)) > 1 else list(range(len(labels)))
+        hidden = HiddenLayer.from_examples(features.transform_many(first), names, **case.hidden)
+        processed = before.transform_many(case.images)
+        activations = hidden.transform_many(features.transform_many(processed))
+        ridge = case.ridge_share * float(np.square(activations).sum(axis=0).mean())
+        return cls(case, activations, ridge or 1.0)
+
+    def network(self):
+        """Return a network of the same settings that has learnt nothing."""
+        return ShallowConvClassifier(
+            ConvolutionalFeatures(**self.case.features),
+            HiddenLayer(**self.case.hidden),
+            LeastSquaresClassifier(ridge=self.ridge, fit_intercept=False),
+            warm_up=self.case.warm_up,
+            preprocessing=ImagePreprocessing(**self.case.preprocessing),
+        )
+
+    def learn(self, model, rows, singly=False):
+        """Let a network learn some rows, as a batch or one by one."""
+        rows, labels = list(rows), self.case.labels
+        if singly:
+            for row in rows:
+                model.learn_one({"image": self.case.images[row]}, labels[row])
+        elif rows:
+            model.learn_many(self.case.images[rows], [labels[row] for row in rows])
+        return model
+
+    def assert_learnt(self, model, rows, w=1.0):
+        """The network is the chain with the batch ridge solution of these rows."""
+        A, rows = self.activations, list(rows)
+        size = np.abs(A).max(initial=1e-9)
+        found = model.transform_many(self.case.images)
+        np.testing.assert_allclose(found, A, atol=1e-8 * size)
+        targets = [[self.case.labels[row] == label for label in model.classes] for row in rows]
+        gram = w * A[rows].T @ A[rows] + self.ridge * np.eye(A.shape[1])
+        weights = np.linalg.solve(gram, w * A[rows].T @ np.array(targets, dtype=float))
+        scores = model.scores_many(self.case.images)
+        np.testing.assert_allclose(scores, A @ weights, atol=1e-6)
+        assert model.count == w * len(rows)
+
+
+COPIES = {
+    "none": lambda model: model,
+    "deepcopy": copy.deepcopy,
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "copy": copy.copy,
+    "empty": lambda model: model.empty() + model,
+}
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), strategies.network_cases())
+def test_any_stream_is_the_chain_and_the_batch_solution(data, case):
+    """Cut anywhere, in batches or one by one, copied in between."""
+    chain = Chain.of(case)
+    model = chain.network()
+    for rows in data.draw(strategies.splits(len(case))):
+        chain.learn(model, rows, data.draw(st.booleans()))
+        model.predict_many(case.images[:2])
+        model = COPIES[data.draw(st.sampled_from(sorted(COPIES)))](model)
+    chain.assert_learnt(model, range(len(case)))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data(), strategies.network_cases())
+def test_networks_merge_in_every_state(data, case):
+    """Two that wait, one that waits and one that is fixed either way round, and two fixed ones."""
+    chain = Chain.of(case)
+    edges = sorted(data.draw(st.tuples(*[st.integers(0, len(case))] * 3)))
+    cuts = [range(*pair) for pair in zip([0, *edges], [*edges, len(case)], strict=True)]
+    first = chain.learn(chain.network(), cuts[0])
+    merged = first
+    for rows in cuts[1:]:
+        # A site starts from features that are fixed, or if it waits, waits for its whole share.
+        waits = not merged.features_fixed or data.draw(st.booleans())
+        site = chain.network() if waits else merged.empty()
+        if waits and len(rows) >= case.warm_up:
+            chain.learn(merged, rows)
+            continue
+        chain.learn(site, rows, data.draw(st.booleans()))
+        turned = merged.features_fixed and data.draw(st.booleans())
+        before = pickle.dumps(merged if turned else site)
+        merged = site + merged if turned else merged.merge(site)
+        if not turned:
+            assert pickle.dumps(site) == before
+    merged.fix_features()
+    chain.assert_learnt(merged, range(len(case)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), strategies.network_cases())
+def test_what_is_unlearnt_was_never_learnt(data, case):
+    """The features stay: they were made from the warm-up images."""
+    chain = Chain.of(case)
+    model = chain.learn(chain.network(), range(len(case)))
+    n_out = data.draw(st.integers(1, len(case) - 1))
+    out = data.draw(st.permutations(range(len(case))))[:n_out]
+    if out[1:]:
+        model.unlearn_many(case.images[out[1:]], [case.labels[row] for row in out[1:]])
+    model.unlearn_one({"image": case.images[out[0]]}, case.labels[out[0]])
+    chain.assert_learnt(model, sorted(set(range(len(case))) - set(out)))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.data(), strategies.network_cases())
+def test_a_network_merged_with_itself_has_learnt_all_twice(data, case):
+    chain = Chain.of(case)
+    n_rows = data.draw(st.integers(case.warm_up // 2 + 1, len(case)))
+    model = chain.learn(chain.network(), range(n_rows))
+    if model.features_fixed:
+        chain.assert_learnt(model.merge(model), range(n_rows), w=2.0)
+    else:
+        assert model.merge(model).count == 2 * n_rows
+        twin = chain.network()
+        for _ in range(2):
+            chain.learn(twin, range(n_rows))
+        expected = twin.scores_many(case.images)
+        np.testing.assert_allclose(model.scores_many(case.images), expected, atol=1e-6)
