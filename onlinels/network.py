@@ -43,10 +43,10 @@ class ShallowConvClassifier(NetworkLearning):
     -----
     What depends on data is fixed once: when `warm_up` images have come, or earlier by
     `fix_features`. Until then the images are held, and a least-squares classifier on their pixels
-    answers predictions. Then the images held are learnt like any others and dropped. From then on
-    nothing is kept, no cutting or order of the stream changes the result, and models that share
-    their features merge. If all warm-up images are of one class, differences of any two of them
-    serve as input weights.
+    answers predictions, or on means of blocks of them where there are more than 1,024. Then the
+    images held are learnt like any others and dropped. From then on nothing is kept, no cutting or
+    order of the stream changes the result, and models that share their features merge. If all
+    warm-up images are of one class, differences of any two of them serve as input weights.
 
     `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with the
     `image_shape` of the first part that does anything, rows of pixels: a flat array, a frame, or

@@ -7,6 +7,7 @@ import pickle
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -152,3 +153,20 @@ def test_a_network_merged_with_itself_has_learnt_all_twice(data, case):
             chain.learn(twin, range(n_rows))
         expected = twin.scores_many(case.images)
         np.testing.assert_allclose(model.scores_many(case.images), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "n_pixels"),
+    [((32, 32), 1024), ((33, 64), 17 * 32), ((32, 32, 3), 768), ((1, 1, 2000), 2000)],
+)
+def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels):
+    images = np.random.default_rng(0).integers(1, 256, (6, *shape)).astype(np.uint8)
+    model = ShallowConvClassifier(ConvolutionalFeatures(padding=3))
+    model.learn_many(images, list("ababab"))
+    assert model.output_weights.shape == (n_pixels, 2)
+    assert list(model.predict_many(images)) == list("ababab")
+    if n_pixels == 768:
+        means = images.reshape(6, 16, 2, 16, 2, 3).mean(axis=(2, 4))
+        rows = means.reshape(6, -1) / np.linalg.norm(means.reshape(6, -1), axis=1, keepdims=True)
+        expected = rows @ model.output_weights + model.intercept
+        np.testing.assert_allclose(model.scores_many(images), expected, atol=1e-9)
