@@ -7,16 +7,19 @@ import pickle
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
 from onlinels import (
+    ZCA,
     ConvolutionalFeatures,
     HiddenLayer,
     ImagePreprocessing,
     LeastSquaresClassifier,
+    Patches,
     ShallowConvClassifier,
 )
 
@@ -170,3 +173,66 @@ def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels)
         rows = means.reshape(6, -1) / np.linalg.norm(means.reshape(6, -1), axis=1, keepdims=True)
         expected = rows @ model.output_weights + model.intercept
         np.testing.assert_allclose(model.scores_many(images), expected, atol=1e-9)
+
+
+FORMS = {
+    "array": lambda images: images,
+    "flat": lambda images: images.reshape(len(images), -1),
+    "images": lambda images: [{"image": image} for image in images],
+    "dicts": lambda images: [dict(enumerate(image.ravel().tolist())) for image in images],
+    "frame": lambda images: pd.DataFrame(
+        images.reshape(len(images), -1), columns=[f"pixel_{k}" for k in range(images[0].size)]
+    ),
+}
+
+
+@pytest.mark.parametrize("preprocessed", [False, True])
+def test_images_in_every_form(preprocessed):
+    """Rows of pixels go by the shape of images as they come, not as the filters meet them."""
+    random = np.random.default_rng(0)
+    images, labels = random.integers(0, 256, (40, 8, 10, 3)), list("abcd" * 10)
+    steps = {"downsample": 2, "scale": 255.0, "grey_channel": True, "whitening": ZCA(0.1)}
+    before = ImagePreprocessing(image_shape=(8, 10, 3), **(steps if preprocessed else {}))
+    features = ConvolutionalFeatures(Patches(5, size=3), pool_size=2, padding=1)
+    answers = []
+    for form in FORMS.values():
+        layer = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+        hidden = HiddenLayer(9, "difference")
+        model = ShallowConvClassifier(features, hidden, layer, 20, preprocessing=before)
+        for rows in (slice(0, 7), slice(7, 31), slice(31, 32)):
+            model.learn_many(form(images[rows]), labels[rows])
+        for image, label in zip(images[32:], labels[32:], strict=True):
+            model.learn_one(dict(enumerate(image.ravel().tolist())), label)
+        assert list(model.predict_many(form(images))) == list(model.predict_many(images))
+        answers.append(model.scores_many(images))
+    for other in answers[1:]:
+        np.testing.assert_allclose(other, answers[0], atol=1e-6)
+
+
+def test_two_networks_of_empty_share_only_what_is_never_written_to():
+    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8))
+    labels = list("abcd" * 10)
+    for weights in ("difference", "gaussian"):
+        features = ConvolutionalFeatures(Patches(5, size=3), pool_size=2)
+        first = ShallowConvClassifier(
+            features,
+            HiddenLayer(200, weights),
+            LeastSquaresClassifier(ridge=1.0),
+            warm_up=20,
+            preprocessing=ImagePreprocessing(whitening=ZCA(0.1)),
+        )
+        first.learn_many(images, labels)
+        sites = [first.empty(), first.empty()]
+        parts = [site._fixed for site in (first, *sites)]
+        for name in ("hidden", "classifier"):
+            assert len({id(getattr(part, name)) for part in parts}) == 3
+        assert len({id(part.features.bank) for part in parts}) == 1
+        assert len({id(part.preprocessing.whitening) for part in parts}) == 1
+        before = [pickle.dumps(model) for model in (first, sites[1])]
+        sites[0].learn_many(images, labels)
+        sites[0].predict_many(images)
+        assert [pickle.dumps(model) for model in (first, sites[1])] == before
+        pair = pickle.loads(pickle.dumps(sites))
+        pair[0].learn_many(images, labels)
+        assert (sites[0].count, pair[0].count, pair[1].count) == (40, 80, 0)
+        assert (pair[0] + sites[1] + copy.deepcopy(first)).count == 120

@@ -72,6 +72,22 @@ def test_one_bad_image_among_many_changes_nothing(parts, row, learnt):
     assert model.count == learnt + 40
 
 
+@pytest.mark.parametrize("row", [2, 30])
+@pytest.mark.parametrize("parts", PARTS)
+def test_a_batch_over_the_edge_is_learnt_whole_or_not_at_all(parts, row):
+    """A pixel that may be held can still be too large for what is made of the images."""
+    model = network(parts)
+    model.learn_many(IMAGES[:12], LABELS[:12])
+    before = pickle.dumps(model)
+    images = IMAGES[12:52].copy()
+    images[row] *= largest_held(parts)
+    learnt = False
+    with contextlib.suppress(ValueError):
+        model.learn_many(images, LABELS[12:52])
+        learnt = model.count == 52
+    assert learnt or pickle.dumps(model) == before
+
+
 @pytest.mark.parametrize("learnt", [0, 12, 40])
 @pytest.mark.parametrize("parts", PARTS)
 @pytest.mark.parametrize(
