@@ -133,8 +133,9 @@ class NetworkAnswers(ScoringClassifier):
         if self._fixed is None:
             shape = self.preprocessing.check_pixels(images)
             self.hidden.check_width(self.features.check_shape(shape))
-            if self.preprocessing.is_fixed:
-                self.features.check_images(self.preprocessing.transform_many(images))
+            n_examples = max(self.warm_up, self.count + len(images))
+            largest = self.preprocessing.magnitude(images, n_examples)
+            self.features.check_magnitude(largest, shape[2])
 
     @property
     def _given_shape(self) -> Shape | None:

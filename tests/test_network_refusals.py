@@ -135,6 +135,16 @@ def test_images_that_can_never_be_learnt_are_not_held(preprocessing, features, i
         ).learn_many(images, [1])
 
 
+@pytest.mark.parametrize("row", range(3))
+@pytest.mark.parametrize("parts", PARTS)
+def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts, row):
+    """However large a pixel is held, whatever is then made of it."""
+    model = network(parts)
+    model.learn_many(IMAGES[row : row + 1] * largest_held(parts), LABELS[row : row + 1])
+    model.learn_many(IMAGES[10:50], LABELS[10:50])
+    assert model.count == 41
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("parts", PARTS)
 def test_merging_is_all_or_nothing(parts, turned):

@@ -11,6 +11,7 @@ from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifie
 from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.filters.bank import FilterBank
 from onlinels.features.filters.combination import (
+    bounding,
     check_filters,
     check_source,
     make_bank,
@@ -185,6 +186,17 @@ class ConvolutionalFeatures(FilteringTransformer):
         full_shape(shape, self.image_shape, self.kind)
         check_source(self.filters, shape)
         return self.n_features(shape)
+
+    def check_magnitude(self, largest: float, n_channels: int) -> None:
+        """Raise unless pixels of this magnitude fit the filters, whatever is made of such pixels.
+
+        Raises
+        ------
+        ValueError
+            If a power of a response could leave the range of the precision.
+        """
+        bank = bounding(self.filters, largest, n_channels, self.contrast_offset)
+        self._check_largest(largest, bank.for_channels(n_channels))
 
     @property
     def is_fixed(self) -> bool:

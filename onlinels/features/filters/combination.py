@@ -80,6 +80,25 @@ def outline(filters: Any) -> FilterBank:
     return make_bank(tuple(map(_without_examples, _members(filters))))
 
 
+def bounding(
+    filters: Any, largest: float, n_channels: int, contrast_offset: float | None
+) -> FilterBank:
+    """Return a bank that `filters` will not exceed if no pixel is larger than `largest`.
+
+    Examples
+    --------
+    >>> from onlinels.features.filters.patches import Patches
+    >>> bounding(Patches(2), 1.0, 1, None).filters.max()
+    np.float64(2.0)
+    """
+    normalised = contrast_offset is not None
+    members = [
+        member.bound(largest, n_channels, normalised) if isinstance(member, Recipe) else member
+        for member in _members(filters)
+    ]
+    return make_bank(tuple(members))
+
+
 def _without_examples(member: Any) -> Any:
     if not isinstance(member, Recipe):
         return member

@@ -68,6 +68,16 @@ class FoldedRecipe(Recipe):
         offsets = np.stack([offset for _, offset in made], axis=1)
         return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
 
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return filters as long as the whitening lets them be, and their largest offsets.
+
+        Directions have length 1 and the whitening amplifies by at most 1/sqrt(variance_offset).
+        """
+        shape = (self.n_filters, self.size, self.size, 1)
+        longest = self.size * float(np.sqrt(n_channels)) * (1.0 if normalised else 2.0 * largest)
+        gain = 1.0 / float(np.sqrt(self.variance_offset))
+        return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
+
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
         """Return weights and offsets such that row . weight + offset = d . whitened row."""
         whitening = fit_whitening(rows, self.variance_offset)

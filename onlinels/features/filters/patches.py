@@ -84,6 +84,11 @@ class Patches(Recipe):
         middle = images[rows, top : top + self.size, left : left + self.size]
         return FilterBank(zero_mean(middle.astype(np.float64)), np.zeros(len(rows)))
 
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return filters of twice the largest pixel: no pixel is further from its patch's mean."""
+        shape = (self.n_filters, self.size, self.size, 1)
+        return FilterBank(np.full(shape, 2.0 * largest), np.zeros(self.n_filters))
+
     def _rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
         """Draw the images, class by class."""
         classes = Classes().extended(labels)
