@@ -132,9 +132,10 @@ class NetworkAnswers(ScoringClassifier):
         self._check_shape(images.shape[1:])
         if self._fixed is None:
             shape = self.preprocessing.check_pixels(images)
-            self.hidden.check_width(self.features.n_features(shape))
-            if self.preprocessing.is_fixed:
-                self.features.check_images(self.preprocessing.transform_many(images))
+            self.hidden.check_width(self.features.check_shape(shape))
+            n_examples = max(self.warm_up, self.count + len(images))
+            largest = self.preprocessing.magnitude(images, n_examples)
+            self.features.check_magnitude(largest, shape[2])
 
     @property
     def _given_shape(self) -> Shape | None:

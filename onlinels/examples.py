@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -64,3 +65,51 @@ class Examples:
     def copied(self) -> Examples:
         """Return examples that share no image with what was passed in."""
         return Examples(self.images.copy(), self.labels, self.weights, self.times)
+
+
+def split(batches: Sequence[Examples], n_first: int) -> tuple[list[Examples], list[Examples]]:
+    """Cut a sequence of batches in two, the first of so many rows.
+
+    Examples
+    --------
+    >>> batches = [Examples(np.ones((2, 4, 4, 1)), ["a", "b"], 1.0, None)] * 2
+    >>> [[len(batch) for batch in part] for part in split(batches, 3)]
+    [[2, 1], [1]]
+    """
+    first: list[Examples] = []
+    rest: list[Examples] = []
+    for batch in batches:
+        n_taken = min(n_first, len(batch))
+        if n_taken:
+            first.append(batch.part(slice(n_taken)))
+        if n_taken < len(batch):
+            rest.append(batch.part(slice(n_taken, None)))
+        n_first -= n_taken
+    return first, rest
+
+
+def joined(batches: Sequence[Examples]) -> list[Examples]:
+    """Return as few batches as there can be: neighbours are one if both have times or neither.
+
+    Images that were held one by one are so worked through many at a time.
+
+    Examples
+    --------
+    >>> batch = Examples(np.ones((2, 4, 4, 1)), ["a", "b"], 1.0, None)
+    >>> [len(batch) for batch in joined([batch, batch])]
+    [4]
+    """
+    groups = groupby(batches, key=lambda batch: batch.times is None)
+    return [_join(list(group)) for _, group in groups]
+
+
+def _join(batches: list[Examples]) -> Examples:
+    if len(batches) == 1:
+        return batches[0]
+    timed = batches[0].times is not None
+    return Examples(
+        np.concatenate([batch.images for batch in batches]),
+        [label for batch in batches for label in batch.labels],
+        np.concatenate([np.broadcast_to(batch.weights, len(batch)) for batch in batches]),
+        [time for batch in batches for time in batch.times or ()] if timed else None,
+    )

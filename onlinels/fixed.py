@@ -11,7 +11,7 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.examples import Examples
+from onlinels.examples import Examples, joined
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
@@ -71,6 +71,7 @@ class FixedNetwork:
                 f"{len(labels)} images have come, expected at least 2 to make input weights from. "
                 "Learn more images first."
             )
+        batches = joined(batches)
         images = np.concatenate([batch.images for batch in batches])
         before = ImagePreprocessing.from_examples(images, **preprocessing._get_params())
         images = before.transform_many(images)
@@ -80,13 +81,13 @@ class FixedNetwork:
         made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
         del examples, images
         network = cls(before, filters, made, classifier)
-        for batch in batches:
-            network.learn(batch)
+        network.learn(batches)
         return network
 
     def empty(self) -> Self:
         """Return a network with the same features that has learnt nothing."""
-        return type(self)(self.preprocessing, self.features, self.hidden, self.classifier.empty())
+        parts = (self.preprocessing, self.features, self.hidden.clone())
+        return type(self)(*parts, self.classifier.empty())
 
     def _preprocessed(self, images: Matrix) -> Matrix:
         """Return what the filters meet, or raise if they cannot."""
@@ -107,14 +108,22 @@ class FixedNetwork:
         """Return the hidden activations (n, n_hidden) of images."""
         return np.concatenate(list(self._activations(images)))
 
-    def learn(self, examples: Examples) -> None:
-        """Learn checked images with labels, weights and times."""
-        processed = replace(examples, images=self._preprocessed(examples.images))
+    def learn(self, batches: Sequence[Examples]) -> None:
+        """Learn batches of images with labels, weights and times: all of them, or none.
+
+        Raises
+        ------
+        ValueError
+            If an image does not fit the features, or a row the ridge held inside.
+        """
+        processed = [
+            replace(batch, images=self._preprocessed(batch.images)) for batch in joined(batches)
+        ]
         # Only a ridge that is held inside refuses rows that are checked already.
         refuses = self.classifier.accumulator == "recursive"
         before = copy.deepcopy(self.classifier) if refuses else self.classifier
         try:
-            for block in processed.blocks(BLOCK_IMAGES):
+            for block in (part for batch in processed for part in batch.blocks(BLOCK_IMAGES)):
                 rows = self._block_activations(block.images)
                 self.classifier.learn_many(rows, block.labels, block.weights, block.times)
         except ValueError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onlinels.answering import NetworkAnswers
-from onlinels.examples import Examples
+from onlinels.examples import Examples, split
 from onlinels.features.images import read_image
 from onlinels.fixed import FixedNetwork
 from onlinels.warm_up import WarmUp
@@ -19,7 +18,7 @@ class NetworkLearning(NetworkAnswers):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         images = read_image(x, self._given_shape).values
-        self._learn(self._examples(images, [y], w, t))
+        self._learn([self._examples(images, [y], w, t)])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -38,35 +37,27 @@ class NetworkLearning(NetworkAnswers):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        self._learn(self._batch(X, y, w, t))
+        self._learn([self._batch(X, y, w, t)])
 
-    def _learn(self, examples: Examples) -> None:
-        before = self._image_shape
-        self._image_shape = examples.images.shape[1:]
-        try:
-            if self._fixed is None:
-                examples = self._warmed_up(examples)
-            if self._fixed is not None and len(examples):
-                self._fixed.learn(examples)
-        except ValueError:
-            self._image_shape = before
-            raise
+    def _learn(self, batches: Sequence[Examples]) -> None:
+        """Learn or hold batches that were checked, or nothing of them if one is refused."""
+        if self._fixed is not None:
+            self._fixed.learn(batches)
+        elif self._waiting.count + sum(map(len, batches)) < self.warm_up:
+            for batch in batches:
+                self._waiting.hold(batch)
+        else:
+            self._fix(batches)
+        self._image_shape = batches[0].images.shape[1:]
 
-    def _warmed_up(self, examples: Examples) -> Examples:
-        """Hold what is still wanted, fix the features if that was the last, and return the rest."""
-        wanted = self.warm_up - self._waiting.count
-        if len(examples) < wanted:
-            self._waiting.hold(examples)
-            return examples.part(slice(0))
-        before = copy.deepcopy(self._waiting)
-        try:
-            if wanted > 0:
-                self._waiting.hold(examples.part(slice(wanted)))
-            self.fix_features()
-        except ValueError:
-            self._waiting = before
-            raise
-        return examples.part(slice(max(0, wanted), None))
+    def _fix(self, batches: Sequence[Examples]) -> None:
+        """Fix the features from what is held and as much of the batches as is wanted; learn all."""
+        n_examples = max(self.warm_up if batches else 0, self._waiting.count)
+        first, rest = split([*self._waiting.batches, *batches], n_examples)
+        parts = (self.preprocessing, self.features, self.hidden, self.classifier.clone())
+        fixed = FixedNetwork.from_examples(*parts, first)
+        fixed.learn(rest)
+        self._fixed, self._waiting = fixed, WarmUp()
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
@@ -96,6 +87,4 @@ class NetworkLearning(NetworkAnswers):
             If fewer than two images have come.
         """
         if self._fixed is None:
-            parts = (self.preprocessing, self.features, self.hidden, self.classifier.clone())
-            self._fixed = FixedNetwork.from_examples(*parts, self._waiting.batches)
-            self._waiting = WarmUp()
+            self._fix([])

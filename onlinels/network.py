@@ -21,7 +21,7 @@ from onlinels.warm_up import WarmUp
 class ShallowConvClassifier(NetworkLearning):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
-    Both stages in one estimator: `ConvolutionalFeatures`, `HiddenLayer` and
+    Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
     `LeastSquaresClassifier`. Only the output weights are learnt, and they equal the batch solution
     on the activations of all images learnt.
 
@@ -43,10 +43,10 @@ class ShallowConvClassifier(NetworkLearning):
     -----
     What depends on data is fixed once: when `warm_up` images have come, or earlier by
     `fix_features`. Until then the images are held, and a least-squares classifier on their pixels
-    answers predictions. Then the images held are learnt like any others and dropped. From then on
-    nothing is kept, no cutting or order of the stream changes the result, and models that share
-    their features merge. If all warm-up images are of one class, differences of any two of them
-    serve as input weights.
+    answers predictions, or on means of blocks of them where there are more than 1,024. Then the
+    images held are learnt like any others and dropped. From then on nothing is kept, no cutting or
+    order of the stream changes the result, and models that share their features merge. If all
+    warm-up images are of one class, differences of any two of them serve as input weights.
 
     `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with the
     `image_shape` of the first part that does anything, rows of pixels: a flat array, a frame, or
@@ -107,10 +107,12 @@ class ShallowConvClassifier(NetworkLearning):
 
         Parameters
         ----------
-        name : "mnist" or "digits"
-            28x28 images such as MNIST and Fashion-MNIST, or 8x8 digits.
+        name : "mnist", "norb", "svhn", "cifar10" or "digits"
+            28x28 images such as MNIST and Fashion-MNIST, stereo pairs of 96x96 (NORB-small), RGB
+            images of 32x32 (SVHN and CIFAR-10; "cifar10" whitens them), or 8x8 digits.
         **overrides
-            Any setting of the three parts (`n_hidden`, `stride`, `ridge`, `seed`, …) or `warm_up`.
+            Any setting of the four parts (`n_hidden`, `stride`, `ridge`, `seed`, …) or `warm_up`.
+            `seed` is that of filters and input weights, `dtype` the precision of all that have one.
 
         Raises
         ------
@@ -165,20 +167,18 @@ class ShallowConvClassifier(NetworkLearning):
         if other._image_shape is not None:
             self._check_shape(other._image_shape)
         if other._fixed is None:
-            self._learn_held(other._waiting)
+            if other._waiting.batches:
+                self._learn(list(other._waiting.batches))
         elif self._fixed is not None:
             self._fixed.check_same_features(other._fixed)
             self._linear_layer.merge(other._linear_layer)
             self._image_shape = self._image_shape or other._image_shape
         else:
-            held, self._waiting = self._waiting, WarmUp()
-            self._fixed, self._image_shape = copy.deepcopy(other._fixed), other._image_shape
-            self._learn_held(held)
+            fixed = copy.deepcopy(other._fixed)
+            fixed.learn(self._waiting.batches)
+            self._fixed, self._waiting = fixed, WarmUp()
+            self._image_shape = other._image_shape
         return self
-
-    def _learn_held(self, waiting: WarmUp) -> None:
-        for batch in waiting.batches:
-            self._learn(batch)
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

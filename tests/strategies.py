@@ -14,8 +14,10 @@ from onlinels import KFold
 from onlinels.datasets import ImageData
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.pooling import Axis
+from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.hidden.activations import ACTIVATIONS
 from onlinels.features.hidden.receptive_fields import ReceptiveFields
+from onlinels.features.preprocessing.image_whitening import ZCA
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),
@@ -255,6 +257,75 @@ def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9
     shape = (draw(st.integers(1, max_images)), *sides, n_channels)
     dtype = draw(st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_]))
     return random.integers(0, 256, shape).astype(dtype)
+
+
+@st.composite
+def filter_choices(draw: Any, max_size: int = 4, combined: bool = True) -> Any:
+    """Draw what `filters` may be: a name, an array, recipes, or a combination of these."""
+    recipes = [
+        st.builds(Patches, st.integers(1, 5), st.integers(1, max_size)),
+        st.builds(lambda s: WhitenedPatches(**s), whitened_settings(max_size)),
+        st.builds(lambda s: KMeansPatches(**s, n_iterations=2), whitened_settings(max_size)),
+    ]
+    one = st.one_of(st.just("hand-designed"), filter_arrays(), *recipes)
+    few = st.lists(one, min_size=2, max_size=3).map(tuple)
+    return draw(st.one_of(one, few) if combined else one)
+
+
+@dataclass(frozen=True)
+class NetworkCase:
+    """Images with labels, and the settings of every part of a network that learns them."""
+
+    images: np.ndarray
+    labels: list[Any]
+    warm_up: int
+    preprocessing: dict[str, Any]
+    features: dict[str, Any]
+    hidden: dict[str, Any]
+    ridge_share: float
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@st.composite
+def network_cases(draw: Any) -> NetworkCase:
+    """Draw images of any number of channels, enough for the warm-up, and a network for them."""
+    n_images, n_channels = draw(st.integers(10, 24)), draw(st.sampled_from([1, 2, 3]))
+    downsample = draw(st.integers(1, 2))
+    shape = (n_images, 5 * downsample, draw(st.integers(5, 6)) * downsample, n_channels)
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    images = random.integers(0, 256, shape).astype(draw(st.sampled_from("Bfd")))
+    n_classes = draw(st.integers(1, 3))
+    features = {
+        "filters": draw(filter_choices()),
+        "pool_size": draw(st.integers(1, 3)),
+        "stride": draw(st.integers(2, 4)),
+        "padding": 3,
+        "normalize": draw(st.sampled_from([True, False, "map", "image"])),
+        "before_pooling": draw(st.sampled_from([None, Power(1.0), TwoSidedRectifier(0.1)])),
+        "after_pooling": draw(st.sampled_from([None, Power(1.0)])),
+        "channels": draw(st.sampled_from(["each", "joint"])),
+        "contrast_offset": draw(st.sampled_from([None, 0.01])),
+        "seed": draw(st.integers(0, 9)),
+    }
+    weights = ["difference", "centred-difference", "gaussian"]
+    hidden = {
+        "n_hidden": draw(st.sampled_from([1, 5, 60])),
+        "input_weights": draw(st.sampled_from(weights)),
+        "activation": draw(st.sampled_from(["square", "relu", "absolute"])),
+        "seed": draw(st.integers(0, 9)),
+    }
+    preprocessing = {
+        "downsample": downsample,
+        "scale": draw(st.sampled_from([None, 255.0])),
+        "grey_channel": n_channels == 3 and draw(st.booleans()),
+        "whitening": draw(st.sampled_from([None, ZCA(0.1)])),
+    }
+    labels = [int(k) for k in random.integers(0, n_classes, n_images)]
+    warm_up = draw(st.integers(2, n_images // 2))
+    share = draw(st.sampled_from([0.01, 1.0]))
+    return NetworkCase(images, labels, warm_up, preprocessing, features, hidden, share)
 
 
 @st.composite

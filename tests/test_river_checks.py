@@ -21,6 +21,7 @@ from onlinels import (
 )
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.windows import WindowFeatures
+from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing.image_whitening import ZCA
 from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
 
@@ -187,6 +188,46 @@ def test_fixed_features_on_digits(make, monkeypatch):
 def test_network_on_digits(warm_up, input_weights, monkeypatch):
     """Fixed at once, in the middle of the stream, or never within it."""
     model = ShallowConvClassifier(small_features(), HiddenLayer(40, input_weights), warm_up=warm_up)
+    ran = run_on_digits(model, monkeypatch)
+    assert "check_learn_many_matches_learn_one" in ran
+    assert "check_predict_proba_many_matches_predict_proba_one" in ran
+
+
+NETWORKS = {
+    "whitened, with patches": (
+        {"scale": 16.0, "whitening": ZCA(0.1), "image_shape": (8, 8)},
+        {"filters": ("hand-designed", Patches(5, size=3))},
+        "centred-difference",
+    ),
+    "downsampled, with whitened patches": (
+        {"downsample": 2, "image_shape": (8, 8)},
+        {"filters": WhitenedPatches(5, size=3, n_sample=200), "channels": "joint"},
+        "difference",
+    ),
+    "with clusters": (
+        {},
+        {
+            "filters": KMeansPatches(5, size=3, n_sample=200),
+            "contrast_offset": 10.0,
+            "before_pooling": TwoSidedRectifier(0.1),
+            "normalize": "image",
+            "image_shape": (8, 8),
+        },
+        "gaussian",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_network_of_all_parts_on_digits(name, monkeypatch):
+    before, features, weights = NETWORKS[name]
+    model = ShallowConvClassifier(
+        ConvolutionalFeatures(pool_size=3, stride=4, padding=3, **features),
+        HiddenLayer(40, weights),
+        LeastSquaresClassifier(ridge=1.0, fit_intercept=False),
+        warm_up=25,
+        preprocessing=ImagePreprocessing(**before),
+    )
     ran = run_on_digits(model, monkeypatch)
     assert "check_learn_many_matches_learn_one" in ran
     assert "check_predict_proba_many_matches_predict_proba_one" in ran

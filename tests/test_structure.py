@@ -74,12 +74,13 @@ LAYERS = [
     {"features.distortion.distortion"},
     {"features.preprocessing.image_whitening"},
     {"features.preprocessing.preprocessing"},
-    {"features.filters.hand_designed", "features.filters.kernels", "features.filters.bank"},
     {
-        "features.filters.combination",
+        "features.filters.hand_designed",
+        "features.filters.kernels",
+        "features.filters.bank",
         "features.filters.patch_sampling",
-        "features.filters.pretrained",
     },
+    {"features.filters.combination", "features.filters.pretrained"},
     {"features.filters.folding", "plots"},
     {"features.filters.patches"},
     {

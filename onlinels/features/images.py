@@ -155,24 +155,40 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
     return arrays[0] if arrays else None
 
 
-def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
-    """Return (n, height, width, n_channels) from images, windows or rows of pixels."""
+def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
+    """Return the shape with channels that arrays of a shape have, which must fit `image_shape`.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+
+    Examples
+    --------
+    >>> full_shape((8, 8), None), full_shape((64,), (8, 8))
+    ((8, 8, 1), (8, 8, 1))
+    """
     n_axes = len(kind.axes)
     if image_shape is None:
-        if values.ndim - 1 - n_axes not in (0, 1) or 0 in values.shape:
+        if len(shape) - n_axes not in (0, 1) or 0 in shape:
             raise ValueError(
-                f"{kind.one.capitalize()} has shape {values.shape[1:]}, expected {kind.sizes}. "
+                f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}. "
                 f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
-        full = (*values.shape[1:], 1)[: n_axes + 1]
-    else:
-        full = (*image_shape, 1)[: n_axes + 1]
-        if values.shape[1:] not in (image_shape, full, (int(np.prod(full)),)):
-            raise ValueError(
-                f"{kind.one.capitalize()} has shape {values.shape[1:]}, expected {image_shape}. "
-                f"Resize it, or set {kind.name}_shape."
-            )
-    return values.reshape(len(values), *(1,) * (2 - n_axes), *full)
+        return (*shape, 1)[: n_axes + 1]
+    full = (*image_shape, 1)[: n_axes + 1]
+    if shape not in (image_shape, full, (int(np.prod(full)),)):
+        raise ValueError(
+            f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
+            f"Resize it, or set {kind.name}_shape."
+        )
+    return full
+
+
+def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
+    """Return (n, height, width, n_channels) from images, windows or rows of pixels."""
+    full = full_shape(values.shape[1:], image_shape, kind)
+    return values.reshape(len(values), *(1,) * (2 - len(kind.axes)), *full)
 
 
 def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:

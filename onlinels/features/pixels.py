@@ -13,6 +13,17 @@ LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
 """Largest pixel, before and after scaling, that fits the precision through every step."""
 
 
+def magnitude(images: Matrix) -> float:
+    """Return the largest magnitude of a pixel.
+
+    Examples
+    --------
+    >>> magnitude(np.array([-3.0, 2.0]))
+    3.0
+    """
+    return max(-float(images.min()), float(images.max()))
+
+
 def check_size(images: Matrix, scale: float, dtype: str) -> None:
     """Raise if a pixel, by itself or divided by `scale`, is too large for a precision.
 
@@ -21,7 +32,7 @@ def check_size(images: Matrix, scale: float, dtype: str) -> None:
     ValueError
         If its magnitude is over 1e17 for "float32" or 1e60 for "float64".
     """
-    largest = max(-float(images.min()), float(images.max()))
+    largest = magnitude(images)
     allowed = LARGEST_PIXEL[dtype] * min(1.0, scale)
     if largest > allowed:
         raise ValueError(
@@ -61,6 +72,18 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
             means += images[:, row::size, column::size]
     means /= size**2
     return means
+
+
+def scaled_means(images: Matrix, size: int, scale: float | None, dtype: type) -> Matrix:
+    """Return the means of blocks of size x size pixels, divided by `scale` if there is one.
+
+    Examples
+    --------
+    >>> scaled_means(np.full((1, 2, 2, 1), 51), 2, 255.0, np.float64).ravel()
+    array([0.2])
+    """
+    means = block_means(images, size, dtype) if size > 1 else images.astype(dtype, copy=False)
+    return means if scale is None else means / dtype(scale)
 
 
 def with_grey(images: Matrix) -> Matrix:

@@ -10,9 +10,16 @@ from onlinels.arrays import frozen_copy
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.filters.bank import FilterBank
-from onlinels.features.filters.combination import check_filters, make_bank, needs_examples, outline
+from onlinels.features.filters.combination import (
+    bounding,
+    check_filters,
+    check_source,
+    make_bank,
+    needs_examples,
+    outline,
+)
 from onlinels.features.filters.patches import Patches
-from onlinels.features.images import Shape, check_image_shape, read_images
+from onlinels.features.images import Shape, check_image_shape, full_shape, read_images
 from onlinels.features.kinds import IMAGE, Kind
 
 
@@ -162,10 +169,34 @@ class ConvolutionalFeatures(FilteringTransformer):
         if model.is_fixed:
             return model
         images = read_images(X, model.image_shape).values
-        model.n_features(images.shape[1:])
+        model.check_shape(images.shape[1:])
         joint = model.channels == "joint"
         made = make_bank(model.filters, images, y, model.seed, joint, model.contrast_offset)
         return cls(**{**settings, "filters": made})
+
+    def check_shape(self, shape: Shape) -> int:
+        """Return the number of features of images (height, width, n_channels), made filters or not.
+
+        Raises
+        ------
+        ValueError
+            If `image_shape` is another, nothing is left of such an image, its channels do not fit
+            the filters, or it is smaller than the patches that filters are made of.
+        """
+        full_shape(shape, self.image_shape, self.kind)
+        check_source(self.filters, shape)
+        return self.n_features(shape)
+
+    def check_magnitude(self, largest: float, n_channels: int) -> None:
+        """Raise unless pixels of this magnitude fit the filters, whatever is made of such pixels.
+
+        Raises
+        ------
+        ValueError
+            If a power of a response could leave the range of the precision.
+        """
+        bank = bounding(self.filters, largest, n_channels, self.contrast_offset)
+        self._check_largest(largest, bank.for_channels(n_channels))
 
     @property
     def is_fixed(self) -> bool:

@@ -24,6 +24,7 @@ from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
 from onlinels.features.images import Images, Shape, read_image, read_images
 from onlinels.features.kinds import Kind
+from onlinels.features.pixels import magnitude
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import (
     DTYPES,
@@ -164,18 +165,20 @@ class FilteringTransformer(base.MiniBatchTransformer):
             a pixel is so large that a power of its responses leaves the range of the precision.
         """
         n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
-        n_channels = images.shape[3]
-        stage, bank = self._stage(), self._bank_for(n_channels)
-        added = stage.offsets_of_groups(bank.offsets, n_channels)
+        self._check_largest(magnitude(images), self._bank_for(images.shape[3]))
+        return n_features
+
+    def _check_largest(self, largest: float, bank: FilterBank) -> None:
+        """Raise if pixels are too large for a bank with a channel for each of theirs."""
+        stage = self._stage()
+        added = stage.offsets_of_groups(bank.offsets, bank.filters.shape[3])
         allowed = largest_pixel(bank.filters, added, stage, self.dtype)
-        largest = max(-float(images.min()), float(images.max()))
         if largest > allowed:
             raise ValueError(
                 f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
                 f"expected at most {allowed:g} for dtype={self.dtype!r} and {self.before_pooling}. "
                 "Rescale."
             )
-        return n_features
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the features of a sample with one array, or of a dict of numbers.

@@ -131,3 +131,7 @@ class Recipe(ABC):
         The responses of joint channels will be summed, and with a contrast offset every patch of
         an image be of normalised contrast.
         """
+
+    @abstractmethod
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return a bank that no bank made from pixels of this magnitude exceeds anywhere."""

@@ -10,7 +10,8 @@ import numpy as np
 from onlinels.arrays import Matrix
 from onlinels.features.filters.bank import FilterBank, Recipe
 from onlinels.features.filters.hand_designed import BANKS, check_bank
-from onlinels.features.images import read_images
+from onlinels.features.filters.patch_sampling import check_size
+from onlinels.features.images import Shape, read_images
 from onlinels.settings import check_count, check_flag
 
 
@@ -50,6 +51,23 @@ def needs_examples(filters: Any) -> bool:
     return any(isinstance(member, Recipe) for member in _members(filters))
 
 
+def check_source(filters: Any, shape: Shape) -> None:
+    """Raise unless the recipes among `filters` find patches in images of this shape.
+
+    Raises
+    ------
+    ValueError
+        If a patch is larger than the images.
+
+    Examples
+    --------
+    >>> check_source("hand-designed", (3, 3, 1))
+    """
+    for member in _members(filters):
+        if isinstance(member, Recipe):
+            check_size(shape, member.size)
+
+
 def outline(filters: Any) -> FilterBank:
     """Return a bank of the size that `filters` will make, with zeros for what needs examples.
 
@@ -60,6 +78,25 @@ def outline(filters: Any) -> FilterBank:
     FilterBank(60 filters of 7 x 7, 1 channel)
     """
     return make_bank(tuple(map(_without_examples, _members(filters))))
+
+
+def bounding(
+    filters: Any, largest: float, n_channels: int, contrast_offset: float | None
+) -> FilterBank:
+    """Return a bank that `filters` will not exceed if no pixel is larger than `largest`.
+
+    Examples
+    --------
+    >>> from onlinels.features.filters.patches import Patches
+    >>> bounding(Patches(2), 1.0, 1, None).filters.max()
+    np.float64(2.0)
+    """
+    normalised = contrast_offset is not None
+    members = [
+        member.bound(largest, n_channels, normalised) if isinstance(member, Recipe) else member
+        for member in _members(filters)
+    ]
+    return make_bank(tuple(members))
 
 
 def _without_examples(member: Any) -> Any:

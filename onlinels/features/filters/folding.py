@@ -53,7 +53,7 @@ class FoldedRecipe(Recipe):
         ValueError
             If the images are smaller than the patches.
         """
-        check_size(images, self.size)
+        check_size(images.shape[1:], self.size)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         n_patches = min(self.n_sample, max(self.n_filters, bound))
         patches = sample_patches(images, self.size, n_patches, random)
@@ -67,6 +67,16 @@ class FoldedRecipe(Recipe):
         filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
         offsets = np.stack([offset for _, offset in made], axis=1)
         return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
+
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return filters as long as the whitening lets them be, and their largest offsets.
+
+        Directions have length 1 and the whitening amplifies by at most 1/sqrt(variance_offset).
+        """
+        shape = (self.n_filters, self.size, self.size, 1)
+        longest = self.size * float(np.sqrt(n_channels)) * (1.0 if normalised else 2.0 * largest)
+        gain = 1.0 / float(np.sqrt(self.variance_offset))
+        return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
 
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
         """Return weights and offsets such that row . weight + offset = d . whitened row."""

@@ -8,15 +8,15 @@ from numpy.lib.stride_tricks import sliding_window_view
 from onlinels.arrays import Floats, Integers, Matrix
 
 
-def check_size(images: Matrix, size: int) -> None:
-    """Raise unless patches of this size fit into images (n, height, width, n_channels).
+def check_size(shape: tuple[int, ...], size: int) -> None:
+    """Raise unless patches of this size fit into images of shape (height, width, n_channels).
 
     Raises
     ------
     ValueError
         If they do not.
     """
-    height, width = images.shape[1:3]
+    height, width = shape[:2]
     if size > min(height, width):
         raise ValueError(
             f"size={size} exceeds images of {height} x {width} pixels. Pass a size of at most "

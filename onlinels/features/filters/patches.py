@@ -77,12 +77,17 @@ class Patches(Recipe):
         """
         if labels is None:
             raise ValueError("Patches draws from each class, and there are no labels. Pass labels.")
-        check_size(images, self.size)
+        check_size(images.shape[1:], self.size)
         known = read_labels(labels, len(images))
         rows = self._rows(known, random)
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
         middle = images[rows, top : top + self.size, left : left + self.size]
         return FilterBank(zero_mean(middle.astype(np.float64)), np.zeros(len(rows)))
+
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return filters of twice the largest pixel: no pixel is further from its patch's mean."""
+        shape = (self.n_filters, self.size, self.size, 1)
+        return FilterBank(np.full(shape, 2.0 * largest), np.zeros(self.n_filters))
 
     def _rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
         """Draw the images, class by class."""

@@ -235,4 +235,6 @@ class HiddenLayer(base.MiniBatchTransformer):
 
 
 def _holds_array(layout: Layout) -> bool:
-    return any(isinstance(entry, ArrayFeature) for entry in layout)
+    # A plain array's columns are a range, of thousands of numbers behind stage 1.
+    named = not isinstance(layout, range)
+    return named and any(isinstance(entry, ArrayFeature) for entry in layout)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.arrays import Matrix
+from onlinels.features.pixels import magnitude
 from onlinels.features.whitening import Whitening, fit_whitening
 from onlinels.settings import check_between
 
@@ -15,6 +16,9 @@ SMALLEST_OFFSET = 1e-20
 """Smallest variance offset: whitened pixels then fit any precision."""
 
 LARGEST_OFFSET = 1e20
+
+ROUNDINGS = 16.0
+"""Rounding errors of whitened pixels, relative to the sum of the pixels' sizes."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +74,15 @@ class ZCA:
         parts = [channel_rows(images, channel) for channel in range(images.shape[3])]
         whitenings = tuple(fit_whitening(rows, float(self.variance_offset)) for rows in parts)
         return FixedZCA(images.shape[1:3], whitenings)
+
+    def bound(self, images: Matrix, n_examples: int) -> float:
+        """Return what whitened pixels do not exceed, of images among so many examples.
+
+        An example, whitened by all of them, is at most sqrt(n_examples) long but for rounding.
+        """
+        n_pixels = images.shape[1] * images.shape[2]
+        rounding = ROUNDINGS * float(np.finfo(images.dtype).eps) * n_pixels * magnitude(images)
+        return float(np.sqrt(n_examples) + rounding / np.sqrt(self.variance_offset))
 
 
 @dataclass(frozen=True, eq=False)

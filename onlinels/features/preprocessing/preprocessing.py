@@ -9,14 +9,8 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
-from onlinels.features.images import (
-    IMAGE_NAME,
-    Shape,
-    check_image_shape,
-    read_image,
-    read_images,
-)
-from onlinels.features.pixels import block_means, check_size, with_grey
+from onlinels.features.images import IMAGE_NAME, Shape, check_image_shape, read_image, read_images
+from onlinels.features.pixels import check_size, magnitude, scaled_means, with_grey
 from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA, check_whitening
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import DTYPES, check_between, check_choice, check_count, check_flag
@@ -236,14 +230,19 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             check_size(images, 1.0 if self.scale is None else float(self.scale), self.dtype)
         return shape
 
+    def magnitude(self, images: Matrix, n_examples: int) -> float:
+        """Return the largest pixel that checked images turn into, or more than that.
+
+        More if the whitening is yet to be made, from `n_examples` images and these among them.
+        """
+        if not isinstance(self.whitening, ZCA):
+            return magnitude(self._process(images))
+        return self.whitening.bound(self._before_whitening(images), n_examples)
+
     def _before_whitening(self, images: Matrix) -> Matrix:
         """Return images (n, height, width, n_channels) after all steps but the last."""
         if self.is_identity:
             return images
         dtype = DTYPES[self.dtype]
-        if self.downsample > 1:
-            images = block_means(images, self.downsample, dtype)
-        images = images.astype(dtype, copy=False)
-        if self.scale is not None:
-            images = images / dtype(self.scale)
+        images = scaled_means(images, self.downsample, self.scale, dtype)
         return with_grey(images) if self.grey_channel else images
