@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 from own_process import call_alone
-from paper_network import Array, Parts, Stage
 from paper_runs import DataSet, Settings, digest, progress
+from paper_stage import Array, Parts, Stage
 from results_file import ResultsFile
 
 from onlinels import GramAccumulator, HiddenLayer, __version__

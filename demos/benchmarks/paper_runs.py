@@ -6,14 +6,13 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from own_process import peak_memory
-from paper_network import Array, joined, make_network
 from rich.console import Console
 from rich.progress import track
 
@@ -22,6 +21,7 @@ from onlinels.datasets import stream_image_data
 from onlinels.datasets.folder import open_part
 from onlinels.presets import preset_settings
 
+Array = NDArray[Any]
 Settings = Mapping[str, Any]
 
 
@@ -133,17 +133,12 @@ class Run:
         }
 
     def _learn(self) -> tuple[ShallowConvClassifier, float]:
-        """Return the network after one pass, and the seconds that making and learning take."""
-        batches = self._batches("train", self.data.rows)
-        settings, held = self.settings, list[tuple[Array, Array]]()
-        wanted = settings["network"]["warm_up"]
-        while sum(len(labels) for _, labels in held) < min(wanted, self.data.rows):
-            held.append(next(batches))
-        started = time.perf_counter()
-        images, labels = joined(held)
-        model = make_network(images[:wanted], labels[:wanted], settings)
-        learning = time.perf_counter() - started
-        for images, labels in chain(held, batches):
+        """Return the network after one pass, and the seconds that learning takes."""
+        warm_up = min(self.settings["network"]["warm_up"], self.data.rows)
+        settings = {**self.overrides, "seed": self.seed, "warm_up": warm_up}
+        model = ShallowConvClassifier.from_preset(self.preset, **settings)
+        learning = 0.0
+        for images, labels in self._batches("train", self.data.rows):
             started = time.perf_counter()
             model.learn_many(images, labels)
             learning += time.perf_counter() - started
