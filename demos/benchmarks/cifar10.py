@@ -1,0 +1,234 @@
+"""Learn CIFAR-10, or any photographs of 32 x 32 pixels, in one pass and report the test error.
+
+python demos/benchmarks/cifar10.py --train train.npz --test test.npz --result result.json
+python demos/benchmarks/cifar10.py --train train.npz --test test.npz --quick
+
+The files hold arrays x (n, 32, 32, 3), uint8 RGB, and y (n,), whole numbers: any number of rows,
+any labels. Rows come in random order, as files may be sorted by class. The first of them, the
+warm-up, fix the features: filters are whitened patches of them, and every feature is divided by its
+standard deviation among them. Then every row is learnt, once, in mini-batches, and none is kept.
+Labels of test rows are looked at only to count errors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from labelled_images import LabelledImages, read_labelled_images
+from numpy.typing import NDArray
+from patch_network import MirrorFeatures, Settings
+from rich.console import Console
+from rich.progress import track
+
+from onlinels import LeastSquaresClassifier
+
+Array = NDArray[Any]
+
+QUICK = {"contrast_filters": 70, "colour_filters": 30, "n_sample": 20_000}
+QUICK_WARM_UP = 500
+QUICK_ROWS = 3000
+"""With --quick: few filters, and that many rows at most of each file."""
+
+SCALED_ROWS = 2000
+"""Rows of the warm-up, at most, from which features' standard deviations are estimated."""
+
+
+@dataclass
+class Stopwatch:
+    """Seconds by stage."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of what is done in this context to a stage."""
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one run of this script needs to know."""
+
+    settings: Settings
+    warm_up: int
+    ridge: float
+    batch_size: int
+    show: bool = True
+
+    def batches(self, n_rows: int, text: str) -> Iterator[slice]:
+        """Yield slices of rows, and show how far they have come."""
+        starts = range(0, n_rows, self.batch_size)
+        for start in track(starts, description=text, disable=not self.show):
+            yield slice(start, start + self.batch_size)
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    console = Console()
+    try:
+        run, train, test = prepare(arguments)
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+    watch = Stopwatch()
+    features, model = learn(run, train, watch)
+    predictions = predict(run, features, model, test.x, watch)
+    result = summary(run, train, test, predictions, watch)
+    if arguments.predictions is not None:
+        np.save(arguments.predictions, predictions)
+    if arguments.result is not None:
+        arguments.result.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
+    console.print_json(data=result)
+    console.print(f"Test error: {result['error']:.2%}")
+
+
+def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, LabelledImages]:
+    """Read and check everything before anything takes long."""
+    for path in (arguments.result, arguments.predictions):
+        if path is not None and not path.parent.is_dir():
+            raise ValueError(f"{path.parent} is no folder, expected one to write {path.name} to.")
+    given = {f.name: getattr(arguments, f.name) for f in fields(Settings)}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
+    if not settings.banks():
+        raise ValueError("There are 0 filters, expected at least one. Raise one of the numbers.")
+    rows = slice(QUICK_ROWS if arguments.quick else None)
+    train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
+    order = np.random.default_rng(settings.seed).permutation(len(train))[rows]
+    train = LabelledImages(train.x[order], train.y[order])
+    test = LabelledImages(test.x[rows], test.y[rows])
+    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+        raise ValueError(
+            f"Labels are {train.y.dtype} in {arguments.train} and {test.y.dtype} in "
+            f"{arguments.test}, expected one kind. Convert one of them."
+        )
+    warm_up = arguments.warm_up or (QUICK_WARM_UP if arguments.quick else 5000)
+    if len(train) < warm_up:
+        raise ValueError(
+            f"{arguments.train} holds {len(train)} rows, expected at least {warm_up} for the "
+            f"warm-up. Pass more rows, or --warm-up {len(train)}."
+        )
+    return (
+        Run(settings, warm_up, arguments.ridge, arguments.batch_size, arguments.progress),
+        train,
+        test,
+    )
+
+
+def learn(
+    run: Run, train: LabelledImages, watch: Stopwatch
+) -> tuple[MirrorFeatures, LeastSquaresClassifier]:
+    """Fix the features, learn all rows in one pass, and solve for the output weights."""
+    with watch.stage("warm_up"):
+        features = MirrorFeatures.from_examples(train.x[: run.warm_up], run.settings)
+        sample = slice(min(run.warm_up, SCALED_ROWS))
+        some = [
+            features.transform(train.x[sample][rows])
+            for rows in run.batches(sample.stop, "Warm-up")
+        ]
+        features = features.scaled_by(np.concatenate(some))
+        del some
+    model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
+    for rows in run.batches(len(train), "Learning"):
+        with watch.stage("features"):
+            activations = features.transform(train.x[rows])
+        with watch.stage("learning"):
+            model.learn_many(activations, train.y[rows])
+    with watch.stage("solving"):
+        _ = model.output_weights
+    return features, model
+
+
+def predict(
+    run: Run, features: MirrorFeatures, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
+) -> Array:
+    """Return a label for every image."""
+    with watch.stage("testing"):
+        answers = [
+            np.asarray(model.predict_many(features.transform(x[rows])))
+            for rows in run.batches(len(x), "Testing")
+        ]
+    return np.concatenate(answers)
+
+
+def summary(
+    run: Run, train: LabelledImages, test: LabelledImages, predictions: Array, watch: Stopwatch
+) -> dict[str, Any]:
+    """Return what the result file holds."""
+    settings = run.settings.as_json()
+    return {
+        "error": float(np.mean(predictions != test.y)),
+        "n_train": len(train),
+        "n_test": len(test),
+        "n_classes": len(np.unique(train.y)),
+        "seconds": {name: round(value, 2) for name, value in watch.seconds.items()}
+        | {"all": round(sum(watch.seconds.values()), 2)},
+        "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "cores": os.cpu_count(),
+        "settings": settings
+        | {"warm_up": run.warm_up, "ridge": run.ridge, "batch_size": run.batch_size},
+    }
+
+
+HELP = {
+    "contrast_filters": "filters that see contrast",
+    "colour_filters": "filters that see brightness and colour as well",
+    "patch_size": "side of the patches that become filters, in pixels",
+    "threshold": "of the two-sided rectifier",
+    "pool_size": "side of the pooling windows",
+    "stride": "distance of the pooling windows",
+    "contrast_offset": "added to the variance of patches, in squared bytes",
+    "variance_offset": "added to every direction's variance in whitening",
+    "n_sample": "patches to estimate the whitening from",
+    "seed": "of the order of the rows and of the patches",
+}
+
+
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--train", type=Path, required=True, help=".npz file of rows to learn")
+    parser.add_argument("--test", type=Path, required=True, help=".npz file of rows to test on")
+    parser.add_argument("--result", type=Path, help="JSON file to write the error and figures to")
+    parser.add_argument("--predictions", type=Path, help=".npy file to write the labels to")
+    for name, default in Settings().as_json().items():
+        text = f"{HELP[name]} ({default})"
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
+    parser.add_argument("--warm-up", type=positive, help="rows that fix the features (5000)")
+    parser.add_argument(
+        "--ridge", type=float, default=0.012, help="ridge for each training row (%(default)s)"
+    )
+    parser.add_argument(
+        "--batch-size", type=positive, default=500, help="rows at a time (%(default)s)"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help=f"100 filters, warm-up of {QUICK_WARM_UP}, at most {QUICK_ROWS} rows of each file",
+    )
+    parser.add_argument("--no-progress", dest="progress", action="store_false")
+    return parser
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+if __name__ == "__main__":
+    main()
