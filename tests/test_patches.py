@@ -178,7 +178,7 @@ def test_filters_see_brightness_only_where_patches_keep_their_mean(kind):
 
 def test_a_mean_that_no_patch_has_is_not_kept():
     recipe = WhitenedPatches(3, 4, keep_mean=True)
-    with pytest.raises(ValueError, match="keep_mean=True with contrast_offset=0.*expected None"):
+    with pytest.raises(ValueError, match=r"keep_mean=True with contrast_offset=0.*expected None"):
         make_bank(recipe, IMAGES, joint=True, contrast_offset=0.5)
 
 

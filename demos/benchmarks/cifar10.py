@@ -16,10 +16,8 @@ import argparse
 import json
 import os
 import resource
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from numpy.typing import NDArray
 from patch_network import MirrorFeatures, Settings
 from rich.console import Console
 from rich.progress import track
+from stopwatch import Stopwatch
 
 from onlinels import LeastSquaresClassifier
 
@@ -41,20 +40,6 @@ QUICK_ROWS = 3000
 
 SCALED_ROWS = 2000
 """Rows of the warm-up, at most, from which features' standard deviations are estimated."""
-
-
-@dataclass
-class Stopwatch:
-    """Seconds by stage."""
-
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def stage(self, name: str) -> Iterator[None]:
-        """Add the time of what is done in this context to a stage."""
-        started = time.perf_counter()
-        yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,8 +158,7 @@ def summary(
         "n_train": len(train),
         "n_test": len(test),
         "n_classes": len(np.unique(train.y)),
-        "seconds": {name: round(value, 2) for name, value in watch.seconds.items()}
-        | {"all": round(sum(watch.seconds.values()), 2)},
+        "seconds": watch.rounded(),
         "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "cores": os.cpu_count(),
         "settings": settings
