@@ -28,6 +28,7 @@ from patch_network import MirrorFeatures, Settings
 from rich.console import Console
 from rich.progress import track
 from stopwatch import Stopwatch
+from threads import Threads
 
 from onlinels import LeastSquaresClassifier
 
@@ -50,6 +51,7 @@ class Run:
     warm_up: int
     ridge: float
     batch_size: int
+    threads: Threads
     show: bool = True
 
     def batches(self, n_rows: int, text: str) -> Iterator[slice]:
@@ -105,11 +107,10 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
             f"{arguments.train} holds {len(train)} rows, expected at least {warm_up} for the "
             f"warm-up. Pass more rows, or --warm-up {len(train)}."
         )
-    return (
-        Run(settings, warm_up, arguments.ridge, arguments.batch_size, arguments.progress),
-        train,
-        test,
-    )
+    threads = Threads(arguments.threads)
+    batches = arguments.batch_size
+    run = Run(settings, warm_up, arguments.ridge, batches, threads, arguments.progress)
+    return run, train, test
 
 
 def learn(
@@ -117,23 +118,27 @@ def learn(
 ) -> tuple[MirrorFeatures, LeastSquaresClassifier]:
     """Fix the features, learn all rows in one pass, and solve for the output weights."""
     with watch.stage("warm_up"):
-        features = MirrorFeatures.from_examples(train.x[: run.warm_up], run.settings)
-        sample = slice(min(run.warm_up, SCALED_ROWS))
-        some = [
-            features.transform(train.x[sample][rows])
-            for rows in run.batches(sample.stop, "Warm-up")
-        ]
-        features = features.scaled_by(np.concatenate(some))
-        del some
+        features = fix_features(run, train.x[: run.warm_up])
     model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
     for rows in run.batches(len(train), "Learning"):
         with watch.stage("features"):
-            activations = features.transform(train.x[rows])
+            activations = run.threads.map_rows(features.transform, train.x[rows])
         with watch.stage("learning"):
             model.learn_many(activations, train.y[rows])
     with watch.stage("solving"):
         _ = model.output_weights
     return features, model
+
+
+def fix_features(run: Run, x: Array) -> MirrorFeatures:
+    """Return features of variance 1 whose filters are patches of these images."""
+    features = MirrorFeatures.from_examples(x, run.settings)
+    some = x[:SCALED_ROWS]
+    activations = [
+        run.threads.map_rows(features.transform, some[rows])
+        for rows in run.batches(len(some), "Warm-up")
+    ]
+    return features.scaled_by(np.concatenate(activations))
 
 
 def predict(
@@ -142,7 +147,7 @@ def predict(
     """Return a label for every image."""
     with watch.stage("testing"):
         answers = [
-            np.asarray(model.predict_many(features.transform(x[rows])))
+            np.asarray(model.predict_many(run.threads.map_rows(features.transform, x[rows])))
             for rows in run.batches(len(x), "Testing")
         ]
     return np.concatenate(answers)
@@ -193,10 +198,14 @@ def make_parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
     parser.add_argument("--warm-up", type=positive, help="rows that fix the features (5000)")
     parser.add_argument(
-        "--ridge", type=float, default=0.012, help="ridge for each training row (%(default)s)"
+        "--ridge", type=float, default=0.01, help="ridge for each training row (%(default)s)"
     )
     parser.add_argument(
         "--batch-size", type=positive, default=500, help="rows at a time (%(default)s)"
+    )
+    cores = os.cpu_count() or 1
+    parser.add_argument(
+        "--threads", type=positive, default=cores, help="threads for the features (%(default)s)"
     )
     parser.add_argument(
         "--quick",

@@ -87,15 +87,15 @@ def table(results: list[dict[str, Any]]) -> Table:
     """Show the error, time and memory of every run, and the mean and the best error."""
     errors = [result["error"] for result in results]
     shown = Table(
+        "",
+        *(f"seed {seed}" for seed in range(len(results))),
         box=SIMPLE,
         title=f"error: mean {sum(errors) / len(errors):.3%}, best {min(errors):.3%}",
     )
-    stages = list(results[0]["seconds"])
-    for heading in ("seed", "error", *(f"{stage}, s" for stage in stages), "peak memory, GiB"):
-        shown.add_column(heading, justify="right")
-    for seed, result in enumerate(results):
-        seconds = [f"{result['seconds'][stage]:.0f}" for stage in stages]
-        shown.add_row(str(seed), f"{result['error']:.3%}", *seconds, f"{result['peak_memory']:.2f}")
+    shown.add_row("error", *(f"{error:.3%}" for error in errors))
+    for stage in results[0]["seconds"]:
+        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.0f}" for result in results))
+    shown.add_row("peak memory, GiB", *(f"{result['peak_memory']:.2f}" for result in results))
     return shown
 
 

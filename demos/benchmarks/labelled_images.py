@@ -38,14 +38,14 @@ def read_labelled_images(path: Path) -> LabelledImages:
     if not path.is_file():
         raise ValueError(f"{path} does not exist. Pass an .npz file with arrays x and y.")
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("it holds a single array")
-            missing = [name for name in ("x", "y") if name not in file.files]
+        with path.open("rb") as opened:
+            file = np.load(opened, allow_pickle=False)
+            names = getattr(file, "files", [])
+            missing = [name for name in ("x", "y") if name not in names]
             if missing:
-                raise ValueError(f"it has no array {missing[0]}, only {sorted(file.files)}")
+                raise ValueError(f"it has no array {missing[0]}, only {sorted(names)}")
             read = LabelledImages(file["x"], file["y"])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(
             f"{path} cannot be read: {error}. Pass an .npz file with arrays x and y."
         ) from error
