@@ -91,6 +91,23 @@ def test_one_kind_of_filters_is_enough(demo, command, part):
     demo.main([*command, *extra])
 
 
+def test_averaging_over_shifts_classifies_too(tmp_path, demo, command):
+    demo.main([*command, "--test-shifts=1", f"--result={tmp_path / 'r.json'}"])
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["error"] < 0.2
+    assert result["settings"]["test_shifts"] == 1
+
+
+@pytest.mark.parametrize("labels", [[4], [4, 6], ["car", "cat"]])
+def test_any_labels(tmp_path, demo, command, labels):
+    for name, n_rows in (("train", 90), ("test", 40)):
+        x, y = photographs(n_rows, 7)
+        np.savez(tmp_path / f"{name}.npz", x=x, y=np.array(labels)[(y // 4) % len(labels)])
+    demo.main([*command, f"--predictions={tmp_path / 'p.npy'}", f"--result={tmp_path / 'r.json'}"])
+    assert set(np.load(tmp_path / "p.npy")) == set(labels)
+    assert json.loads((tmp_path / "r.json").read_text())["error"] < 0.2
+
+
 def test_quick_is_small(demo, command):
     parsed = demo.make_parser().parse_args([*command[:2], "--quick", "--warm-up=40"])
     run, train, _ = demo.prepare(parsed)
@@ -145,6 +162,7 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         ([f"--result={tmp_path / 'nowhere' / 'r.json'}"], "nowhere is no folder"),
         (["--contrast-filters=0", "--colour-filters=0"], "There are 0 filters"),
         (["--threshold=-1"], "threshold"),
+        (["--test-shifts=32"], "--test-shifts is 32, expected 0 to 31"),
     ):
         parsed = demo.make_parser().parse_args([*command, *extra])
         with pytest.raises(ValueError, match=message):

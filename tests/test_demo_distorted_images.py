@@ -132,6 +132,10 @@ def test_views_are_shifted_four_ways(runs):
     assert sorted(places) == [(1, 2), (2, 1), (2, 2), (2, 3), (3, 2)]
     assert places[0] == (2, 2)
     assert len(list(runs.shifted(image, 0))) == 1
+    corner = np.zeros((1, 3, 3))
+    corner[0, 0, 0] = 1.0
+    sums = {fill: sum(runs.shifted(corner, 1, fill)).sum() for fill in ("zero", "edge")}
+    assert sums == {"zero": 3.0, "edge": 5.0}
 
 
 def test_averaging_over_shifts_classifies_too(demo, runs, command):

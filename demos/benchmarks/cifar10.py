@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from patch_network import MirrorFeatures, Settings
 from rich.console import Console
 from rich.progress import track
+from shifts import shifted
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -51,6 +52,7 @@ class Run:
     warm_up: int
     ridge: float
     batch_size: int
+    test_shifts: int
     threads: Threads
     show: bool = True
 
@@ -91,6 +93,8 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
     settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
     if not settings.banks():
         raise ValueError("There are 0 filters, expected at least one. Raise one of the numbers.")
+    if arguments.test_shifts not in range(32):
+        raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
     rows = slice(QUICK_ROWS if arguments.quick else None)
     train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
     order = np.random.default_rng(settings.seed).permutation(len(train))[rows]
@@ -107,9 +111,15 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
             f"{arguments.train} holds {len(train)} rows, expected at least {warm_up} for the "
             f"warm-up. Pass more rows, or --warm-up {len(train)}."
         )
-    threads = Threads(arguments.threads)
-    batches = arguments.batch_size
-    run = Run(settings, warm_up, arguments.ridge, batches, threads, arguments.progress)
+    run = Run(
+        settings,
+        warm_up,
+        arguments.ridge,
+        arguments.batch_size,
+        arguments.test_shifts,
+        Threads(arguments.threads),
+        arguments.progress,
+    )
     return run, train, test
 
 
@@ -144,12 +154,14 @@ def fix_features(run: Run, x: Array) -> MirrorFeatures:
 def predict(
     run: Run, features: MirrorFeatures, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
 ) -> Array:
-    """Return a label for every image."""
+    """Return for every image the label of the largest score, summed over shifted views."""
+    labels, answers = np.array(model.classes), []
     with watch.stage("testing"):
-        answers = [
-            np.asarray(model.predict_many(run.threads.map_rows(features.transform, x[rows])))
-            for rows in run.batches(len(x), "Testing")
-        ]
+        for rows in run.batches(len(x), "Testing"):
+            scores = np.zeros((len(x[rows]), len(labels)))
+            for view in shifted(x[rows], run.test_shifts, "edge"):
+                scores += model.scores_many(run.threads.map_rows(features.transform, view))
+            answers.append(labels[scores.argmax(axis=1)])
     return np.concatenate(answers)
 
 
@@ -157,7 +169,9 @@ def summary(
     run: Run, train: LabelledImages, test: LabelledImages, predictions: Array, watch: Stopwatch
 ) -> dict[str, Any]:
     """Return what the result file holds."""
-    settings = run.settings.as_json()
+    settings = run.settings.as_json() | {
+        name: getattr(run, name) for name in ("warm_up", "ridge", "batch_size", "test_shifts")
+    }
     return {
         "error": float(np.mean(predictions != test.y)),
         "n_train": len(train),
@@ -166,8 +180,7 @@ def summary(
         "seconds": watch.rounded(),
         "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
         "cores": os.cpu_count(),
-        "settings": settings
-        | {"warm_up": run.warm_up, "ridge": run.ridge, "batch_size": run.batch_size},
+        "settings": settings,
     }
 
 
@@ -198,10 +211,16 @@ def make_parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
     parser.add_argument("--warm-up", type=positive, help="rows that fix the features (5000)")
     parser.add_argument(
-        "--ridge", type=float, default=0.01, help="ridge for each training row (%(default)s)"
+        "--ridge", type=float, default=0.02, help="ridge for each training row (%(default)s)"
     )
     parser.add_argument(
         "--batch-size", type=positive, default=500, help="rows at a time (%(default)s)"
+    )
+    parser.add_argument(
+        "--test-shifts",
+        type=int,
+        default=0,
+        help="sum scores over test images shifted four ways by so many pixels (0: do not)",
     )
     cores = os.cpu_count() or 1
     parser.add_argument(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from rich.progress import track
+from shifts import shifted
 from stopwatch import Stopwatch
 
 from onlinels import (
@@ -210,19 +211,7 @@ def test_error(layers: Layers, model: LeastSquaresClassifier, data: ImageData, r
     labels = np.array(model.classes)
     wrong = 0
     for rows in batches(len(data.x_test), run.batch_size, "Testing"):
-        views = shifted(data.x_test[rows], run.test_shifts)
+        views = shifted(data.x_test[rows], run.test_shifts, run.distortion["fill"])
         scores = sum(np.asarray(model.scores_many(layers.transform(view))) for view in views)
         wrong += int((labels[np.argmax(scores, axis=1)] != data.y_test[rows]).sum())
     return wrong / len(data.x_test)
-
-
-def shifted(images: Array, by: int) -> Iterator[Array]:
-    """Yield images as they are, and, unless `by` is 0, shifted down, up, right and left."""
-    yield images
-    if not by:
-        return
-    height, width = images.shape[1:3]
-    margins = ((0, 0), (by, by), (by, by), *((0, 0),) * (images.ndim - 3))
-    wide = np.pad(images, margins)
-    for top, left in ((0, by), (2 * by, by), (by, 0), (by, 2 * by)):
-        yield wide[:, top : top + height, left : left + width]
