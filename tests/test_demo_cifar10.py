@@ -162,6 +162,9 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         ([f"--result={tmp_path / 'nowhere' / 'r.json'}"], "nowhere is no folder"),
         (["--contrast-filters=0", "--colour-filters=0"], "There are 0 filters"),
         (["--threshold=-1"], "threshold"),
+        (["--ridge=0"], "--ridge is 0.0, expected a number above 0"),
+        (["--patch-size=33"], "leave no pooled position"),
+        (["--pool-size=28"], "leave no pooled position"),
         (["--test-shifts=32"], "--test-shifts is 32, expected 0 to 31"),
     ):
         parsed = demo.make_parser().parse_args([*command, *extra])

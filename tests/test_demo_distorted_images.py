@@ -104,6 +104,7 @@ def test_test_rows_are_left_alone_while_validating(demo, runs, command, data):
         (["--validate"], "leaves 0 training rows, expected at least 60 for the warm-up"),
         (["--rows=59"], "leaves 59 training rows"),
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
+        (["--ridge=0"], "invalid above_zero value: '0'"),
         (["--rotation=-1"], "rotation=-1.0 must be from 0 to 180"),
         (["--elastic-smoothness=0"], "elastic_smoothness=0"),
     ],
@@ -112,6 +113,14 @@ def test_what_cannot_be_run_is_refused(demo, command, capsys, extra, message):
     with pytest.raises(SystemExit):
         demo.main([*command, *extra])
     assert message in capsys.readouterr().err
+
+
+def test_images_too_small_for_the_filters_are_refused(tmp_path, demo, command, capsys):
+    x, y = np.zeros((80, 8, 8), dtype=np.uint8), np.arange(80) % 2
+    np.savez(tmp_path / "small.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(SystemExit):
+        demo.main([*command, f"--data={tmp_path / 'small.npz'}"])
+    assert "Images of 8 x 8 pixels leave no pooled position" in capsys.readouterr().err
 
 
 def test_images_come_first_and_then_their_copies(runs):

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from labelled_images import LabelledImages, read_labelled_images
+from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
 from patch_network import MirrorFeatures, Settings
 from rich.console import Console
@@ -91,8 +91,9 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
     given = {f.name: getattr(arguments, f.name) for f in fields(Settings)}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
-    if not settings.banks():
-        raise ValueError("There are 0 filters, expected at least one. Raise one of the numbers.")
+    settings.n_features(IMAGE_SHAPE)
+    if not 0.0 < arguments.ridge < np.inf:
+        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
     if arguments.test_shifts not in range(32):
         raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
     rows = slice(QUICK_ROWS if arguments.quick else None)

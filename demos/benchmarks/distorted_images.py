@@ -123,7 +123,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--warm-up", type=positive, default=3000, help="images that fix features (%(default)s)")
     add(
         "--ridge",
-        type=float,
+        type=above_zero,
         default=5e-8,
         help="multiple of the activations' mean sum of squares about the mean (%(default)s)",
     )
@@ -158,6 +158,13 @@ def make_parser() -> argparse.ArgumentParser:
 def positive(text: str) -> int:
     number = int(text)
     if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def above_zero(text: str) -> float:
+    number = float(text)
+    if not 0.0 < number < float("inf"):
         raise ValueError(text)
     return number
 

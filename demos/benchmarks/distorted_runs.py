@@ -30,6 +30,16 @@ Array = NDArray[Any]
 RIDGE_ROWS = 2000
 """Rows of the warm-up, at most, whose activations tell how large a ridge is small."""
 
+RECIPE = ("hand-designed", Patches(17))
+
+STAGE: dict[str, Any] = {
+    "pool_size": 8,
+    "stride": 2,
+    "drop_ring": 5,
+    "normalize": "image",
+    "dtype": "float32",
+}
+
 
 @dataclass(frozen=True)
 class Run:
@@ -80,7 +90,7 @@ def read_rows(run: Run) -> ImageData:
     Raises
     ------
     OSError, ValueError
-        If the data cannot be read, or there are too few rows.
+        If the data cannot be read, there are too few rows, or images are too small.
     """
     data = read_image_data(run.path)
     n_left = len(data.x_train) - run.held_out
@@ -90,6 +100,7 @@ def read_rows(run: Run) -> ImageData:
             f"{run.path} leaves {max(0, n_train)} training rows, expected at least {run.warm_up} "
             "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
         )
+    ConvolutionalFeatures(RECIPE, **STAGE).n_features(data.x_train.shape[1:])
     if not run.held_out:
         return ImageData(data.x_train[:n_train], data.y_train[:n_train], data.x_test, data.y_test)
     last = slice(n_left, None)
@@ -147,16 +158,8 @@ def make_layers(x: Array, y: Array, run: Run) -> Layers:
     Filters are divided by their length, features of an image by theirs, so that no few of them
     decide how images differ.
     """
-    recipe = ("hand-designed", Patches(17))
-    bank = ConvolutionalFeatures.from_examples(x, y, filters=recipe, seed=run.seed).bank
-    features = ConvolutionalFeatures(
-        of_unit_length(bank),
-        pool_size=8,
-        stride=2,
-        drop_ring=5,
-        normalize="image",
-        dtype="float32",
-    )
+    bank = ConvolutionalFeatures.from_examples(x, y, filters=RECIPE, seed=run.seed).bank
+    features = ConvolutionalFeatures(of_unit_length(bank), **STAGE)
     hidden = HiddenLayer.from_examples(
         features.transform_many(x),
         y,

@@ -77,6 +77,21 @@ class Settings:
             if n_filters
         ]
 
+    def n_features(self, image_shape: tuple[int, ...]) -> int:
+        """Return the number of features of images of this shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a setting is none, there is no filter, or no window fits into such images.
+        """
+        banks = self.banks()
+        if not banks:
+            raise ValueError(
+                "There are 0 filters, expected at least one. Raise one of the numbers."
+            )
+        return sum(ConvolutionalFeatures(**bank).n_features(image_shape) for bank in banks)
+
     def _recipe(self, n_filters: int, keep_mean: bool) -> WhitenedPatches:
         n_sample = max(self.n_sample, n_filters)
         return WhitenedPatches(
@@ -111,8 +126,7 @@ class MirrorFeatures:
         """Make the filters from images (n, height, width, 3) of bytes."""
         pixels = _pixels(images)
         stages = [ConvolutionalFeatures.from_examples(pixels, **bank) for bank in settings.banks()]
-        n_features = sum(stage.n_features(images.shape[1:]) for stage in stages)
-        return cls(stages, np.ones(n_features, dtype=np.float32))
+        return cls(stages, np.ones(settings.n_features(images.shape[1:]), dtype=np.float32))
 
     def scaled_by(self, features: Array) -> Self:
         """Return features of variance 1 in rows (n, n_features) of these features."""
