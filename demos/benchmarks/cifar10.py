@@ -16,51 +16,26 @@ import argparse
 import json
 import os
 import resource
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
-from patch_network import MirrorFeatures, Settings
+from patch_network import Settings
+from photograph_run import Run, learn, predict
 from rich.console import Console
-from rich.progress import track
-from shifts import shifted
 from stopwatch import Stopwatch
 from threads import Threads
 
-from onlinels import LeastSquaresClassifier
-
 Array = NDArray[Any]
 
+WARM_UP = 5000
 QUICK = {"contrast_filters": 70, "colour_filters": 30, "n_sample": 20_000}
 QUICK_WARM_UP = 500
 QUICK_ROWS = 3000
 """With --quick: few filters, and that many rows at most of each file."""
-
-SCALED_ROWS = 2000
-"""Rows of the warm-up, at most, from which features' standard deviations are estimated."""
-
-
-@dataclass(frozen=True, eq=False)
-class Run:
-    """What one run of this script needs to know."""
-
-    settings: Settings
-    warm_up: int
-    ridge: float
-    batch_size: int
-    test_shifts: int
-    threads: Threads
-    show: bool = True
-
-    def batches(self, n_rows: int, text: str) -> Iterator[slice]:
-        """Yield slices of rows, and show how far they have come."""
-        starts = range(0, n_rows, self.batch_size)
-        for start in track(starts, description=text, disable=not self.show):
-            yield slice(start, start + self.batch_size)
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -76,7 +51,8 @@ def main(argv: list[str] | None = None) -> None:
     predictions = predict(run, features, model, test.x, watch)
     result = summary(run, train, test, predictions, watch)
     if arguments.predictions is not None:
-        np.save(arguments.predictions, predictions)
+        with arguments.predictions.open("wb") as file:
+            np.save(file, predictions)
     if arguments.result is not None:
         arguments.result.write_text(json.dumps(result, indent=2) + "\n", "utf-8")
     console.print_json(data=result)
@@ -88,6 +64,26 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
     for path in (arguments.result, arguments.predictions):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"{path.parent} is no folder, expected one to write {path.name} to.")
+    run = make_run(arguments)
+    train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
+    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+        raise ValueError(
+            f"Labels are {train.y.dtype} in {arguments.train} and {test.y.dtype} in "
+            f"{arguments.test}, expected one kind. Convert one of them."
+        )
+    rows = slice(QUICK_ROWS if arguments.quick else None)
+    order = np.random.default_rng(run.settings.seed).permutation(len(train))[rows]
+    if len(order) < run.warm_up:
+        raise ValueError(
+            f"{arguments.train} holds {len(train)} rows, expected at least {run.warm_up} for the "
+            f"warm-up. Pass more rows, or --warm-up {len(order)}."
+        )
+    in_order = LabelledImages(train.x[order], train.y[order])
+    return run, in_order, LabelledImages(test.x[rows], test.y[rows])
+
+
+def make_run(arguments: argparse.Namespace) -> Run:
+    """Return checked settings: those of the command line, others by default."""
     given = {f.name: getattr(arguments, f.name) for f in fields(Settings)}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
@@ -96,74 +92,15 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
         raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
     if arguments.test_shifts not in range(32):
         raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
-    rows = slice(QUICK_ROWS if arguments.quick else None)
-    train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
-    order = np.random.default_rng(settings.seed).permutation(len(train))[rows]
-    train = LabelledImages(train.x[order], train.y[order])
-    test = LabelledImages(test.x[rows], test.y[rows])
-    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
-        raise ValueError(
-            f"Labels are {train.y.dtype} in {arguments.train} and {test.y.dtype} in "
-            f"{arguments.test}, expected one kind. Convert one of them."
-        )
-    warm_up = arguments.warm_up or (QUICK_WARM_UP if arguments.quick else 5000)
-    if len(train) < warm_up:
-        raise ValueError(
-            f"{arguments.train} holds {len(train)} rows, expected at least {warm_up} for the "
-            f"warm-up. Pass more rows, or --warm-up {len(train)}."
-        )
-    run = Run(
+    return Run(
         settings,
-        warm_up,
+        arguments.warm_up or (QUICK_WARM_UP if arguments.quick else WARM_UP),
         arguments.ridge,
         arguments.batch_size,
         arguments.test_shifts,
         Threads(arguments.threads),
         arguments.progress,
     )
-    return run, train, test
-
-
-def learn(
-    run: Run, train: LabelledImages, watch: Stopwatch
-) -> tuple[MirrorFeatures, LeastSquaresClassifier]:
-    """Fix the features, learn all rows in one pass, and solve for the output weights."""
-    with watch.stage("warm_up"):
-        features = fix_features(run, train.x[: run.warm_up])
-    model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
-    for rows in run.batches(len(train), "Learning"):
-        with watch.stage("features"):
-            activations = run.threads.map_rows(features.transform, train.x[rows])
-        with watch.stage("learning"):
-            model.learn_many(activations, train.y[rows])
-    with watch.stage("solving"):
-        _ = model.output_weights
-    return features, model
-
-
-def fix_features(run: Run, x: Array) -> MirrorFeatures:
-    """Return features of variance 1 whose filters are patches of these images."""
-    features = MirrorFeatures.from_examples(x, run.settings)
-    some = x[:SCALED_ROWS]
-    activations = [
-        run.threads.map_rows(features.transform, some[rows])
-        for rows in run.batches(len(some), "Warm-up")
-    ]
-    return features.scaled_by(np.concatenate(activations))
-
-
-def predict(
-    run: Run, features: MirrorFeatures, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
-) -> Array:
-    """Return for every image the label of the largest score, summed over shifted views."""
-    labels, answers = np.array(model.classes), []
-    with watch.stage("testing"):
-        for rows in run.batches(len(x), "Testing"):
-            scores = np.zeros((len(x[rows]), len(labels)))
-            for view in shifted(x[rows], run.test_shifts, "edge"):
-                scores += model.scores_many(run.threads.map_rows(features.transform, view))
-            answers.append(labels[scores.argmax(axis=1)])
-    return np.concatenate(answers)
 
 
 def summary(
@@ -210,7 +147,7 @@ def make_parser() -> argparse.ArgumentParser:
     for name, default in Settings().as_json().items():
         text = f"{HELP[name]} ({default})"
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
-    parser.add_argument("--warm-up", type=positive, help="rows that fix the features (5000)")
+    parser.add_argument("--warm-up", type=positive, help=f"rows that fix the features ({WARM_UP})")
     parser.add_argument(
         "--ridge", type=float, default=0.02, help="ridge for each training row (%(default)s)"
     )
