@@ -32,7 +32,7 @@ DISTORTION: dict[str, Any] = {
     "scale": 0.08,
     "shear": 0.1,
     "shift": 1.0,
-    "elastic_strength": 0.6,
+    "elastic_strength": 0.4,
     "elastic_smoothness": 4.0,
     "flip": 0.0,
     "fill": "zero",
