@@ -78,6 +78,11 @@ def clustered(rows, centroids, n_iterations):
     return centroids
 
 
+def met(rows, recipe, contrast_offset):
+    """Rows of patches as filters of a recipe meet them."""
+    return rows.astype(float) if recipe.keep_mean else normalized(rows, contrast_offset)
+
+
 def check_responses(recipe, images, joint, seed, contrast_offset):
     """The convolution of a patch plus offset is d . whiten(patch), for every patch and filter."""
     bank = make_bank(recipe, images, None, seed, joint, contrast_offset)
@@ -88,7 +93,7 @@ def check_responses(recipe, images, joint, seed, contrast_offset):
     n_channels = sample.shape[3]
     for channels in [list(range(n_channels))] if joint else [[c] for c in range(n_channels)]:
         rows, patches = (
-            normalized(part[..., channels].reshape(len(part), -1), contrast_offset)
+            met(part[..., channels].reshape(len(part), -1), recipe, contrast_offset)
             for part in (sample, fresh)
         )
         mean, matrix = whitening_of(rows, recipe.variance_offset)
@@ -143,6 +148,38 @@ def test_centroids_are_folded_into_filters(
     settings["size"] = max(2, settings["size"])
     recipe = KMeansPatches(**settings, n_iterations=n_iterations)
     check_responses(recipe, images, joint, seed, contrast_offset)
+
+
+@given(
+    labelled_images(min_side=4),
+    whitened_settings(),
+    st.sampled_from([WhitenedPatches, KMeansPatches]),
+    st.booleans(),
+    st.integers(0, 2**32 - 1),
+)
+def test_filters_of_patches_that_keep_their_mean(examples, settings, kind, joint, seed):
+    recipe = kind(**settings, keep_mean=True)
+    check_responses(WhitenedPatches(**settings, keep_mean=True), examples.images, joint, seed, None)
+    images = np.random.default_rng(seed).random((4, 8, 8, 2)) + 3.0
+    check_responses(recipe, images, joint, seed, None)
+
+
+@pytest.mark.parametrize("kind", [WhitenedPatches, KMeansPatches])
+def test_filters_see_brightness_only_where_patches_keep_their_mean(kind):
+    photos = np.random.default_rng(0).random((30, 7, 7, 3))
+    photos += np.random.default_rng(1).random((30, 1, 1, 3))
+    patch = np.ones((1, 4, 4, 3))
+    for keep_mean in (False, True):
+        bank = make_bank(kind(5, 4, n_sample=400, keep_mean=keep_mean), photos, joint=True)
+        sums = (bank.filters * patch).sum(axis=(1, 2, 3))
+        assert (np.abs(sums) > 1e-3).all() == keep_mean
+        assert (np.abs(sums) < 1e-9).all() != keep_mean
+
+
+def test_a_mean_that_no_patch_has_is_not_kept():
+    recipe = WhitenedPatches(3, 4, keep_mean=True)
+    with pytest.raises(ValueError, match=r"keep_mean=True with contrast_offset=0.*expected None"):
+        make_bank(recipe, IMAGES, joint=True, contrast_offset=0.5)
 
 
 def test_plain_images_meet_whitened_patches_where_contrast_is_left_alone():
@@ -233,6 +270,7 @@ def test_the_sample_is_bounded_by_memory(monkeypatch):
         ({"variance_offset": np.nan}, ValueError, "variance_offset=nan"),
         ({"variance_offset": None}, TypeError, "variance_offset=None"),
         ({"variance_offset": True}, TypeError, "variance_offset=True"),
+        ({"keep_mean": 1}, TypeError, "keep_mean=1"),
         ({"n_filters": 9, "n_sample": 8}, ValueError, "n_sample=8 must be at least 9"),
     ],
 )

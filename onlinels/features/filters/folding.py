@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from onlinels.features.contrast import normalize_contrast
 from onlinels.features.filters.bank import FilterBank, Recipe
 from onlinels.features.filters.patch_sampling import check_size, choose, sample_patches
 from onlinels.features.whitening import Whitening, fit_whitening
-from onlinels.settings import check_count, check_positive
+from onlinels.settings import check_count, check_flag, check_positive
 
 SAMPLE_BYTES = 1 << 28
 """Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
@@ -31,12 +31,14 @@ class FoldedRecipe(Recipe):
     size: int = 6
     variance_offset: float = 0.1
     n_sample: int = 100_000
+    keep_mean: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         check_count("n_filters", self.n_filters, 1)
         check_count("size", self.size, 1)
         check_positive("variance_offset", self.variance_offset)
         check_count("n_sample", self.n_sample, self.n_filters)
+        check_flag("keep_mean", self.keep_mean)
 
     def make(
         self,
@@ -51,17 +53,18 @@ class FoldedRecipe(Recipe):
         Raises
         ------
         ValueError
-            If the images are smaller than the patches.
+            If the images are smaller than the patches, or the patches are to keep a mean that
+            the contrast offset takes from all that the filters will meet.
         """
         check_size(images.shape[1:], self.size)
+        self._check_contrast(contrast_offset)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         n_patches = min(self.n_sample, max(self.n_filters, bound))
         patches = sample_patches(images, self.size, n_patches, random)
         chosen = choose(patches, self.n_filters, random)
         parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
         made = [
-            self._fold(normalize_contrast(part.reshape(len(part), -1), contrast_offset), chosen)
-            for part in parts
+            self._fold(self._brought_to_contrast(part, contrast_offset), chosen) for part in parts
         ]
         shape = (self.n_filters, *parts[0].shape[1:])
         filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
@@ -78,6 +81,18 @@ class FoldedRecipe(Recipe):
         gain = 1.0 / float(np.sqrt(self.variance_offset))
         return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
 
+    def _check_contrast(self, contrast_offset: float | None) -> None:
+        if self.keep_mean and contrast_offset is not None:
+            raise ValueError(
+                f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None: patches "
+                "of normalised contrast have no mean. Set one of them."
+            )
+
+    def _brought_to_contrast(self, patches: Floats, contrast_offset: float | None) -> Floats:
+        """Return patches (n, size, size, n_channels) as rows, as the filters will meet them."""
+        rows = patches.reshape(len(patches), -1)
+        return rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
+
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
         """Return weights and offsets such that row . weight + offset = d . whitened row."""
         whitening = fit_whitening(rows, self.variance_offset)
@@ -85,8 +100,9 @@ class FoldedRecipe(Recipe):
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         lengths[lengths == 0.0] = 1.0
         weights = (directions / lengths) @ whitening.matrix
-        # Rows have no mean and do not see the weights', which is nothing but rounding errors.
-        weights -= weights.mean(axis=1, keepdims=True)
+        if not self.keep_mean:
+            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
+            weights -= weights.mean(axis=1, keepdims=True)
         return weights, -(weights @ whitening.mean)
 
     @abstractmethod

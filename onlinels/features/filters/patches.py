@@ -121,6 +121,10 @@ class WhitenedPatches(FoldedRecipe):
     n_sample : int
         Patches drawn to fit the whitening, fewer if the images have no more or they would take
         more than 256 MiB. At least `n_filters`.
+    keep_mean : bool
+        Whether patches keep their mean: filters then respond to brightness and, of joint channels,
+        to colour. Only where the convolution has no contrast offset. `variance_offset` is then in
+        squared units of the pixels: 0.1 suits pixels divided by 64.
 
     Raises
     ------
@@ -130,8 +134,8 @@ class WhitenedPatches(FoldedRecipe):
     Notes
     -----
     Patches come from random places of random images, none from one place twice, and have their
-    mean removed. Where the convolution has a contrast offset, they are divided by
-    sqrt(variance + contrast_offset) as the patches that the filters will meet. Those that become
+    mean removed unless they keep it. Where the convolution has a contrast offset, they are divided
+    by sqrt(variance + contrast_offset) as the patches that the filters will meet. Those that become
     filters are drawn from the sample, with replacement if it holds fewer than are needed; patches
     of even brightness are left out, unless there are no others. With channels kept apart each has
     a whitening and offsets of its own, and mean and variance of a patch are its channel's;
@@ -167,7 +171,7 @@ class KMeansPatches(FoldedRecipe):
     ----------
     n_filters : int
         Number of clusters.
-    size, variance_offset, n_sample
+    size, variance_offset, n_sample, keep_mean
         As for WhitenedPatches.
     n_iterations : int
         Rounds of k-means. They start from patches drawn from the sample.

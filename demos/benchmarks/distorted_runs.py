@@ -1,0 +1,220 @@
+"""One run of learning images together with distorted copies of them: one pass, nothing stored."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.progress import track
+from shifts import shifted
+from stopwatch import Stopwatch
+
+from onlinels import (
+    ConvolutionalFeatures,
+    Distortion,
+    FilterBank,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    Patches,
+)
+from onlinels.datasets import ImageData, read_image_data
+
+Array = NDArray[Any]
+
+RIDGE_ROWS = 2000
+"""Rows of the warm-up, at most, whose activations tell how large a ridge is small."""
+
+RECIPE = ("hand-designed", Patches(17))
+
+STAGE: dict[str, Any] = {
+    "pool_size": 8,
+    "stride": 2,
+    "drop_ring": 5,
+    "normalize": "image",
+    "dtype": "float32",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that defines a run, and where the data lies.
+
+    Parameters
+    ----------
+    data, path : str
+        Name and place of the data.
+    n_hidden, warm_up, seed : int
+    ridge : float
+        Multiple of the activations' mean sum of squares about the mean.
+    copies : int
+        Distorted copies of each row.
+    rows : int, optional
+        Training rows, the first ones; all by default.
+    held_out : int
+        The last training rows, on which errors are counted instead of on test rows; 0 for none.
+    batch_size : int
+    test_shifts : int
+        Pixels by which images are shifted four ways when they are classified, besides not at all.
+    distortion : dict
+        Settings of `onlinels.Distortion`.
+    """
+
+    data: str
+    path: str
+    n_hidden: int
+    warm_up: int
+    seed: int
+    ridge: float
+    copies: int
+    rows: int | None
+    held_out: int
+    batch_size: int
+    test_shifts: int
+    distortion: dict[str, Any]
+
+    @property
+    def key(self) -> dict[str, Any]:
+        """What the results file knows the run by: everything but where the data lies."""
+        return {name: value for name, value in asdict(self).items() if name != "path"}
+
+
+def read_rows(run: Run) -> ImageData:
+    """Return the rows to learn and the rows to test on.
+
+    Raises
+    ------
+    OSError, ValueError
+        If the data cannot be read, there are too few rows, or images are too small.
+    """
+    data = read_image_data(run.path)
+    n_left = len(data.x_train) - run.held_out
+    n_train = n_left if run.rows is None else min(run.rows, n_left)
+    if n_train < run.warm_up:
+        raise ValueError(
+            f"{run.path} leaves {max(0, n_train)} training rows, expected at least {run.warm_up} "
+            "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
+        )
+    ConvolutionalFeatures(RECIPE, **STAGE).n_features(data.x_train.shape[1:])
+    if not run.held_out:
+        return ImageData(data.x_train[:n_train], data.y_train[:n_train], data.x_test, data.y_test)
+    last = slice(n_left, None)
+    train = data.x_train[:n_train], data.y_train[:n_train]
+    return ImageData(*train, data.x_train[last], data.y_train[last])
+
+
+def run_apart(run: Run) -> dict[str, Any]:
+    """Run in a process of its own, so that peak memory is that of the run alone."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(run_here, run).result()
+
+
+def run_here(run: Run) -> dict[str, Any]:
+    """Learn and test; return the error, seconds by stage and peak memory in GiB."""
+    data, watch = read_rows(run), Stopwatch()
+    random = np.random.default_rng([run.seed, 1])
+    order = random.permutation(len(data.x_train))
+    x, y = data.x_train[order], data.y_train[order]
+    with watch.stage("warm_up"):
+        layers = make_layers(x[: run.warm_up], y[: run.warm_up], run)
+        model = make_classifier(layers, x, run)
+    distortion = Distortion(**run.distortion)
+    for rows in batches(len(x), run.batch_size, f"Learning, seed {run.seed}"):
+        for images in with_copies(x[rows], distortion, run.copies, random, watch):
+            with watch.stage("features"):
+                activations = layers.transform(images)
+            with watch.stage("learning"):
+                model.learn_many(activations, y[rows])
+    with watch.stage("solving"):
+        _ = model.output_weights
+    with watch.stage("testing"):
+        error = test_error(layers, model, data, run)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak}
+
+
+@dataclass(frozen=True)
+class Layers:
+    """What turns images into activations, fixed."""
+
+    features: ConvolutionalFeatures
+    hidden: HiddenLayer
+
+    def transform(self, images: Array) -> Array:
+        """Return the hidden activations (n, n_hidden) of images."""
+        activations: Array = self.hidden.transform_many(self.features.transform_many(images))
+        return activations
+
+
+def make_layers(x: Array, y: Array, run: Run) -> Layers:
+    """Fix filters and input weights from undistorted images.
+
+    Filters are divided by their length, features of an image by theirs, so that no few of them
+    decide how images differ.
+    """
+    bank = ConvolutionalFeatures.from_examples(x, y, filters=RECIPE, seed=run.seed).bank
+    features = ConvolutionalFeatures(of_unit_length(bank), **STAGE)
+    hidden = HiddenLayer.from_examples(
+        features.transform_many(x),
+        y,
+        run.n_hidden,
+        "centred-difference",
+        "square",
+        run.seed,
+        "float32",
+    )
+    return Layers(features, hidden)
+
+
+def of_unit_length(bank: FilterBank) -> FilterBank:
+    """Return a bank whose filters have length 1; those of zeros stay."""
+    lengths = np.sqrt((bank.filters**2).sum(axis=(1, 2, 3)))
+    lengths[lengths == 0.0] = 1.0
+    return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
+
+
+def make_classifier(layers: Layers, x: Array, run: Run) -> LeastSquaresClassifier:
+    """Return the linear layer, with a ridge in proportion to the sums of squares to come."""
+    activations = layers.transform(x[: min(run.warm_up, RIDGE_ROWS)])
+    variance = float(activations.var(axis=0, dtype=np.float64).mean())
+    n_rows = len(x) * (1 + run.copies)
+    return LeastSquaresClassifier(run.ridge * variance * n_rows, fit_intercept=True)
+
+
+def batches(n_rows: int, size: int, text: str) -> Iterator[slice]:
+    """Yield slices of rows, and show how far they have come."""
+    for start in track(range(0, n_rows, size), description=text):
+        yield slice(start, start + size)
+
+
+def with_copies(
+    images: Array,
+    distortion: Distortion,
+    n_copies: int,
+    random: np.random.Generator,
+    watch: Stopwatch,
+) -> Iterator[Array]:
+    """Yield images, then distorted copies of them, one batch at a time."""
+    yield images
+    copies = distortion.copies(images, n_copies, random)
+    for _ in range(n_copies):
+        with watch.stage("distorting"):
+            copy = next(copies)
+        yield copy
+
+
+def test_error(layers: Layers, model: LeastSquaresClassifier, data: ImageData, run: Run) -> float:
+    """Return the share of test images whose label is not the one of the largest mean score."""
+    labels = np.array(model.classes)
+    wrong = 0
+    for rows in batches(len(data.x_test), run.batch_size, "Testing"):
+        views = shifted(data.x_test[rows], run.test_shifts, run.distortion["fill"])
+        scores = sum(np.asarray(model.scores_many(layers.transform(view))) for view in views)
+        wrong += int((labels[np.argmax(scores, axis=1)] != data.y_test[rows]).sum())
+    return wrong / len(data.x_test)

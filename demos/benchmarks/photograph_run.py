@@ -1,0 +1,84 @@
+"""One pass over photographs: fix the features, learn every row once, answer for other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from labelled_images import LabelledImages
+from numpy.typing import NDArray
+from patch_network import MirrorFeatures, Settings
+from rich.progress import track
+from shifts import shifted
+from stopwatch import Stopwatch
+from threads import Threads
+
+from onlinels import LeastSquaresClassifier
+
+Array = NDArray[Any]
+
+SCALED_ROWS = 2000
+"""Rows of the warm-up, at most, from which features' standard deviations are estimated."""
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one run of this script needs to know."""
+
+    settings: Settings
+    warm_up: int
+    ridge: float
+    batch_size: int
+    test_shifts: int
+    threads: Threads
+    show: bool = True
+
+    def batches(self, n_rows: int, text: str) -> Iterator[slice]:
+        """Yield slices of rows, and show how far they have come."""
+        starts = range(0, n_rows, self.batch_size)
+        for start in track(starts, description=text, disable=not self.show):
+            yield slice(start, start + self.batch_size)
+
+
+def learn(
+    run: Run, train: LabelledImages, watch: Stopwatch
+) -> tuple[MirrorFeatures, LeastSquaresClassifier]:
+    """Fix the features, learn all rows in one pass, and solve for the output weights."""
+    with watch.stage("warm_up"):
+        features = fix_features(run, train.x[: run.warm_up])
+    model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
+    for rows in run.batches(len(train), "Learning"):
+        with watch.stage("features"):
+            activations = run.threads.map_rows(features.transform, train.x[rows])
+        with watch.stage("learning"):
+            model.learn_many(activations, train.y[rows])
+    with watch.stage("solving"):
+        _ = model.output_weights
+    return features, model
+
+
+def fix_features(run: Run, x: Array) -> MirrorFeatures:
+    """Return features of variance 1 whose filters are patches of these images."""
+    features = MirrorFeatures.from_examples(x, run.settings)
+    some = x[:SCALED_ROWS]
+    activations = [
+        run.threads.map_rows(features.transform, some[rows])
+        for rows in run.batches(len(some), "Warm-up")
+    ]
+    return features.scaled_by(np.concatenate(activations))
+
+
+def predict(
+    run: Run, features: MirrorFeatures, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
+) -> Array:
+    """Return for every image the label of the largest score, summed over shifted views."""
+    labels, answers = np.array(model.classes), []
+    with watch.stage("testing"):
+        for rows in run.batches(len(x), "Testing"):
+            scores = np.zeros((len(x[rows]), len(labels)))
+            for view in shifted(x[rows], run.test_shifts, "edge"):
+                scores += model.scores_many(run.threads.map_rows(features.transform, view))
+            answers.append(labels[scores.argmax(axis=1)])
+    return np.concatenate(answers)
