@@ -129,6 +129,7 @@ HELP = {
     "threshold": "of the two-sided rectifier",
     "pool_size": "side of the pooling windows",
     "stride": "distance of the pooling windows",
+    "padding": "black pixels around the image",
     "contrast_offset": "added to the variance of patches, in squared bytes",
     "variance_offset": "added to every direction's variance in whitening",
     "n_sample": "patches to estimate the whitening from",

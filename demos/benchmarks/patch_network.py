@@ -34,6 +34,8 @@ class Settings:
         Of the two-sided rectifier.
     pool_size, stride : int
         Side of the pooling windows, and how far they are apart. All lie inside the image.
+    padding : int
+        Black pixels added on every side of the image.
     contrast_offset : float
         Added to the variance of patches (bytes squared) that are brought to the same variance.
     variance_offset : float
@@ -49,6 +51,7 @@ class Settings:
     threshold: float = 0.5
     pool_size: int = 16
     stride: int = 11
+    padding: int = 0
     contrast_offset: float = 10.0
     variance_offset: float = 0.1
     n_sample: int = 100_000
@@ -59,6 +62,7 @@ class Settings:
         shared = {
             "pool_size": self.pool_size,
             "stride": self.stride,
+            "padding": self.padding,
             "drop_ring": self.pool_size - 1,
             "normalize": False,
             "before_pooling": TwoSidedRectifier(self.threshold),
@@ -123,7 +127,7 @@ class MirrorFeatures:
 
     @classmethod
     def from_examples(cls, images: Array, settings: Settings) -> Self:
-        """Make the filters from images (n, height, width, 3) of bytes."""
+        """Make the filters from images (n, height, width[, n_channels]) of bytes."""
         pixels = _pixels(images)
         stages = [ConvolutionalFeatures.from_examples(pixels, **bank) for bank in settings.banks()]
         return cls(stages, np.ones(settings.n_features(images.shape[1:]), dtype=np.float32))
