@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr
-from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpocon, dpotri, dpotrs
 
 from onlinels.arrays import Floats
+from onlinels.panels import factor_in_place
 
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
@@ -124,9 +125,10 @@ def _cholesky_factor(gram: Floats, ridge: float, scale: Floats) -> Floats | None
     """Return the upper factor of the scaled system, or None if it is singular to rounding."""
     system = _scaled(gram, scale)
     system.flat[:: len(system) + 1] += ridge * scale**2
-    factor, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
+    if not factor_in_place(system):
+        return None
     # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
-    return None if failed or dpocon(factor, 1.0)[0] < SMALLEST_EIGENVALUE else factor
+    return None if dpocon(system, 1.0)[0] < SMALLEST_EIGENVALUE else system
 
 
 def _in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:

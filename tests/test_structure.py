@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings"},
-    {"times"},
+    {"times", "panels"},
     {
         "targets",
         "ridge",

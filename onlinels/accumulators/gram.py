@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsyr2k, dsyrk
+from scipy.linalg.blas import dsymm
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
@@ -13,6 +13,7 @@ from onlinels.accumulators.capacity import capacity, enlarged, padded
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
+from onlinels.panels import add_products
 from onlinels.ridge import check_ridge
 from onlinels.solve import invert_gram
 from onlinels.spectrum import Spectrum, Sums, gram_spectrum
@@ -108,12 +109,7 @@ class GramAccumulator(Accumulator):
             return
         self._tracker.learn(block, targets, self._n_targets, w)
         block = padded(block, len(self._gram))
-        if isinstance(w, float):
-            self._gram = dsyrk(w, block.T, 1.0, self._gram, overwrite_c=1)
-        else:
-            # w a a' as half of a (wa)' + (wa) a': linear in w, where sqrt(w) would round.
-            weighted = block * w[:, None]
-            self._gram = dsyr2k(0.5, block.T, weighted.T, 1.0, self._gram, overwrite_c=1)
+        self._gram = add_products(self._gram, block, w)
         if targets.ndim == 1:
             self._add_labels(block, targets, w)
         else:

@@ -8,6 +8,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.arrays import Floats, Matrix
+from onlinels.panels import LARGEST_WHOLE
 
 TRUSTED = 1e-3
 """Smallest eigenvalue of the scaled system from which corrections need no check."""
@@ -56,6 +57,8 @@ class TrackedSolution:
     """
 
     def __init__(self, gram: Floats, weights: Floats, ridge: float, diagonal: Floats) -> None:
+        if len(gram) > LARGEST_WHOLE:
+            raise ValueError(f"{len(gram)} features, expected at most {LARGEST_WHOLE}")
         self._active = diagonal > 0.0
         self._scale = np.where(self._active, 1.0 / np.sqrt(diagonal + ridge), 0.0)
         system = np.array(gram, order="F")
