@@ -32,6 +32,7 @@ PARTS = {
         "contrast_offset",
         "dtype",
         "seed",
+        "pooling",
     ),
     "hidden": (
         "n_hidden",

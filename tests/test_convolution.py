@@ -9,12 +9,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
+from scipy.stats import norm
 
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures
 from onlinels.features.convolution import convolve as convolution
 from onlinels.features.convolution.convolve import convolve
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
+from onlinels.features.convolution.pooling import Axis
 from onlinels.features.convolution.stage import Convolution
 from onlinels.features.filters.hand_designed import hand_designed
 from strategies import axes, convolution_settings
@@ -339,6 +341,7 @@ def test_bad_samples(x, error, message):
         ({"padding": -1}, ValueError, "padding=-1"),
         ({"drop_ring": -1}, ValueError, "drop_ring=-1"),
         ({"normalize": "sum"}, ValueError, "normalize='sum' is not known"),
+        ({"pooling": "max"}, ValueError, "pooling='max' is not known"),
         ({"normalize": 2}, TypeError, "normalize=2 must be a bool"),
         ({"image_shape": (8,)}, ValueError, "image_shape="),
         ({"image_shape": 8}, ValueError, "image_shape="),
@@ -354,3 +357,36 @@ def test_bad_settings(settings, error, message):
 def test_channels_must_fit_the_filters():
     with pytest.raises(ValueError, match="Images have 3 channels, expected 2"):
         ConvolutionalFeatures(np.ones((1, 3, 3, 2))).transform_many(np.ones((1, 8, 8, 3)))
+
+
+@given(
+    pool_size=st.integers(1, 9),
+    stride=st.integers(1, 4),
+    image_size=st.integers(1, 40),
+    ring=st.integers(0, 3),
+)
+def test_gaussian_pooling_weighs_positions_about_the_middle_of_the_box(
+    pool_size, stride, image_size, ring
+):
+    axis = Axis(pool_size, stride, 0, min(ring, (image_size + pool_size - 2) // 2), "gaussian")
+    matrix = axis.pooling_matrix(image_size, 1, np.float64)
+    kept = axis.drop_ring + stride * np.arange(axis.pooled_size(image_size, 1))
+    deviation = pool_size / np.sqrt(12)
+    everywhere = np.arange(-200, 240)
+    for weights, last in zip(matrix, kept, strict=True):
+        bell = norm.pdf(everywhere, last - (pool_size - 1) / 2, deviation)
+        np.testing.assert_allclose(weights, (bell / bell.sum())[200 : 200 + image_size], atol=1e-9)
+
+
+def test_gaussian_pooling_through_the_transformer():
+    images = np.random.default_rng(0).random((2, 14, 14))
+    box, bell = (
+        ConvolutionalFeatures(stride=1, drop_ring=7, normalize=False, pooling=pooling)
+        for pooling in ("box", "gaussian")
+    )
+    pooled = bell.transform_many(images) ** 4
+    assert pooled.shape == box.transform_many(images).shape
+    responses = convolve2d(images[0], bell.bank.filters[0, ..., 0], "valid") ** 2
+    weights = norm.pdf(np.arange(8) - 3.5, scale=8 / np.sqrt(12))
+    weights /= norm.pdf(np.arange(-99, 101) - 0.5, scale=8 / np.sqrt(12)).sum()
+    np.testing.assert_allclose(pooled[0, 0], weights @ responses @ weights, rtol=1e-9)

@@ -58,6 +58,7 @@ OTHER_VALUES = {
     "fit_intercept": True,
     "forgetting_factor": 0.7,
     "half_life": 7.0,
+    "pooling": "gaussian",
     "balance": "priors",
     "warm_up": 77,
 }

@@ -1,13 +1,39 @@
-"""Convolution and box pooling along one axis of an image, and pooling along both."""
+"""Convolution and pooling along one axis of an image, and pooling along both."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.arrays import Floats, Integers, Matrix
+
+
+def box(behind: Integers, pool_size: int) -> Floats:
+    """Return 1/Q where a position lies 0 to Q - 1 behind the window's end, 0 elsewhere."""
+    within: Floats = ((behind >= 0) & (behind < pool_size)) / pool_size
+    return within
+
+
+def gaussian(behind: Integers, pool_size: int) -> Floats:
+    """Return weights exp(-d^2 / (2 s^2)), d from the box's middle and s = Q / sqrt(12) as its own.
+
+    They add up to 1 over all positions of an image without edges.
+    """
+    around = np.arange(-6 * pool_size, 7 * pool_size)
+    weights: Floats = _bell(behind, pool_size) / _bell(around, pool_size).sum()
+    return weights
+
+
+def _bell(behind: Integers, pool_size: int) -> Floats:
+    middle = (pool_size - 1) / 2
+    bell: Floats = np.exp(-6.0 * ((behind - middle) / pool_size) ** 2)
+    return bell
+
+
+WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {"box": box, "gaussian": gaussian}
 
 
 @dataclass(frozen=True)
@@ -26,12 +52,16 @@ class Axis:
     drop_ring : int
         Pooled positions left out at both ends before downsampling. Their windows hang over the
         edge of the convolved image.
+    window : "box" or "gaussian"
+        What positions are weighed by: alike over Q of them, or by a gaussian about the middle of
+        these with the standard deviation of the box.
     """
 
     pool_size: int = 1
     stride: int = 1
     padding: int = 0
     drop_ring: int = 0
+    window: str = "box"
 
     def convolved_size(self, image_size: int, filter_size: int) -> int:
         """Return J - W + 1, the length of the convolved image, 0 if the filter does not fit."""
@@ -44,20 +74,18 @@ class Axis:
         return ceil(max(0, full) / self.stride) if convolved else 0
 
     def pooling_matrix(self, image_size: int, filter_size: int, dtype: type) -> Matrix:
-        """Return box pooling, ring and stride as a matrix.
+        """Return pooling, ring and stride as a matrix.
 
         Returns
         -------
         ndarray (pooled_size, convolved_size)
-            Row k sums the convolved positions under the pooling window of the k-th kept
-            position and divides by Q (by Q^2 once both axes are pooled).
+            Row k averages the convolved positions under the window of the k-th kept position.
+            Positions beyond the edge count as 0.
         """
         convolved = self.convolved_size(image_size, filter_size)
         kept = self.drop_ring + self.stride * np.arange(self.pooled_size(image_size, filter_size))
         behind = kept[:, None] - np.arange(convolved)[None, :]
-        window = (behind >= 0) & (behind < self.pool_size)
-        matrix: Matrix = window.astype(dtype) / dtype(self.pool_size)
-        return matrix
+        return WINDOWS[self.window](behind, self.pool_size).astype(dtype)
 
 
 def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:

@@ -69,6 +69,9 @@ class ConvolutionalFeatures(FilteringTransformer):
         Precision of the features. float32 is about twice as fast.
     seed : int
         For filters that are drawn.
+    pooling : "box" or "gaussian"
+        What positions are averaged with: the Q x Q alike, as in the paper, or by a gaussian about
+        their middle that is as wide (standard deviation Q / sqrt(12)), which classifies better.
 
     Notes
     -----
@@ -111,6 +114,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         image_shape: Shape | None = None,
         dtype: str = "float64",
         seed: int = 0,
+        pooling: str = "box",
     ) -> None:
         check_filters(filters)
         check_image_shape(image_shape)
@@ -126,6 +130,7 @@ class ConvolutionalFeatures(FilteringTransformer):
             contrast_offset,
             dtype,
             seed,
+            pooling,
         )
         self.filters = _frozen(filters)
         self.image_shape = image_shape

@@ -19,7 +19,7 @@ from onlinels.features.convolution.nonlinearities import (
     TwoSidedRectifier,
 )
 from onlinels.features.convolution.normalization import NORMALIZATIONS
-from onlinels.features.convolution.pooling import Axis
+from onlinels.features.convolution.pooling import WINDOWS, Axis
 from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
 from onlinels.features.images import Images, Shape, read_image, read_images
@@ -54,19 +54,18 @@ class FilteringTransformer(base.MiniBatchTransformer):
         contrast_offset: float | None,
         dtype: str,
         seed: int,
+        pooling: str,
     ) -> None:
         check_count("pool_size", pool_size, 1)
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
-        if isinstance(normalize, str):
-            check_choice("normalize", normalize, NORMALIZATIONS)
-        else:
-            check_flag("normalize", normalize)
+        _check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         _check_contrast(contrast_offset, dtype)
         check_count("seed", seed, 0)
+        check_choice("pooling", pooling, WINDOWS)
         self.pool_size = pool_size
         self.stride = stride
         self.padding = padding
@@ -81,6 +80,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         self.contrast_offset = contrast_offset
         self.dtype = dtype
         self.seed = seed
+        self.pooling = pooling
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
 
     def _columns(self) -> Axis:
         """Return the geometry along the width."""
-        return Axis(self.pool_size, self.stride, self.padding, self.drop_ring)
+        return Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
 
     def _normalization(self) -> str | None:
         if isinstance(self.normalize, str):
@@ -212,6 +212,13 @@ class FilteringTransformer(base.MiniBatchTransformer):
         values = images.values.astype(DTYPES[self.dtype], copy=False)
         bank = self._bank_for(values.shape[3])
         return convolve(values, bank.filters, self._stage(), bank.offsets)
+
+
+def _check_normalize(normalize: Any) -> None:
+    if isinstance(normalize, str):
+        check_choice("normalize", normalize, NORMALIZATIONS)
+    else:
+        check_flag("normalize", normalize)
 
 
 def _check_contrast(contrast_offset: Any, dtype: str) -> None:

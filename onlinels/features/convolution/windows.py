@@ -33,7 +33,7 @@ class WindowFeatures(FilteringTransformer):
         The bank. A filter without channels is applied to every channel of the windows, one with
         channels is applied channel by channel.
     pool_size, stride, padding, drop_ring, normalize, before_pooling, after_pooling, channels,
-    contrast_offset, dtype, seed
+    contrast_offset, dtype, seed, pooling
         As those of ConvolutionalFeatures, along time alone.
     window_shape : (length,) or (length, n_channels), optional
         Needed where windows come as dicts of numbers, frames or flat arrays; otherwise a check.
@@ -76,6 +76,7 @@ class WindowFeatures(FilteringTransformer):
         window_shape: Shape | None = None,
         dtype: str = "float64",
         seed: int = 0,
+        pooling: str = "box",
     ) -> None:
         _check_filters(filters)
         check_image_shape(window_shape, WINDOW)
@@ -91,6 +92,7 @@ class WindowFeatures(FilteringTransformer):
             contrast_offset,
             dtype,
             seed,
+            pooling,
         )
         self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
         self.window_shape = window_shape
