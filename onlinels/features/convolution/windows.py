@@ -115,7 +115,7 @@ class WindowFeatures(FilteringTransformer):
                 f"Windows have {n_channels} channels, expected {self._bank.filters.shape[3]} as "
                 "the filters. Pass filters without channels, or windows with as many."
             )
-        return self._bank
+        return self._bank.for_channels(n_channels)
 
     @property
     def _shape(self) -> Shape | None:
