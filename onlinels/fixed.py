@@ -21,6 +21,9 @@ from onlinels.ridge import Ridge
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
 
+SAFE_WEIGHT = 1e50
+"""Weight that no squared activation, of features that are checked, is too large for."""
+
 
 class FixedNetwork:
     """Both stages with nothing left to fix, and the linear layer that learns.
@@ -114,21 +117,34 @@ class FixedNetwork:
         Raises
         ------
         ValueError
-            If an image does not fit the features, or a row the ridge held inside.
+            If an image does not fit the features, or the linear layer refuses a row.
         """
         processed = [
             replace(batch, images=self._preprocessed(batch.images)) for batch in joined(batches)
         ]
-        # Only a ridge that is held inside refuses rows that are checked already.
-        refuses = self.classifier.accumulator == "recursive"
-        before = copy.deepcopy(self.classifier) if refuses else self.classifier
+        blocks = [part for batch in processed for part in batch.blocks(BLOCK_IMAGES)]
+        risky = self._may_refuse_later(blocks)
+        before = copy.deepcopy(self.classifier) if risky else self.classifier
         try:
-            for block in (part for batch in processed for part in batch.blocks(BLOCK_IMAGES)):
+            for block in blocks:
                 rows = self._block_activations(block.images)
                 self.classifier.learn_many(rows, block.labels, block.weights, block.times)
         except ValueError:
             self.classifier = before
             raise
+
+    def _may_refuse_later(self, blocks: Sequence[Examples]) -> bool:
+        """Tell, at little cost, whether rows might be refused when others are learnt already.
+
+        A block is learnt whole or not at all. Squares of features that are checked are never too
+        large, but cubes may be, as may rows of huge weights or rows for a ridge held inside.
+        """
+        if len(blocks) < 2:
+            return False
+        heaviest = max(float(np.max(block.weights)) for block in blocks)
+        cubes = self.hidden.activation == "cube"
+        recursive = self.classifier.accumulator == "recursive"
+        return cubes or recursive or heaviest > SAFE_WEIGHT
 
     def unlearn(self, examples: Examples) -> None:
         """Take checked images out again."""
