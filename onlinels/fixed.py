@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -99,13 +98,13 @@ class FixedNetwork:
         return processed
 
     def _block_activations(self, images: Matrix) -> Matrix:
-        activations: Matrix = self.hidden.transform_many(self.features.transform_many(images))
+        features = self.features.transform_many(self._preprocessed(images))
+        activations: Matrix = self.hidden.transform_many(features)
         return activations
 
     def _activations(self, images: Matrix) -> Iterator[Matrix]:
-        processed = self._preprocessed(images)
         for start in range(0, len(images), BLOCK_IMAGES):
-            yield self._block_activations(processed[start : start + BLOCK_IMAGES])
+            yield self._block_activations(images[start : start + BLOCK_IMAGES])
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""
@@ -119,10 +118,12 @@ class FixedNetwork:
         ValueError
             If an image does not fit the features, or the linear layer refuses a row.
         """
-        processed = [
-            replace(batch, images=self._preprocessed(batch.images)) for batch in joined(batches)
-        ]
-        blocks = [part for batch in processed for part in batch.blocks(BLOCK_IMAGES)]
+        blocks = [part for batch in joined(batches) for part in batch.blocks(BLOCK_IMAGES)]
+        if len(blocks) > 1:
+            # Processed here to be checked, and once more to be learnt: all of a large batch at
+            # once could take many times its memory.
+            for block in blocks:
+                self._preprocessed(block.images)
         risky = self._may_refuse_later(blocks)
         before = copy.deepcopy(self.classifier) if risky else self.classifier
         try:

@@ -110,6 +110,21 @@ def test_activations_that_are_refused_halfway_leave_nothing_learnt(
     laws.assert_unchanged(before, model, pickle.dumps)
 
 
+def test_images_are_processed_a_block_at_a_time(monkeypatch):
+    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    model, sizes = network("all"), []
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    process = ImagePreprocessing.transform_many
+    monkeypatch.setattr(
+        ImagePreprocessing,
+        "transform_many",
+        lambda self, X: sizes.append(len(X)) or process(self, X),
+    )
+    model.learn_many(IMAGES[30:100], LABELS[30:100])
+    model.predict_many(IMAGES[:50])
+    assert max(sizes) == 20
+
+
 def test_one_image_is_learnt_without_a_copy_of_what_was_learnt(monkeypatch):
     model = network("filters of patches", accumulator="recursive")
     model.learn_many(IMAGES[:30], LABELS[:30])
