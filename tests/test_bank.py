@@ -222,7 +222,9 @@ def test_bad_banks(filters, offsets, error, message):
         (("hand-designed", None), TypeError, "filters holds None"),
         (("hand-designed", "bars"), ValueError, "'bars' is not known"),
         ((np.ones((1, 3, 3)), np.ones((1, 3, 4))), ValueError, "square filters"),
-        ([Patches()], TypeError, "filters has dtype object"),
+        ([Patches()], TypeError, "list of 1 members.*Pass a tuple to combine banks"),
+        ([np.ones((2, 3, 3)), np.ones((2, 5, 5))], TypeError, "Pass a tuple to combine banks"),
+        (["hand-designed", "hand-designed"], TypeError, "Pass a tuple to combine banks"),
     ],
 )
 def test_bad_filters(filters, error, message):

@@ -280,6 +280,12 @@ def test_many_images_in_any_form(batch):
     np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("shape", [(28,), 28, (28, 0), (28, 28, 1, 1)])
+def test_the_number_of_features_is_of_images_of_a_shape(shape):
+    with pytest.raises(ValueError, match=r"is no image shape\. Pass"):
+        ConvolutionalFeatures().n_features(shape)
+
+
 def test_absent_pixels_are_zero():
     model = ConvolutionalFeatures(padding=3, image_shape=(2, 3))
     whole = model.transform_one(dict.fromkeys(range(6), 0.0) | {4: 1.0})

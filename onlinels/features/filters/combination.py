@@ -31,6 +31,8 @@ def check_filters(filters: Any) -> None:
     if not members:
         raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
     for member in members:
+        if isinstance(member, list):
+            _check_list(member)
         if isinstance(member, (str, np.ndarray, list)):
             check_bank(member)
         elif not isinstance(member, (FilterBank, Recipe)):
@@ -38,6 +40,19 @@ def check_filters(filters: Any) -> None:
                 f"filters holds {member!r}, expected a name, an array, a FilterBank, a recipe such "
                 "as Patches(), or a tuple of these. Pass one of them."
             )
+
+
+def _check_list(filters: list[Any]) -> None:
+    """Raise unless a list is of filters of one shape, as an array is."""
+    try:
+        is_array = np.asarray(filters).dtype.kind not in "OSU"
+    except ValueError:
+        is_array = False
+    if not is_array:
+        raise TypeError(
+            f"filters is a list of {len(filters)} members, expected filters of one shape. Pass a "
+            "tuple to combine banks."
+        )
 
 
 def needs_examples(filters: Any) -> bool:
