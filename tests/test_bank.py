@@ -205,6 +205,7 @@ def test_a_bank_is_never_written_to():
         (np.full((1, 1, 1, 1), np.nan), np.zeros(1), ValueError, "filters holds nan"),
         (np.ones((1, 1, 1, 1)), np.full(1, np.inf), ValueError, "offsets holds inf"),
         (np.full((1, 1, 1, 1), "a"), np.zeros(1), TypeError, "filters has dtype"),
+        ([[1.0, 2.0], [1.0]], np.zeros(2), ValueError, "filters holds lists of different lengths"),
     ],
 )
 def test_bad_banks(filters, offsets, error, message):

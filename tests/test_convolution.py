@@ -99,6 +99,8 @@ def faintest(stage):
 @given(general_cases())
 def test_features_are_the_general_form(case):
     images, filters, offsets, stage = case
+    nothing = is_nothing_but_rounding(filters, images.shape[3], vars(stage))
+    assume(offsets.any() or not nothing)
     by_channel = offsets if offsets.ndim == 2 else offsets[:, None]
     if stage.channels == "joint":
         by_channel = by_channel.sum(axis=1)
@@ -345,7 +347,7 @@ def test_bad_samples(x, error, message):
         ({"padding": -1}, ValueError, "padding=-1"),
         ({"drop_ring": -1}, ValueError, "drop_ring=-1"),
         ({"normalize": "sum"}, ValueError, "normalize='sum' is not known"),
-        ({"normalize": 2}, TypeError, "normalize=2 must be a bool"),
+        ({"normalize": 2}, ValueError, "normalize=2 is not known"),
         ({"image_shape": (8,)}, ValueError, "image_shape="),
         ({"image_shape": 8}, ValueError, "image_shape="),
         ({"image_shape": (8, 0)}, ValueError, "image_shape="),

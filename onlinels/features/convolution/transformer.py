@@ -36,7 +36,6 @@ from onlinels.settings import (
     DTYPES,
     check_choice,
     check_count,
-    check_flag,
     check_kind,
     check_positive,
 )
@@ -65,10 +64,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
-        if isinstance(normalize, str):
-            check_choice("normalize", normalize, NORMALIZATIONS)
-        else:
-            check_flag("normalize", normalize)
+        _check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         _check_contrast(contrast_offset, dtype)
@@ -220,6 +216,15 @@ class FilteringTransformer(base.MiniBatchTransformer):
         values = images.values.astype(DTYPES[self.dtype], copy=False)
         bank = self._bank_for(values.shape[3])
         return convolve(values, bank.filters, self._stage(), bank.offsets)
+
+
+def _check_normalize(normalize: Any) -> None:
+    known = isinstance(normalize, (bool, np.bool_))
+    if not known and not (isinstance(normalize, str) and normalize in NORMALIZATIONS):
+        raise ValueError(
+            f"normalize={normalize!r} is not known. Pass True, False, "
+            f"{' or '.join(map(repr, NORMALIZATIONS))}."
+        )
 
 
 def _check_contrast(contrast_offset: Any, dtype: str) -> None:
