@@ -206,6 +206,25 @@ def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> 
         )
 
 
+def as_array(name: str, values: Any) -> Matrix:
+    """Return numbers in lists, or an array, as an array of numbers.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If lists differ in length, or `check_values` raises.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError as error:
+        raise ValueError(
+            f"{name} holds lists of different lengths, expected one shape. Pad them, or pass an "
+            "array."
+        ) from error
+    check_values(name, array)
+    return array
+
+
 def frozen_copy(array: Any) -> Matrix:
     """Return a copy of an array that nobody can write to."""
     copy = np.array(array)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -20,6 +19,9 @@ from onlinels.ridge import Ridge
 
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
+
+SAFE_WEIGHT = 1e50
+"""Weight that no squared activation, of features that are checked, is too large for."""
 
 
 class FixedNetwork:
@@ -96,13 +98,13 @@ class FixedNetwork:
         return processed
 
     def _block_activations(self, images: Matrix) -> Matrix:
-        activations: Matrix = self.hidden.transform_many(self.features.transform_many(images))
+        features = self.features.transform_many(self._preprocessed(images))
+        activations: Matrix = self.hidden.transform_many(features)
         return activations
 
     def _activations(self, images: Matrix) -> Iterator[Matrix]:
-        processed = self._preprocessed(images)
         for start in range(0, len(images), BLOCK_IMAGES):
-            yield self._block_activations(processed[start : start + BLOCK_IMAGES])
+            yield self._block_activations(images[start : start + BLOCK_IMAGES])
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""
@@ -114,21 +116,36 @@ class FixedNetwork:
         Raises
         ------
         ValueError
-            If an image does not fit the features, or a row the ridge held inside.
+            If an image does not fit the features, or the linear layer refuses a row.
         """
-        processed = [
-            replace(batch, images=self._preprocessed(batch.images)) for batch in joined(batches)
-        ]
-        # Only a ridge that is held inside refuses rows that are checked already.
-        refuses = self.classifier.accumulator == "recursive"
-        before = copy.deepcopy(self.classifier) if refuses else self.classifier
+        blocks = [part for batch in joined(batches) for part in batch.blocks(BLOCK_IMAGES)]
+        if len(blocks) > 1:
+            # Processed here to be checked, and once more to be learnt: all of a large batch at
+            # once could take many times its memory.
+            for block in blocks:
+                self._preprocessed(block.images)
+        risky = self._may_refuse_later(blocks)
+        before = copy.deepcopy(self.classifier) if risky else self.classifier
         try:
-            for block in (part for batch in processed for part in batch.blocks(BLOCK_IMAGES)):
+            for block in blocks:
                 rows = self._block_activations(block.images)
                 self.classifier.learn_many(rows, block.labels, block.weights, block.times)
         except ValueError:
             self.classifier = before
             raise
+
+    def _may_refuse_later(self, blocks: Sequence[Examples]) -> bool:
+        """Tell, at little cost, whether rows might be refused when others are learnt already.
+
+        A block is learnt whole or not at all. Squares of features that are checked are never too
+        large, but cubes may be, as may rows of huge weights or rows for a ridge held inside.
+        """
+        if len(blocks) < 2:
+            return False
+        heaviest = max(float(np.max(block.weights)) for block in blocks)
+        cubes = self.hidden.activation == "cube"
+        recursive = self.classifier.accumulator == "recursive"
+        return cubes or recursive or heaviest > SAFE_WEIGHT
 
     def unlearn(self, examples: Examples) -> None:
         """Take checked images out again."""

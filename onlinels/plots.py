@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinels.arrays import Floats
-from onlinels.features.filters.combination import make_bank
+from onlinels.features.filters.combination import make_bank, needs_examples
 from onlinels.settings import check_count
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ def plot_filters(
     ImportError
         If matplotlib is not installed.
     TypeError, ValueError
-        If `filters` is no bank, or holds recipes, whose filters are not made yet.
+        If `filters` is no bank or holds recipes, whose filters are not made yet, or there is
+        nothing to draw on or to save to.
 
     Notes
     -----
@@ -60,6 +61,11 @@ def plot_filters(
     >>> axes.images[0].get_array().shape
     (57, 57, 3)
     """
+    if needs_examples(filters):
+        raise ValueError(
+            f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
+            "ConvolutionalFeatures.from_examples(X, y, ...)."
+        )
     picture = mosaic(make_bank(filters).filters, n_columns)
     if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
         figure = _new_figure(picture.shape, shown=path_or_axes is None)
@@ -68,6 +74,11 @@ def plot_filters(
         if path_or_axes is not None:
             figure.savefig(path_or_axes)
         return axes
+    if not hasattr(path_or_axes, "imshow"):
+        raise TypeError(
+            f"path_or_axes={path_or_axes!r} is neither a path nor axes. Pass where to save the "
+            "picture, matplotlib axes, or None."
+        )
     _draw(picture, path_or_axes)
     return path_or_axes
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.filters.bank import FilterBank
 from onlinels.features.filters.combination import check_filters, make_bank, needs_examples
 from onlinels.features.filters.hand_designed import hand_designed
@@ -133,6 +134,21 @@ def test_offsets_of_summed_channels_are_summed():
     np.testing.assert_allclose(apart.offsets, [*each.offsets, np.repeat(shared.offsets, 3)])
 
 
+@pytest.mark.parametrize("channels", ["each", "joint"])
+@pytest.mark.parametrize("n_channels", [1, 2, 3, 4])
+def test_a_combination_gives_the_features_that_its_banks_give_alone(channels, n_channels):
+    images = np.random.default_rng(0).random((2, 8, 8, n_channels))
+    shared, own = random_bank(2, 3, 1, own_offsets=False), random_bank(3, 3, 3)
+    settings = {"channels": channels, "normalize": False}
+    n_groups = n_channels if channels == "each" else 1
+    of_shared, of_own, together = (
+        ConvolutionalFeatures(filters, **settings).transform_many(images).reshape(2, n_groups, -1)
+        for filters in (shared, own, (shared, own))
+    )
+    expected = np.concatenate([of_shared, of_own], axis=2)
+    np.testing.assert_allclose(together, expected, atol=1e-12)
+
+
 def test_banks_of_different_channels_need_images():
     with pytest.raises(ValueError, match=r"banks of \[2, 3\] channels"):
         make_bank((random_bank(1, 2, 2), random_bank(1, 2, 3)))
@@ -189,6 +205,7 @@ def test_a_bank_is_never_written_to():
         (np.full((1, 1, 1, 1), np.nan), np.zeros(1), ValueError, "filters holds nan"),
         (np.ones((1, 1, 1, 1)), np.full(1, np.inf), ValueError, "offsets holds inf"),
         (np.full((1, 1, 1, 1), "a"), np.zeros(1), TypeError, "filters has dtype"),
+        ([[1.0, 2.0], [1.0]], np.zeros(2), ValueError, "filters holds lists of different lengths"),
     ],
 )
 def test_bad_banks(filters, offsets, error, message):
@@ -206,7 +223,9 @@ def test_bad_banks(filters, offsets, error, message):
         (("hand-designed", None), TypeError, "filters holds None"),
         (("hand-designed", "bars"), ValueError, "'bars' is not known"),
         ((np.ones((1, 3, 3)), np.ones((1, 3, 4))), ValueError, "square filters"),
-        ([Patches()], TypeError, "filters has dtype object"),
+        ([Patches()], TypeError, "list of 1 members.*Pass a tuple to combine banks"),
+        ([np.ones((2, 3, 3)), np.ones((2, 5, 5))], TypeError, "Pass a tuple to combine banks"),
+        (["hand-designed", "hand-designed"], TypeError, "Pass a tuple to combine banks"),
     ],
 )
 def test_bad_filters(filters, error, message):

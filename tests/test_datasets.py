@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 
 import numpy as np
@@ -101,3 +102,15 @@ def test_files_that_are_no_npz(tmp_path, content):
     (tmp_path / "data.npz").write_bytes(content)
     with pytest.raises(ValueError, match="cannot be read"):
         read_image_data(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
+@pytest.mark.filterwarnings("ignore:Reading .*header:UserWarning")
+def test_npz_files_with_any_one_byte_changed(tmp_path, write):
+    path = tmp_path / "data.npz"
+    write(path, x_train=np.eye(3)[None], y_train=[1], x_test=np.eye(3)[None], y_test=[1])
+    content = path.read_bytes()
+    for place in range(len(content)):
+        path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with contextlib.suppress(ValueError):
+            read_image_data(path)

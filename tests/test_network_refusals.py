@@ -19,6 +19,7 @@ from onlinels import (
     KMeansPatches,
     LeastSquaresClassifier,
     Patches,
+    Power,
     ShallowConvClassifier,
     WhitenedPatches,
 )
@@ -86,6 +87,49 @@ def test_a_batch_over_the_edge_is_learnt_whole_or_not_at_all(parts, row):
         model.learn_many(images, LABELS[12:52])
         learnt = model.count == 52
     assert learnt or pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("activation", "size", "weight"), [("cube", 1e57, 1.0), ("square", 1e55, 1e149)]
+)
+def test_activations_that_are_refused_halfway_leave_nothing_learnt(
+    monkeypatch, activation, size, weight
+):
+    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    features = ConvolutionalFeatures(
+        normalize=False, before_pooling=Power(1.0), after_pooling=Power(1.0)
+    )
+    model = ShallowConvClassifier(features, HiddenLayer(10, "gaussian", activation))
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    before = pickle.dumps(model)
+    images, w = IMAGES[30:80].copy(), np.ones(50)
+    images[45] *= size
+    w[45] = weight
+    with pytest.raises(ValueError, match=r"[Rr]escale"):
+        model.learn_many(images, LABELS[30:80], w)
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
+def test_images_are_processed_a_block_at_a_time(monkeypatch):
+    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    model, sizes = network("all"), []
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    process = ImagePreprocessing.transform_many
+    monkeypatch.setattr(
+        ImagePreprocessing,
+        "transform_many",
+        lambda self, X: sizes.append(len(X)) or process(self, X),
+    )
+    model.learn_many(IMAGES[30:100], LABELS[30:100])
+    model.predict_many(IMAGES[:50])
+    assert max(sizes) == 20
+
+
+def test_one_image_is_learnt_without_a_copy_of_what_was_learnt(monkeypatch):
+    model = network("filters of patches", accumulator="recursive")
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    monkeypatch.setattr("onlinels.fixed.copy.deepcopy", lambda _: pytest.fail("copied"))
+    model.learn_one({"image": IMAGES[30]}, LABELS[30])
 
 
 @pytest.mark.parametrize("learnt", [0, 12, 40])

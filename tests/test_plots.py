@@ -83,8 +83,10 @@ def test_axes_of_ones_own_and_of_pyplot():
 
 
 def test_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match="There are no images, expected some for Patches"):
-        plot_filters(Patches())
+    with pytest.raises(ValueError, match=r"made from examples.*Pass the `bank` of"):
+        plot_filters(("hand-designed", Patches()))
+    with pytest.raises(TypeError, match=r"path_or_axes=5 .*Pass where to save"):
+        plot_filters("hand-designed", 5)
     with pytest.raises(ValueError, match="n_columns=0"):
         plot_filters("hand-designed", n_columns=0)
 

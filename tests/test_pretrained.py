@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -107,6 +109,26 @@ def test_bad_archives(folder, arrays, message):
     np.savez(folder / "bad.npz", **arrays)
     with pytest.raises(ValueError, match=message):
         read_filters(folder / "bad.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("damaged.npy", np.save),
+        ("damaged.npz", np.savez),
+        ("damaged.npz", np.savez_compressed),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Reading .*header:UserWarning")
+def test_files_with_any_one_byte_changed(folder, name, write):
+    path = folder / name
+    write(path, np.random.default_rng(0).normal(size=(2, 3, 3)))
+    content = path.read_bytes()
+    for place in range(len(content)):
+        for value in (content[place] ^ 1, 0, 255, ord("(")):
+            path.write_bytes(content[:place] + bytes([value]) + content[place + 1 :])
+            with contextlib.suppress(ValueError, TypeError):
+                read_filters(path)
 
 
 def test_missing_files(folder):

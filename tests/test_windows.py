@@ -180,6 +180,9 @@ def test_bad_samples(x, error, message):
         ({"filters": np.ones((2, 0))}, ValueError, "filters has shape"),
         ({"filters": np.full((2, 3), np.nan)}, ValueError, "nan"),
         ({"filters": None}, TypeError, "filters"),
+        ({"filters": [[1.0, 2.0], [1.0]]}, ValueError, "filters holds lists of different lengths"),
+        ({"normalize": "maps"}, ValueError, "normalize='maps' .* Pass True, False, 'map' or"),
+        ({"normalize": None}, ValueError, "normalize=None .* Pass True, False, 'map' or 'image'"),
         ({"window_shape": (3, 4, 5)}, ValueError, "is no window shape. Pass .length,. or"),
         ({"window_shape": 8}, ValueError, "window_shape=8"),
         ({"pool_size": 0}, ValueError, "pool_size=0"),
@@ -195,3 +198,11 @@ def test_channels_must_fit_the_filters():
     model = WindowFeatures(np.ones((1, 3, 2)), after_pooling=Power(1.0))
     with pytest.raises(ValueError, match="Windows have 3 channels, expected 2"):
         model.transform_many(np.ones((1, 8, 3)))
+
+
+def test_windows_whose_summed_channels_leave_the_precision_are_refused():
+    model = WindowFeatures(channels="joint", normalize=False, dtype="float32")
+    windows = np.tile(np.repeat([-4e15, 8e15, 0.0], [6, 3, 3])[None, :, None], (1, 1, 1000))
+    with pytest.raises(ValueError, match=r"values as large as 8e\+15, expected at most"):
+        model.transform_many(windows)
+    assert np.isfinite(model.transform_many(windows / 1000.0)).all()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
+from onlinels.damage import UNREADABLE
 from onlinels.datasets.source import Batch
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
@@ -43,7 +43,7 @@ def read_npz(path: Path, part: str) -> Batch:
             if missing:
                 raise ValueError(f"no array {missing[0]}")
             images, labels = file[f"x_{part}"], file[f"y_{part}"]
-    except (ValueError, OSError, EOFError, TypeError, MemoryError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"{path} cannot be read: {error}. Pass an .npz file of plain arrays x_train, y_train, "
             "x_test and y_test."

@@ -134,8 +134,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         )
         self.filters = _frozen(filters)
         self.image_shape = image_shape
-        # Until examples come, a bank of the same size stands for those to be made.
-        self._bank = outline(self.filters) if needs_examples(filters) else make_bank(self.filters)
+        self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
 
     kind: ClassVar[Kind] = IMAGE
 
@@ -175,8 +174,7 @@ class ConvolutionalFeatures(FilteringTransformer):
             return model
         images = read_images(X, model.image_shape).values
         model.check_shape(images.shape[1:])
-        joint = model.channels == "joint"
-        made = make_bank(model.filters, images, y, model.seed, joint, model.contrast_offset)
+        made = make_bank(model.filters, images, y, model.seed, model._joint, model.contrast_offset)
         return cls(**{**settings, "filters": made})
 
     def check_shape(self, shape: Shape) -> int:
@@ -200,8 +198,8 @@ class ConvolutionalFeatures(FilteringTransformer):
         ValueError
             If a power of a response could leave the range of the precision.
         """
-        bank = bounding(self.filters, largest, n_channels, self.contrast_offset)
-        self._check_largest(largest, bank.for_channels(n_channels))
+        bank = bounding(self.filters, largest, n_channels, self._joint, self.contrast_offset)
+        self._check_largest(largest, bank)
 
     @property
     def is_fixed(self) -> bool:
@@ -217,15 +215,21 @@ class ConvolutionalFeatures(FilteringTransformer):
         ValueError
             If they are to be made from examples, and none were given.
         """
-        if not self.is_fixed:
+        if self._bank is None:
             raise ValueError(
                 f"filters={self.filters!r} are made from examples, and none were given. Use "
                 "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
             )
         return self._bank
 
+    @property
+    def _joint(self) -> bool:
+        return self.channels == "joint"
+
     def _bank_for(self, n_channels: int) -> FilterBank:
-        return self._bank.for_channels(n_channels)
+        if self._bank is not None and self._bank.filters.shape[3] == n_channels:
+            return self._bank  # The same, at hand.
+        return outline(self.filters, n_channels, self._joint)
 
     @property
     def _shape(self) -> Shape | None:

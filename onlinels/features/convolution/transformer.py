@@ -22,7 +22,13 @@ from onlinels.features.convolution.normalization import NORMALIZATIONS
 from onlinels.features.convolution.pooling import WINDOWS, Axis
 from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
-from onlinels.features.images import Images, Shape, read_image, read_images
+from onlinels.features.images import (
+    Images,
+    Shape,
+    check_image_shape,
+    read_image,
+    read_images,
+)
 from onlinels.features.kinds import Kind
 from onlinels.features.pixels import magnitude
 from onlinels.outputs import output_row, output_table
@@ -30,7 +36,6 @@ from onlinels.settings import (
     DTYPES,
     check_choice,
     check_count,
-    check_flag,
     check_kind,
     check_positive,
 )
@@ -133,7 +138,8 @@ class FilteringTransformer(base.MiniBatchTransformer):
         Raises
         ------
         ValueError
-            If nothing is left of such an image, or its channels do not fit the filters.
+            If it is no such shape, nothing is left of such an image, or its channels do not fit
+            the filters.
 
         Examples
         --------
@@ -141,6 +147,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         >>> ConvolutionalFeatures(stride=2).n_features((28, 28))
         9675
         """
+        check_image_shape(shape, self.kind)
         n_axes = len(self.kind.axes)
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         stage, filters = self._stage(), self._bank_for(n_channels).filters
@@ -215,10 +222,12 @@ class FilteringTransformer(base.MiniBatchTransformer):
 
 
 def _check_normalize(normalize: Any) -> None:
-    if isinstance(normalize, str):
-        check_choice("normalize", normalize, NORMALIZATIONS)
-    else:
-        check_flag("normalize", normalize)
+    known = isinstance(normalize, (bool, np.bool_))
+    if not known and not (isinstance(normalize, str) and normalize in NORMALIZATIONS):
+        raise ValueError(
+            f"normalize={normalize!r} is not known. Pass True, False, "
+            f"{' or '.join(map(repr, NORMALIZATIONS))}."
+        )
 
 
 def _check_contrast(contrast_offset: Any, dtype: str) -> None:

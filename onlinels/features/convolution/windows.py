@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
+from onlinels.arrays import Floats, Matrix, as_array, frozen_copy
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.pooling import Axis
 from onlinels.features.convolution.transformer import FilteringTransformer
@@ -117,7 +117,7 @@ class WindowFeatures(FilteringTransformer):
                 f"Windows have {n_channels} channels, expected {self._bank.filters.shape[3]} as "
                 "the filters. Pass filters without channels, or windows with as many."
             )
-        return self._bank
+        return self._bank.for_channels(n_channels)
 
     @property
     def _shape(self) -> Shape | None:
@@ -132,8 +132,7 @@ def _check_filters(filters: Any) -> None:
     if isinstance(filters, str):
         check_choice("filters", filters, KERNELS)
         return
-    bank = np.asarray(filters)
-    check_values("filters", bank)
+    bank = as_array("filters", filters)
     if bank.ndim not in (2, 3) or 0 in bank.shape:
         raise ValueError(
             f"filters has shape {bank.shape}, expected (n_filters, filter_size[, n_channels]). "

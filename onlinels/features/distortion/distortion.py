@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from onlinels.arrays import Floats, Matrix, check_values
 from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
 from onlinels.features.distortion.sampling import FILLS, sample
-from onlinels.settings import check_choice, check_count
+from onlinels.settings import check_between, check_choice, check_count
 
 LARGEST = {
     "rotation": 180.0,
@@ -100,7 +99,7 @@ class Distortion:
 
     def __post_init__(self) -> None:
         for name, largest in LARGEST.items():
-            _check_amount(name, getattr(self, name), largest)
+            check_between(name, getattr(self, name), 0.0, largest)
         check_choice("fill", self.fill, FILLS)
         if self.elastic_strength and not self.elastic_smoothness:
             raise ValueError(
@@ -214,13 +213,6 @@ class Distortion:
         heights, widths = 1.0 + self.scale * signed[1:3]
         back = inverse_maps(angles, heights, widths, self.shear * signed[3])
         return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
-
-
-def _check_amount(name: str, value: Any, largest: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float from 0 to {largest:g}.")
-    if not 0.0 <= float(value) <= largest:
-        raise ValueError(f"{name}={value!r} must be from 0 to {largest:g}. Pass such a float.")
 
 
 def _check_images(images: Any) -> None:

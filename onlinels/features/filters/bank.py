@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, check_values, frozen_copy
+from onlinels.arrays import Floats, Matrix, as_array, frozen_copy
 from onlinels.features.pixels import GREY_WEIGHTS
 from onlinels.settings import check_count
 
@@ -41,9 +41,8 @@ class FilterBank:
     offsets: Floats
 
     def __post_init__(self) -> None:
-        filters, offsets = np.asarray(self.filters), np.asarray(self.offsets)
-        check_values("filters", filters)
-        check_values("offsets", offsets)
+        filters = as_array("filters", self.filters)
+        offsets = as_array("offsets", self.offsets)
         if filters.ndim != 4 or 0 in filters.shape:
             raise ValueError(
                 f"filters has shape {filters.shape}, expected (n_filters, height, width, 1 or "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ def check_filters(filters: Any) -> None:
     if not members:
         raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
     for member in members:
+        if isinstance(member, list):
+            _check_list(member)
         if isinstance(member, (str, np.ndarray, list)):
             check_bank(member)
         elif not isinstance(member, (FilterBank, Recipe)):
@@ -38,6 +40,19 @@ def check_filters(filters: Any) -> None:
                 f"filters holds {member!r}, expected a name, an array, a FilterBank, a recipe such "
                 "as Patches(), or a tuple of these. Pass one of them."
             )
+
+
+def _check_list(filters: list[Any]) -> None:
+    """Raise unless a list is of filters of one shape, as an array is."""
+    try:
+        is_array = np.asarray(filters).dtype.kind not in "OSU"
+    except ValueError:
+        is_array = False
+    if not is_array:
+        raise TypeError(
+            f"filters is a list of {len(filters)} members, expected filters of one shape. Pass a "
+            "tuple to combine banks."
+        )
 
 
 def needs_examples(filters: Any) -> bool:
@@ -68,35 +83,39 @@ def check_source(filters: Any, shape: Shape) -> None:
             check_size(shape, member.size)
 
 
-def outline(filters: Any) -> FilterBank:
-    """Return a bank of the size that `filters` will make, with zeros for what needs examples.
+def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
+    """Return the bank that images of so many channels meet, zeros for what needs examples.
 
     Examples
     --------
     >>> from onlinels.features.filters.patches import Patches
-    >>> outline(("hand-designed", Patches(17)))
+    >>> outline(("hand-designed", Patches(17)), n_channels=1)
     FilterBank(60 filters of 7 x 7, 1 channel)
     """
-    return make_bank(tuple(map(_without_examples, _members(filters))))
+    return _fitted(map(_without_examples, _members(filters)), n_channels, joint)
 
 
 def bounding(
-    filters: Any, largest: float, n_channels: int, contrast_offset: float | None
+    filters: Any,
+    largest: float,
+    n_channels: int,
+    joint: bool = False,
+    contrast_offset: float | None = None,
 ) -> FilterBank:
     """Return a bank that `filters` will not exceed if no pixel is larger than `largest`.
 
     Examples
     --------
     >>> from onlinels.features.filters.patches import Patches
-    >>> bounding(Patches(2), 1.0, 1, None).filters.max()
+    >>> bounding(Patches(2), largest=1.0, n_channels=1).filters.max()
     np.float64(2.0)
     """
     normalised = contrast_offset is not None
-    members = [
+    members = (
         member.bound(largest, n_channels, normalised) if isinstance(member, Recipe) else member
         for member in _members(filters)
-    ]
-    return make_bank(tuple(members))
+    )
+    return _fitted(members, n_channels, joint)
 
 
 def _without_examples(member: Any) -> Any:
@@ -176,6 +195,15 @@ def _as_bank(member: Any) -> FilterBank:
         return member
     values = BANKS[member]() if isinstance(member, str) else np.asarray(member)
     return FilterBank(values if values.ndim == 4 else values[..., None], np.zeros(len(values)))
+
+
+def _fitted(members: Iterable[Any], n_channels: int, joint: bool) -> FilterBank:
+    """Join what meets images of so many channels, each fitted to them by itself.
+
+    Offsets of channels that were summed before could not be fitted to other channels any more.
+    """
+    banks = [_as_bank(member).for_channels(n_channels) for member in members]
+    return banks[0] if len(banks) == 1 else _combined(banks, None, joint)
 
 
 def _combined(banks: list[FilterBank], images: Matrix | None, joint: bool) -> FilterBank:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from pathlib import Path
 
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
+from onlinels.damage import UNREADABLE
 from onlinels.features.filters.hand_designed import check_bank, zero_mean
 
 OVERFEAT_FILES = {
@@ -94,7 +94,7 @@ def _read_array(file: Path) -> Matrix:
         with file.open("rb") as stream:
             loaded = np.load(stream, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else _only_array(loaded)
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ValueError(f"{file} cannot be read: {error} {EXPECTED}") from error
 
 
