@@ -57,18 +57,19 @@ PARTS = {
 
 GEOMETRY: Settings = {
     "drop_ring": 5,
-    "normalize": False,
+    "normalize": "image",
     "dtype": "float32",
     "input_weights": "centred-difference",
     "ridge": "paper",
     "fit_intercept": False,
     "warm_up": 4000,
 }
-"""What the presets of the paper have in common, as its author's script has it.
+"""What the presets of the paper have in common: what classifies best.
 
 The paper's text divides every map by its sum and keeps all pooled positions. Leaving out the ring
-of those whose windows hang over the edge classifies better (MNIST, 3,200 units: 0.68% of errors
-with it, 0.58% without).
+of those whose windows hang over the edge, as the author's script does, classifies better (MNIST,
+3,200 units: 0.68% of errors with it, 0.58% without). Dividing all features of an image by their
+length, which neither does, takes 2% off the squared error; counts of errors hardly change.
 """
 
 PRESETS: dict[str, Settings] = {
