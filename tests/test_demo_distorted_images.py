@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,8 +60,8 @@ def command(data, tmp_path):
 
 def test_runs_are_measured_once(tmp_path, demo, command, capsys):
     demo.main([*command[:-2], "--seeds=1", command[-1]])
-    demo.run_apart = demo.run_apart.__globals__["run_here"]
-    demo.main(command)
+    demo.call_alone = lambda function, *arguments: function(*arguments)
+    assert demo.main(command) == 0
     shown = capsys.readouterr().out
     assert "300 images and 1 copies of each, 100 test images" in shown
     lines = (tmp_path / "r.jsonl").read_text().splitlines()
@@ -68,6 +72,35 @@ def test_runs_are_measured_once(tmp_path, demo, command, capsys):
     assert f"mean {np.mean(errors):.3%}, best {min(errors):.3%}" in shown
     demo.main(command)
     assert (tmp_path / "r.jsonl").read_text().splitlines() == lines
+
+
+def n_lines(path):
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs process groups")
+def test_a_command_goes_on_after_it_was_interrupted(tmp_path, command):
+    script = [sys.executable, str(FOLDER / "distorted_images.py"), *command, "--seeds=1000"]
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    results = tmp_path / "r.jsonl"
+    for wait in (0.0, 0.3, 0.8, 1.5):
+        n_before = n_lines(results)
+        with subprocess.Popen(script, env=environment, start_new_session=True, **pipes) as process:
+            while n_lines(results) == n_before:
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+            time.sleep(wait)
+            # As Ctrl-C does: to every process of the terminal.
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                _, printed = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == 130
+        assert printed == "Interrupted. The same command goes on from here.\n"
+    seeds = [json.loads(line)["run"]["seed"] for line in results.read_text().splitlines()]
+    assert seeds == list(range(len(seeds)))
 
 
 def run_of(demo, command, *extra):

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import resource
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from own_process import peak_memory
 from rich.progress import track
 from shifts import shifted
 from stopwatch import Stopwatch
@@ -108,13 +106,6 @@ def read_rows(run: Run) -> ImageData:
     return ImageData(*train, data.x_train[last], data.y_train[last])
 
 
-def run_apart(run: Run) -> dict[str, Any]:
-    """Run in a process of its own, so that peak memory is that of the run alone."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(run_here, run).result()
-
-
 def run_here(run: Run) -> dict[str, Any]:
     """Learn and test; return the error, seconds by stage and peak memory in GiB."""
     data, watch = read_rows(run), Stopwatch()
@@ -135,8 +126,7 @@ def run_here(run: Run) -> dict[str, Any]:
         _ = model.output_weights
     with watch.stage("testing"):
         error = test_error(layers, model, data, run)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak}
+    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak_memory()}
 
 
 @dataclass(frozen=True)
