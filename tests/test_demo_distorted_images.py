@@ -118,6 +118,24 @@ def test_the_same_seed_gives_the_same_error_and_distortions_count(demo, runs, co
     assert run.key == replace(run, path="elsewhere").key
 
 
+def test_pooling_and_normalisation_are_as_asked(demo, runs, command):
+    x = np.random.default_rng(0).integers(0, 256, (60, 28, 28), dtype=np.uint8)
+    y = np.arange(60) % 3
+    options = ([], ["--pooling=box"], ["--normalize=map"], ["--normalize=none"])
+    made = [run_of(demo, command, *extra) for extra in options]
+    features = [runs.make_layers(x, y, run).features for run in made]
+    assert [each.pooling for each in features] == ["gaussian", "box", "gaussian", "gaussian"]
+    assert [each.normalize for each in features] == ["image", "image", "map", False]
+    keys = [json.dumps(run.key) for run in made]
+    assert len(set(keys)) == len(keys)
+
+
+def test_seconds_are_shown_in_tenths(demo, runs, command):
+    result = {"error": 0.25, "seconds": {"learning": 0.26}, "peak_memory": 1.0}
+    (_, seconds, _) = zip(*(column.cells for column in demo.table([result]).columns), strict=True)
+    assert seconds == ("learning, s", "0.3")
+
+
 def test_test_rows_are_left_alone_while_validating(demo, runs, command, data):
     with np.load(data) as arrays:
         x, y = arrays["x_train"], arrays["y_train"]

@@ -20,7 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from distorted_runs import Run, read_rows, run_here
+from distorted_runs import NORMALIZE, Run, read_rows, run_here
 from own_process import call_alone, until_interrupted
 from results_file import ResultsFile
 from rich.box import SIMPLE
@@ -90,6 +90,8 @@ def make_run(arguments: argparse.Namespace, seed: int) -> Run:
         held_out=arguments.validate,
         batch_size=arguments.batch_size,
         test_shifts=arguments.test_shifts,
+        pooling=arguments.pooling,
+        normalize=arguments.normalize,
         distortion={each.name: getattr(arguments, each.name) for each in fields(Distortion)},
     )
 
@@ -99,7 +101,7 @@ def table(results: list[dict[str, Any]]) -> Table:
     shown = Table("", *(f"seed {seed}" for seed in range(len(results))), box=SIMPLE)
     shown.add_row("error", *(f"{result['error']:.3%}" for result in results))
     for stage in results[0]["seconds"]:
-        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.0f}" for result in results))
+        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.1f}" for result in results))
     shown.add_row("peak memory, GiB", *(f"{result['peak_memory']:.2f}" for result in results))
     return shown
 
@@ -148,6 +150,10 @@ def make_parser() -> argparse.ArgumentParser:
         default=0,
         help="average scores over test images shifted four ways by so many pixels (0: do not)",
     )
+    pooling = "window that averages positions (%(default)s)"
+    add("--pooling", choices=("box", "gaussian"), default="gaussian", help=pooling)
+    divided = "divide features by nothing, each map by its sum, or all by length (%(default)s)"
+    add("--normalize", choices=tuple(NORMALIZE), default="image", help=divided)
     for name, default in DISTORTION.items():
         text = f"{HELP[name]} (%(default)s)"
         add(f"--{name.replace('_', '-')}", type=type(default), default=default, help=text)

@@ -1,6 +1,7 @@
 """Train the network on MNIST or Fashion-MNIST in one pass and report time, memory and test error.
 
 python demos/benchmarks/images.py --data mnist.npz
+python demos/benchmarks/images.py --data mnist.npz --pooling gaussian --normalize image --seeds 3
 """
 
 from __future__ import annotations
