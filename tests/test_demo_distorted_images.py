@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -56,8 +60,8 @@ def command(data, tmp_path):
 
 def test_runs_are_measured_once(tmp_path, demo, command, capsys):
     demo.main([*command[:-2], "--seeds=1", command[-1]])
-    demo.run_apart = demo.run_apart.__globals__["run_here"]
-    demo.main(command)
+    demo.call_alone = lambda function, *arguments: function(*arguments)
+    assert demo.main(command) == 0
     shown = capsys.readouterr().out
     assert "300 images and 1 copies of each, 100 test images" in shown
     lines = (tmp_path / "r.jsonl").read_text().splitlines()
@@ -68,6 +72,35 @@ def test_runs_are_measured_once(tmp_path, demo, command, capsys):
     assert f"mean {np.mean(errors):.3%}, best {min(errors):.3%}" in shown
     demo.main(command)
     assert (tmp_path / "r.jsonl").read_text().splitlines() == lines
+
+
+def n_lines(path):
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs process groups")
+def test_a_command_goes_on_after_it_was_interrupted(tmp_path, command):
+    script = [sys.executable, str(FOLDER / "distorted_images.py"), *command, "--seeds=1000"]
+    environment = os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    results = tmp_path / "r.jsonl"
+    for wait in (0.0, 0.3, 0.8, 1.5):
+        n_before = n_lines(results)
+        with subprocess.Popen(script, env=environment, start_new_session=True, **pipes) as process:
+            while n_lines(results) == n_before:
+                assert process.poll() is None, process.stderr.read()
+                time.sleep(0.01)
+            time.sleep(wait)
+            # As Ctrl-C does: to every process of the terminal.
+            os.killpg(process.pid, signal.SIGINT)
+            try:
+                _, printed = process.communicate(timeout=60)
+            finally:
+                process.kill()
+        assert process.returncode == 130
+        assert printed == "Interrupted. The same command goes on from here.\n"
+    seeds = [json.loads(line)["run"]["seed"] for line in results.read_text().splitlines()]
+    assert seeds == list(range(len(seeds)))
 
 
 def run_of(demo, command, *extra):
@@ -83,6 +116,24 @@ def test_the_same_seed_gives_the_same_error_and_distortions_count(demo, runs, co
     assert run.distortion["shift"] == 6.0
     assert run.key != run_of(demo, command).key
     assert run.key == replace(run, path="elsewhere").key
+
+
+def test_pooling_and_normalisation_are_as_asked(demo, runs, command):
+    x = np.random.default_rng(0).integers(0, 256, (60, 28, 28), dtype=np.uint8)
+    y = np.arange(60) % 3
+    options = ([], ["--pooling=box"], ["--normalize=map"], ["--normalize=none"])
+    made = [run_of(demo, command, *extra) for extra in options]
+    features = [runs.make_layers(x, y, run).features for run in made]
+    assert [each.pooling for each in features] == ["gaussian", "box", "gaussian", "gaussian"]
+    assert [each.normalize for each in features] == ["image", "image", "map", False]
+    keys = [json.dumps(run.key) for run in made]
+    assert len(set(keys)) == len(keys)
+
+
+def test_seconds_are_shown_in_tenths(demo, runs, command):
+    result = {"error": 0.25, "seconds": {"learning": 0.26}, "peak_memory": 1.0}
+    (_, seconds, _) = zip(*(column.cells for column in demo.table([result]).columns), strict=True)
+    assert seconds == ("learning, s", "0.3")
 
 
 def test_test_rows_are_left_alone_while_validating(demo, runs, command, data):

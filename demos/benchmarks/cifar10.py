@@ -3,11 +3,11 @@
 python demos/benchmarks/cifar10.py --train train.npz --test test.npz --result result.json
 python demos/benchmarks/cifar10.py --train train.npz --test test.npz --quick
 
-The files hold arrays x (n, 32, 32, 3), uint8 RGB, and y (n,), whole numbers: any number of rows,
-any labels. Rows come in random order, as files may be sorted by class. The first of them, the
-warm-up, fix the features: filters are whitened patches of them, and every feature is divided by its
-standard deviation among them. Then every row is learnt, once, in mini-batches, and none is kept.
-Labels of test rows are looked at only to count errors.
+The files hold arrays x (n, 32, 32, 3), uint8 RGB, and y (n,), whole numbers or text: any number of
+rows from the warm-up on, any labels. Rows come in random order, as files may be sorted by class.
+The first of them, the warm-up, fix the features: filters are whitened patches of them, and every
+feature is divided by its standard deviation among them. Then every row is learnt, once, in
+mini-batches, and none is kept. Labels of test rows are looked at only to count errors.
 """
 
 from __future__ import annotations

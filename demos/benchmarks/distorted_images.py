@@ -15,11 +15,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from distorted_runs import Run, read_rows, run_apart
+from distorted_runs import NORMALIZE, Run, read_rows, run_here
+from own_process import call_alone, until_interrupted
 from results_file import ResultsFile
 from rich.box import SIMPLE
 from rich.console import Console
@@ -41,13 +43,19 @@ DISTORTION: dict[str, Any] = {
 HELD_OUT = 10_000
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     arguments = parser.parse_args(argv)
+    return until_interrupted(lambda: measure_all(parser, arguments))
+
+
+def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Measure what is not in the results yet, and report; return the exit code."""
     runs = [make_run(arguments, seed) for seed in range(arguments.seeds)]
     try:
         Distortion(**runs[0].distortion)
         data = read_rows(runs[0])
+        results = ResultsFile(arguments.results)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     console = Console()
@@ -58,14 +66,14 @@ def main(argv: list[str] | None = None) -> None:
         f"n_hidden={arguments.n_hidden}"
     )
     del data
-    results = ResultsFile(arguments.results)
     for run in runs:
         if results.find(run.key) is None:
-            results.add(run.key, run_apart(run))
+            results.add(run.key, call_alone(run_here, run))
     measured = [found for run in runs if (found := results.find(run.key))]
     errors = [result["error"] for result in measured]
     console.print(table(measured))
     console.print(f"error: mean {sum(errors) / len(errors):.3%}, best {min(errors):.3%}")
+    return 0
 
 
 def make_run(arguments: argparse.Namespace, seed: int) -> Run:
@@ -82,6 +90,8 @@ def make_run(arguments: argparse.Namespace, seed: int) -> Run:
         held_out=arguments.validate,
         batch_size=arguments.batch_size,
         test_shifts=arguments.test_shifts,
+        pooling=arguments.pooling,
+        normalize=arguments.normalize,
         distortion={each.name: getattr(arguments, each.name) for each in fields(Distortion)},
     )
 
@@ -91,7 +101,7 @@ def table(results: list[dict[str, Any]]) -> Table:
     shown = Table("", *(f"seed {seed}" for seed in range(len(results))), box=SIMPLE)
     shown.add_row("error", *(f"{result['error']:.3%}" for result in results))
     for stage in results[0]["seconds"]:
-        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.0f}" for result in results))
+        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.1f}" for result in results))
     shown.add_row("peak memory, GiB", *(f"{result['peak_memory']:.2f}" for result in results))
     return shown
 
@@ -140,6 +150,10 @@ def make_parser() -> argparse.ArgumentParser:
         default=0,
         help="average scores over test images shifted four ways by so many pixels (0: do not)",
     )
+    pooling = "window that averages positions (%(default)s)"
+    add("--pooling", choices=("box", "gaussian"), default="gaussian", help=pooling)
+    divided = "divide features by nothing, each map by its sum, or all by length (%(default)s)"
+    add("--normalize", choices=tuple(NORMALIZE), default="image", help=divided)
     for name, default in DISTORTION.items():
         text = f"{HELP[name]} (%(default)s)"
         add(f"--{name.replace('_', '-')}", type=type(default), default=default, help=text)
@@ -174,4 +188,4 @@ def not_negative(text: str) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

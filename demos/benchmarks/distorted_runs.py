@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import resource
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from own_process import peak_memory
 from rich.progress import track
 from shifts import shifted
 from stopwatch import Stopwatch
@@ -36,9 +34,11 @@ STAGE: dict[str, Any] = {
     "pool_size": 8,
     "stride": 2,
     "drop_ring": 5,
-    "normalize": "image",
     "dtype": "float32",
 }
+
+NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
+"""What features may be divided by, as the command line says it: nothing, sums or lengths."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Run:
     batch_size : int
     test_shifts : int
         Pixels by which images are shifted four ways when they are classified, besides not at all.
+    pooling, normalize : str
+        Of the features; see `NORMALIZE`.
     distortion : dict
         Settings of `onlinels.Distortion`.
     """
@@ -76,12 +78,19 @@ class Run:
     held_out: int
     batch_size: int
     test_shifts: int
+    pooling: str
+    normalize: str
     distortion: dict[str, Any]
 
     @property
     def key(self) -> dict[str, Any]:
         """What the results file knows the run by: everything but where the data lies."""
         return {name: value for name, value in asdict(self).items() if name != "path"}
+
+    @property
+    def stage(self) -> dict[str, Any]:
+        """The settings of the features, apart from the filters."""
+        return STAGE | {"pooling": self.pooling, "normalize": NORMALIZE[self.normalize]}
 
 
 def read_rows(run: Run) -> ImageData:
@@ -100,19 +109,12 @@ def read_rows(run: Run) -> ImageData:
             f"{run.path} leaves {max(0, n_train)} training rows, expected at least {run.warm_up} "
             "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
         )
-    ConvolutionalFeatures(RECIPE, **STAGE).n_features(data.x_train.shape[1:])
+    ConvolutionalFeatures(RECIPE, **run.stage).n_features(data.x_train.shape[1:])
     if not run.held_out:
         return ImageData(data.x_train[:n_train], data.y_train[:n_train], data.x_test, data.y_test)
     last = slice(n_left, None)
     train = data.x_train[:n_train], data.y_train[:n_train]
     return ImageData(*train, data.x_train[last], data.y_train[last])
-
-
-def run_apart(run: Run) -> dict[str, Any]:
-    """Run in a process of its own, so that peak memory is that of the run alone."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(1, mp_context=context) as pool:
-        return pool.submit(run_here, run).result()
 
 
 def run_here(run: Run) -> dict[str, Any]:
@@ -135,8 +137,7 @@ def run_here(run: Run) -> dict[str, Any]:
         _ = model.output_weights
     with watch.stage("testing"):
         error = test_error(layers, model, data, run)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak}
+    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak_memory()}
 
 
 @dataclass(frozen=True)
@@ -155,11 +156,11 @@ class Layers:
 def make_layers(x: Array, y: Array, run: Run) -> Layers:
     """Fix filters and input weights from undistorted images.
 
-    Filters are divided by their length, features of an image by theirs, so that no few of them
-    decide how images differ.
+    Filters are divided by their length, and features of an image by theirs unless asked otherwise,
+    so that no few of them decide how images differ.
     """
     bank = ConvolutionalFeatures.from_examples(x, y, filters=RECIPE, seed=run.seed).bank
-    features = ConvolutionalFeatures(of_unit_length(bank), **STAGE)
+    features = ConvolutionalFeatures(of_unit_length(bank), **run.stage)
     hidden = HiddenLayer.from_examples(
         features.transform_many(x),
         y,

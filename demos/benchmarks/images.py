@@ -1,6 +1,7 @@
 """Train the network on MNIST or Fashion-MNIST in one pass and report time, memory and test error.
 
 python demos/benchmarks/images.py --data mnist.npz
+python demos/benchmarks/images.py --data mnist.npz --pooling gaussian --normalize image --seeds 3
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import argparse
 import os
 import resource
 import time
+from typing import Any
 
 import numpy as np
 from rich.progress import track
@@ -16,19 +18,36 @@ from rich.progress import track
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data
 
+NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
 
-def main() -> None:
-    arguments = parse_arguments()
-    data = read_image_data(arguments.data)
-    print(f"{os.cpu_count()} cores; {len(data.x_train)} images, n_hidden={arguments.n_hidden}")
+
+def main(argv: list[str] | None = None) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    try:
+        data = read_image_data(arguments.data)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    settings = ", ".join(f"{name}={value}" for name, value in overrides(arguments).items())
+    print(f"{os.cpu_count()} cores; {len(data.x_train)} images, {settings}")
     errors = [run(data, arguments, seed) for seed in range(arguments.seeds)]
     if len(errors) > 1:
         print(f"test error: mean {100 * np.mean(errors):.2f}%, best {100 * min(errors):.2f}%")
 
 
+def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that are not the preset's."""
+    given: dict[str, Any] = {"n_hidden": arguments.n_hidden}
+    if arguments.pooling is not None:
+        given["pooling"] = arguments.pooling
+    if arguments.normalize is not None:
+        given["normalize"] = NORMALIZE[arguments.normalize]
+    return given
+
+
 def run(data: ImageData, arguments: argparse.Namespace, seed: int) -> float:
     """Learn all training images in one pass of mini-batches; return the test error."""
-    model = ShallowConvClassifier.from_preset("mnist", n_hidden=arguments.n_hidden, seed=seed)
+    model = ShallowConvClassifier.from_preset("mnist", **overrides(arguments), seed=seed)
     started = time.perf_counter()
     starts = range(0, len(data.x_train), arguments.batch_size)
     for start in track(starts, description="Learning", disable=not arguments.progress):
@@ -48,14 +67,30 @@ def run(data: ImageData, arguments: argparse.Namespace, seed: int) -> float:
     return error
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", required=True, help=".npz file or folder of IDX files")
-    parser.add_argument("--n-hidden", type=int, default=6400)
-    parser.add_argument("--batch-size", type=int, default=1000)
-    parser.add_argument("--seeds", type=int, default=1, help="repeat with seeds 0, 1, ...")
-    parser.add_argument("--no-progress", dest="progress", action="store_false")
-    return parser.parse_args()
+def make_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", required=True, help=".npz file or folder of IDX files")
+    add("--n-hidden", type=positive, default=6400, help="hidden units (%(default)s)")
+    pooling = "window that averages positions (the preset's, box)"
+    add("--pooling", choices=("box", "gaussian"), help=pooling)
+    divided = (
+        "divide features by nothing, each map by its sum, or all by length (the preset's, none)"
+    )
+    add("--normalize", choices=tuple(NORMALIZE), help=divided)
+    add("--batch-size", type=positive, default=1000, help="images at a time (%(default)s)")
+    add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ... (%(default)s)")
+    add("--no-progress", dest="progress", action="store_false")
+    return parser
+
+
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
 
 
 if __name__ == "__main__":

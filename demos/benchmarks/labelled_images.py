@@ -69,6 +69,8 @@ def _check(path: Path, read: LabelledImages) -> None:
             f"{read.x.shape}. Pass one label per image."
         )
     if read.y.dtype.kind not in "iubUS":
-        raise ValueError(f"{path}: y has dtype {read.y.dtype}, expected whole numbers. Convert it.")
+        raise ValueError(
+            f"{path}: y has dtype {read.y.dtype}, expected whole numbers or text. Convert it."
+        )
     if not len(read.x):
         raise ValueError(f"{path} holds no rows, expected at least one.")

@@ -50,6 +50,22 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
     return answer
 
 
+def until_interrupted(measure: Callable[[], int]) -> int:
+    """Return the exit code of a command that measures: 130 after Ctrl-C, 1 if a call fails."""
+    try:
+        return measure()
+    except CallFailedError as error:
+        print(f"Not measured: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        for stream in (sys.stdout, sys.stderr):
+            if stream.isatty():
+                # The bar of a process that was ended leaves the cursor hidden.
+                print("\x1b[?25h", end="", file=stream, flush=True)
+        print("Interrupted. The same command goes on from here.", file=sys.stderr)
+        return 130
+
+
 def _answer(sender: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:

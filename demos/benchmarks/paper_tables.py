@@ -27,7 +27,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from own_process import CallFailedError, call_alone
+from own_process import CallFailedError, call_alone, until_interrupted
 from paper_figure import measure_curve
 from paper_options import make_parser, read_overrides
 from paper_report import Plan, commands, markdown, notes, terminal_table
@@ -45,11 +45,7 @@ def main(argv: list[str] | None = None) -> int:
         results = ResultsFile(arguments.results)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
-    try:
-        return measure_all(found, overrides, results, arguments)
-    except KeyboardInterrupt:
-        print("Interrupted. The same command goes on from here.", file=sys.stderr)
-        return 130
+    return until_interrupted(lambda: measure_all(found, overrides, results, arguments))
 
 
 def measure_all(

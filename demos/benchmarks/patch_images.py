@@ -6,21 +6,23 @@ python demos/benchmarks/patch_images.py --data fashion-mnist/ --validate 10000
 Whitened patches of the first images are the filters: some brought to the same contrast, others
 as they are. Features of an image and of its mirror image are added, which is as good as
 learning mirrored copies too; no hidden layer follows. See cifar10.py for the same on photographs.
+Every finished run is a line in a results file; an interrupted command goes on where it stopped.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import resource
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from labelled_images import LabelledImages
+from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
 from photograph_run import Run, learn, predict
-from results_file import ResultsFile
+from results_file import Key, ResultsFile
 from rich.console import Console
 from stopwatch import Stopwatch
 from threads import Threads
@@ -33,68 +35,101 @@ SETTINGS = Settings(
 """Four by four windows that overlap, on images of 28 x 28 pixels."""
 
 
-def main(argv: list[str] | None = None) -> None:
+def main(argv: list[str] | None = None) -> int:
     parser = make_parser()
     arguments = parser.parse_args(argv)
-    console = Console()
-    results = ResultsFile(arguments.results)
+    return until_interrupted(lambda: measure_all(parser, arguments))
+
+
+def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
+    """Measure what is not in the results yet, and report; return the exit code."""
     try:
-        train, test = read_parts(arguments)
-    except (OSError, ValueError) as error:
+        n_train, n_test = check(arguments)
+        results = ResultsFile(arguments.results)
+    except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
+    console = Console()
+    tested = "held-out" if arguments.validate else "test"
+    console.print(f"{os.cpu_count()} cores; {n_train} images, {n_test} {tested} images")
     errors = []
     for seed in range(arguments.seeds):
-        settings = replace(
-            SETTINGS,
-            contrast_filters=arguments.filters,
-            colour_filters=arguments.filters,
-            seed=seed,
-        )
-        key = settings.as_json() | {
-            "data": str(arguments.data),
-            "rows": len(train),
-            "validate": arguments.validate,
-            "ridge": arguments.ridge,
-            "test_shifts": arguments.test_shifts,
-        }
+        settings = make_settings(arguments, seed)
+        key = make_key(settings, arguments, n_train)
         found = results.find(key)
         if found is None:
-            found = run_once(settings, arguments, train, test)
+            found = call_alone(run_here, settings, arguments)
             results.add(key, found)
         errors.append(found["error"])
         console.print(f"seed {seed}: {found}")
-    console.print(
-        f"{os.cpu_count()} cores; error: mean {np.mean(errors):.2%}, best {min(errors):.2%}"
-    )
+    console.print(f"error: mean {np.mean(errors):.2%}, best {min(errors):.2%}")
+    return 0
+
+
+def check(arguments: argparse.Namespace) -> tuple[int, int]:
+    """Return the numbers of rows to learn and to answer for.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        If an option is out of range, or the data cannot be read or do not fit.
+    """
+    if not 0.0 < arguments.ridge < np.inf:
+        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
+    train, test = read_parts(arguments)
+    make_settings(arguments, 0).n_features(train.x.shape[1:])
+    if arguments.test_shifts not in range(min(train.x.shape[1:3])):
+        raise ValueError(
+            f"--test-shifts is {arguments.test_shifts}, expected 0 to "
+            f"{min(train.x.shape[1:3]) - 1} pixels."
+        )
+    if len(train) < arguments.warm_up:
+        raise ValueError(
+            f"{arguments.data} leaves {len(train)} training rows, expected at least "
+            f"{arguments.warm_up} for the warm-up. Pass more rows, or --warm-up {len(train)}."
+        )
+    return len(train), len(test)
+
+
+def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
+    """Return the settings of the features."""
+    n_filters = arguments.filters
+    return replace(SETTINGS, contrast_filters=n_filters, colour_filters=n_filters, seed=seed)
+
+
+def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) -> Key:
+    """Return what the results file knows the run by."""
+    names = ("validate", "ridge", "warm_up", "test_shifts")
+    given = {name: getattr(arguments, name) for name in names}
+    return settings.as_json() | given | {"data": str(arguments.data), "rows": n_train}
 
 
 def read_parts(arguments: argparse.Namespace) -> tuple[LabelledImages, LabelledImages]:
-    """Return the rows to learn and those to answer for."""
+    """Return the rows to learn and those to answer for.
+
+    Raises
+    ------
+    OSError, ValueError
+        If the data cannot be read, or no row is left to learn.
+    """
     data = read_image_data(arguments.data)
-    if arguments.validate not in range(len(data.x_train)):
+    split = len(data.x_train) - arguments.validate
+    if split < 1:
         raise ValueError(
             f"--validate is {arguments.validate}, expected less than the {len(data.x_train)} rows."
         )
-    if not arguments.validate:
-        train = LabelledImages(data.x_train[: arguments.rows], data.y_train[: arguments.rows])
-        return train, LabelledImages(data.x_test, data.y_test)
-    split = len(data.x_train) - arguments.validate
     rows = slice(min(split, arguments.rows or split))
-    return (
-        LabelledImages(data.x_train[rows], data.y_train[rows]),
-        LabelledImages(data.x_train[split:], data.y_train[split:]),
-    )
+    train = LabelledImages(data.x_train[rows], data.y_train[rows])
+    if not arguments.validate:
+        return train, LabelledImages(data.x_test, data.y_test)
+    return train, LabelledImages(data.x_train[split:], data.y_train[split:])
 
 
-def run_once(
-    settings: Settings,
-    arguments: argparse.Namespace,
-    train: LabelledImages,
-    test: LabelledImages,
-) -> dict[str, float]:
+def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
+    """Learn and test; return the error, peak memory in GiB and seconds by stage."""
+    train, test = read_parts(arguments)
     run = Run(
         settings,
-        min(arguments.warm_up, len(train)),
+        arguments.warm_up,
         arguments.ridge,
         arguments.batch_size,
         arguments.test_shifts,
@@ -104,30 +139,47 @@ def run_once(
     watch = Stopwatch()
     features, model = learn(run, train, watch)
     answers = predict(run, features, model, test.x, watch)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     error = float(np.mean(answers != test.y))
-    return {"error": error, "peak_memory_gib": round(peak, 2)} | watch.rounded()
+    return {"error": error, "peak_memory_gib": round(peak_memory(), 2)} | watch.rounded()
 
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    add = parser.add_argument
+    add, default = parser.add_argument, " (%(default)s)"
     add("--data", type=Path, required=True, help=".npz file or folder of IDX files")
-    add("--filters", type=int, default=400, help="filters of each of the two kinds (%(default)s)")
-    add("--ridge", type=float, default=0.01, help="ridge for each training row (%(default)s)")
-    add("--rows", type=int, help="training rows (all)")
-    add("--validate", type=int, default=0, help="training rows to hold out and test on instead")
-    add("--seeds", type=int, default=1, help="repeat with seeds 0, 1, ...")
-    add("--warm-up", type=int, default=5000, help="rows that fix the features (%(default)s)")
-    add("--batch-size", type=int, default=500, help="rows at a time (%(default)s)")
-    add("--test-shifts", type=int, default=0, help="average over views shifted by so many pixels")
-    add("--threads", type=int, default=os.cpu_count() or 1, help="threads for the features")
-    add("--results", type=Path, default=Path("patch_images.jsonl"), help="a line per finished run")
+    add("--filters", type=positive, default=400, help="filters of each of the two kinds" + default)
+    add("--ridge", type=float, default=0.01, help="ridge for each training row" + default)
+    add("--rows", type=positive, help="training rows, the first ones (all)")
+    held_out = "training rows, the last, to hold out and test on instead"
+    add("--validate", type=not_negative, default=0, help=held_out)
+    add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ..." + default)
+    add("--warm-up", type=positive, default=5000, help="rows that fix the features" + default)
+    add("--batch-size", type=positive, default=500, help="rows at a time" + default)
+    shifts = "sum scores over test images shifted four ways by so many pixels (0: do not)"
+    add("--test-shifts", type=int, default=0, help=shifts)
+    cores = os.cpu_count() or 1
+    add("--threads", type=positive, default=cores, help="threads for the features" + default)
+    results = Path("patch_images.jsonl")
+    add("--results", type=Path, default=results, help="a line per finished run" + default)
     add("--no-progress", dest="progress", action="store_false")
     return parser
 
 
+def positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise ValueError(text)
+    return number
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""The benchmark on MNIST: the preset with what is given overridden, and the error it reports."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from onlinels import ShallowConvClassifier
+
+pytest.importorskip("rich")
+PLACE = Path(__file__).parent.parent / "demos" / "benchmarks" / "images.py"
+
+
+@pytest.fixture
+def asked():
+    return []
+
+
+@pytest.fixture
+def demo(monkeypatch, asked):
+    """Load the script with a short warm-up, and write down what it asks the preset for."""
+    spec = importlib.util.spec_from_file_location("images", PLACE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+    def from_preset(name, **settings):
+        asked.append({"preset": name} | settings)
+        return ShallowConvClassifier.from_preset(name, warm_up=30, **settings)
+
+    monkeypatch.setattr(module, "ShallowConvClassifier", SimpleNamespace(from_preset=from_preset))
+    return module
+
+
+@pytest.fixture
+def data():
+    random = np.random.default_rng(0)
+    patterns = random.integers(0, 30, (3, 28, 28), dtype=np.uint8)
+    y = np.arange(60, dtype=np.uint8) % 3
+    x = patterns[y] + random.integers(0, 226, (60, 28, 28), dtype=np.uint8)
+    return {"x_train": x[:45], "y_train": y[:45], "x_test": x[45:], "y_test": y[45:]}
+
+
+@pytest.fixture
+def command(tmp_path, data):
+    np.savez(tmp_path / "mnist.npz", **data)
+    return [f"--data={tmp_path / 'mnist.npz'}", "--batch-size=20", "--no-progress"]
+
+
+def expected_error(data, **settings):
+    model = ShallowConvClassifier.from_preset("mnist", warm_up=30, **settings)
+    model.learn_many(data["x_train"], data["y_train"])
+    return float(np.mean(model.predict_many(data["x_test"]) != data["y_test"]))
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ([], {}),
+        (
+            ["--pooling=gaussian", "--normalize=image"],
+            {"pooling": "gaussian", "normalize": "image"},
+        ),
+        (["--normalize=none"], {"normalize": False}),
+        (["--pooling=box", "--normalize=map"], {"pooling": "box", "normalize": "map"}),
+    ],
+)
+def test_options_override_the_preset(demo, asked, data, command, capsys, options, settings):
+    demo.main([*command, "--n-hidden=20", "--seeds=2", *options])
+    given = {"n_hidden": 20} | settings
+    assert asked == [{"preset": "mnist", "seed": seed} | given for seed in (0, 1)]
+    first, *_, last = capsys.readouterr().out.splitlines()
+    assert first.endswith(", ".join(f"{name}={value}" for name, value in given.items()))
+    errors = [100 * expected_error(data, seed=seed, **given) for seed in (0, 1)]
+    assert last == f"test error: mean {np.mean(errors):.2f}%, best {min(errors):.2f}%"
+
+
+def test_the_defaults_are_those_of_the_published_figures(demo):
+    assert demo.overrides(demo.make_parser().parse_args(["--data=x"])) == {"n_hidden": 6400}
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--data=nowhere.npz"], "nowhere.npz does not exist"),
+        (["--n-hidden=0"], "--n-hidden: invalid positive value: '0'"),
+        (["--seeds=0"], "--seeds: invalid positive value: '0'"),
+        (["--pooling=round"], "--pooling: invalid choice: 'round'"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(demo, command, capsys, extra, message):
+    with pytest.raises(SystemExit) as ended:
+        demo.main([*command, *extra])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err

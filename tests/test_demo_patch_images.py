@@ -1,0 +1,136 @@
+"""The benchmark of patches as filters: what it learns and tests on, that it goes on, refusals."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("threadpoolctl")
+FOLDER = Path(__file__).parent.parent / "demos" / "benchmarks"
+N_TRAIN, N_TEST = 120, 40
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    spec = importlib.util.spec_from_file_location("patch_images", FOLDER / "patch_images.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def here(demo, monkeypatch):
+    """Measure in this process: as well, and no process has to start."""
+    monkeypatch.setattr(demo, "call_alone", lambda function, *arguments: function(*arguments))
+
+
+@pytest.fixture(scope="module")
+def images():
+    """Stripes of one of four widths and directions, with noise, and their labels."""
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 4, N_TRAIN + N_TEST).astype(np.uint8)
+    frequency = np.where(labels // 2, 0.5, 1.2)[:, None]
+    start = random.uniform(0, 6, (len(labels), 1))
+    stripes = 80 * np.sin(np.arange(28)[None] * frequency + start)
+    lying = np.where((labels % 2)[:, None, None], stripes[:, :, None], stripes[:, None])
+    x = 120 + lying + random.normal(0, 20, (len(labels), 28, 28))
+    return x.clip(0, 255).astype(np.uint8), labels
+
+
+@pytest.fixture
+def command(tmp_path, images):
+    x, y = images
+    parts = {"x_train": x[:N_TRAIN], "y_train": y[:N_TRAIN]}
+    np.savez(tmp_path / "data.npz", x_test=x[N_TRAIN:], y_test=y[N_TRAIN:], **parts)
+    files = [f"--data={tmp_path / 'data.npz'}", f"--results={tmp_path / 'r.jsonl'}"]
+    return [*files, "--filters=4", "--warm-up=50", "--batch-size=40", "--no-progress"]
+
+
+def results_in(tmp_path):
+    return [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
+
+
+def test_runs_are_measured_once_each_with_its_own_memory(tmp_path, demo, command, capsys):
+    held = np.ones(2**27)
+    assert demo.main(command) == 0
+    (first,) = results_in(tmp_path)
+    assert 0.05 < first["result"]["peak_memory_gib"] < held.nbytes / 2**30
+    demo.call_alone = lambda function, *arguments: function(*arguments)
+    capsys.readouterr()
+    assert demo.main([*command, "--seeds=2"]) == 0
+    results = results_in(tmp_path)
+    assert results[0] == first
+    assert [line["run"]["seed"] for line in results] == [0, 1]
+    errors = [line["result"]["error"] for line in results]
+    assert max(errors) < 0.2
+    printed = " ".join(capsys.readouterr().out.split())
+    assert f"{N_TRAIN} images, {N_TEST} test images" in printed
+    assert f"error: mean {np.mean(errors):.2%}, best {min(errors):.2%}" in printed
+    demo.main([*command, "--seeds=2"])
+    assert results_in(tmp_path) == results
+
+
+@pytest.mark.parametrize(
+    "option", ["--ridge=0.02", "--warm-up=60", "--rows=100", "--filters=3", "--test-shifts=1"]
+)
+def test_another_setting_is_another_run(tmp_path, demo, here, command, option):
+    demo.main(command)
+    demo.main([*command, option])
+    assert len(results_in(tmp_path)) == 2
+
+
+def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command, images):
+    x, y = images
+    extra = ["--validate=30", "--rows=60"]
+    train, test = demo.read_parts(demo.make_parser().parse_args([*command, *extra]))
+    assert (train.x == x[:60]).all()
+    assert (train.y == y[:60]).all()
+    assert (test.x == x[N_TRAIN - 30 : N_TRAIN]).all()
+    assert (test.y == y[N_TRAIN - 30 : N_TRAIN]).all()
+    train, _ = demo.read_parts(demo.make_parser().parse_args([*command, extra[0]]))
+    assert len(train) == N_TRAIN - 30
+    assert demo.main([*command, "--validate=30"]) == 0
+    (line,) = results_in(tmp_path)
+    assert (line["run"]["validate"], line["run"]["rows"]) == (30, N_TRAIN - 30)
+    assert line["result"]["error"] < 0.2
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        (["--validate=120"], "--validate is 120, expected less than the 120 rows"),
+        (["--validate=-1"], "--validate: invalid not_negative value: '-1'"),
+        (["--validate=71"], "leaves 49 training rows, expected at least 50 for the warm-up"),
+        (["--rows=49"], "Pass more rows, or --warm-up 49."),
+        (["--data=nowhere.npz"], "nowhere.npz does not exist"),
+        (["--filters=0"], "--filters: invalid positive value: '0'"),
+        (["--rows=0"], "--rows: invalid positive value: '0'"),
+        (["--seeds=0"], "--seeds: invalid positive value: '0'"),
+        (["--warm-up=0"], "--warm-up: invalid positive value: '0'"),
+        (["--ridge=0"], "--ridge is 0.0, expected a number above 0"),
+        (["--ridge=nan"], "--ridge is nan, expected"),
+        (["--test-shifts=28"], "--test-shifts is 28, expected 0 to 27 pixels"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(demo, command, capsys, extra, message):
+    with pytest.raises(SystemExit) as ended:
+        demo.main([*command, *extra])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_images_too_small_for_the_windows_are_refused(tmp_path, demo, command, capsys):
+    x, y = np.zeros((80, 8, 8), dtype=np.uint8), np.arange(80) % 2
+    np.savez(tmp_path / "small.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    with pytest.raises(SystemExit) as ended:
+        demo.main([*command, f"--data={tmp_path / 'small.npz'}"])
+    assert ended.value.code == 2
+    assert "leave no pooled position" in capsys.readouterr().err
