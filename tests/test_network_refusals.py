@@ -22,6 +22,7 @@ from onlinels import (
     Power,
     ShallowConvClassifier,
     WhitenedPatches,
+    WindowFeatures,
 )
 
 DIGITS = load_digits()
@@ -156,6 +157,30 @@ def test_bad_calls_leave_the_state_untouched(parts, learnt, arguments, error, me
     with pytest.raises(error, match=message):
         model.learn_many(*arguments)
     laws.assert_unchanged(before, model, pickle.dumps)
+
+
+def masked_readers():
+    masked = np.ma.array(np.where(IMAGES[:9] > 8.0, np.nan, IMAGES[:9]), mask=IMAGES[:9] > 8.0)
+    network, recipe = ShallowConvClassifier(), WhitenedPatches(2, 3)
+    yield lambda: ConvolutionalFeatures().transform_many(masked)
+    yield lambda: ConvolutionalFeatures().transform_one({"image": masked[0]})
+    yield lambda: ConvolutionalFeatures(masked)
+    yield lambda: ConvolutionalFeatures((masked, "hand-designed"))
+    yield lambda: ConvolutionalFeatures.from_examples(masked, filters=recipe)
+    yield lambda: FilterBank(masked[..., None], np.zeros(9))
+    yield lambda: WindowFeatures().transform_many(masked)
+    yield lambda: WindowFeatures(masked)
+    yield lambda: ImagePreprocessing().transform_many(masked)
+    yield lambda: ImagePreprocessing.from_examples(masked)
+    yield lambda: network.learn_many(masked, LABELS[:9])
+    yield lambda: network.predict_many(masked)
+
+
+@pytest.mark.parametrize("read", list(masked_readers()))
+def test_masked_arrays_are_refused(read):
+    """What is under a mask would be learnt, NaN included."""
+    with pytest.raises(TypeError, match=r"is a masked array.*filled"):
+        read()
 
 
 @pytest.mark.parametrize(
