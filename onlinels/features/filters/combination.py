@@ -66,6 +66,23 @@ def needs_examples(filters: Any) -> bool:
     return any(isinstance(member, Recipe) for member in _members(filters))
 
 
+def check_contrast(filters: Any, contrast_offset: float | None) -> None:
+    """Raise unless the recipes among `filters` can do with a contrast offset, or with None.
+
+    Raises
+    ------
+    ValueError
+        If patches are to keep a mean that the contrast offset takes.
+
+    Examples
+    --------
+    >>> check_contrast("hand-designed", 0.1)
+    """
+    for member in _members(filters):
+        if isinstance(member, Recipe):
+            member.check_contrast(contrast_offset)
+
+
 def check_source(filters: Any, shape: Shape) -> None:
     """Raise unless the recipes among `filters` find patches in images of this shape.
 
