@@ -214,6 +214,31 @@ def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts, row):
     assert model.count == 41
 
 
+@pytest.mark.parametrize(
+    ("settings", "hidden", "images", "cause"),
+    [
+        ({"accumulator": "recursive", "ridge": 1e-12}, {}, IMAGES * 1e5, "outweigh"),
+        ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 1e15, "float32"),
+    ],
+)
+def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, images, cause):
+    """The advice about rows comes too late for those that are held."""
+    plain = {"normalize": False, "before_pooling": Power(1.0), "after_pooling": Power(1.0)}
+    parts = (ConvolutionalFeatures(**plain), HiddenLayer(30, "difference", **hidden))
+    model = ShallowConvClassifier(*parts, LeastSquaresClassifier(**settings), warm_up=20)
+    with pytest.raises(ValueError, match=cause) as caught:
+        model.learn_many(images[:20], LABELS[:20])
+    assert "held" not in str(caught.value)
+    model.learn_many(images[:12], LABELS[:12])
+    before = pickle.dumps(model)
+    message = rf"(?s){cause}.*12 of these images were held.*Start a new model"
+    with pytest.raises(ValueError, match=message):
+        model.learn_many(images[12:30], LABELS[12:30])
+    with pytest.raises(ValueError, match=message):
+        model.fix_features()
+    laws.assert_unchanged(before, model, pickle.dumps)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("parts", PARTS)
 def test_merging_is_all_or_nothing(parts, turned):
