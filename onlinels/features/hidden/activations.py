@@ -68,9 +68,9 @@ def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
         extremes = (activations.min(), activations.max())
     if not np.isfinite(extremes).all():
         largest = max(float(features.max()), -float(features.min()))
+        remedy = "" if projections.dtype == np.float64 else ', or set dtype="float64"'
         raise ValueError(
             f"activation={activation!r} leaves the range of {projections.dtype} with features as "
-            f"large as {largest:g}, expected finite activations. Rescale the features"
-            f"{' or set dtype=float64' * (projections.dtype != np.float64)}."
+            f"large as {largest:g}, expected finite activations. Rescale the features{remedy}."
         )
     return activations
