@@ -32,7 +32,7 @@ def check_values(name: str, values: Matrix) -> None:
     Raises
     ------
     TypeError
-        If the dtype is not boolean, integer or real floating point.
+        If the array is masked, or its dtype not boolean, integer or real floating point.
     ValueError
         If a value is NaN, infinite or larger in magnitude than 1e150.
 
@@ -47,19 +47,27 @@ def check_values(name: str, values: Matrix) -> None:
         ...
     ValueError: X holds nan at position (0, 1), expected finite numbers. ...
     """
-    if values.dtype.kind not in "biuf":
+    if plain_array(name, values).dtype.kind not in "biuf":
         raise TypeError(
             f"{name} has dtype {values.dtype}, expected numbers. "
             "Encode text and categories first, for instance with river's OneHotEncoder."
         )
-    if values.dtype.kind != "f" or not values.size:
-        return
-    if within_bounds(values):
+    if values.dtype.kind != "f" or not values.size or within_bounds(values):
         return
     position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     value = float(values[tuple(position)])
     where = tuple(int(index) for index in position)
     raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value)}")
+
+
+def plain_array(name: str, values: Any) -> Matrix:
+    """Return `values` as an array, or raise TypeError if they are masked."""
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
+            "or leave these rows out."
+        )
+    return np.asarray(values)
 
 
 def within_bounds(values: Matrix) -> bool:
@@ -106,7 +114,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
     Raises
     ------
     TypeError
-        If the dtype is not numeric.
+        If the array is masked or the dtype is not numeric.
     ValueError
         If the number of dimensions is not 2, there is no row, or a value is not finite.
 
@@ -115,12 +123,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
     >>> check_matrix("X", np.ones((2, 3))).shape
     (2, 3)
     """
-    if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
-            "or leave these rows out."
-        )
-    array = np.asarray(values)
+    array = plain_array(name, values)
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}, expected (n_rows, n_columns). "
@@ -215,7 +218,7 @@ def as_array(name: str, values: Any) -> Matrix:
         If lists differ in length, or `check_values` raises.
     """
     try:
-        array = np.asarray(values)
+        array = plain_array(name, values)
     except ValueError as error:
         raise ValueError(
             f"{name} holds lists of different lengths, expected one shape. Pad them, or pass an "

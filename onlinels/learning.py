@@ -55,9 +55,23 @@ class NetworkLearning(NetworkAnswers):
         n_examples = max(self.warm_up if batches else 0, self._waiting.count)
         first, rest = split([*self._waiting.batches, *batches], n_examples)
         parts = (self.preprocessing, self.features, self.hidden, self.classifier.clone())
-        fixed = FixedNetwork.from_examples(*parts, first)
+        try:
+            fixed = FixedNetwork.from_examples(*parts, first)
+        except ValueError as error:
+            if not self._waiting.count or n_examples < 2:
+                raise
+            raise ValueError(f"{error} {self._remedy()}") from error
         fixed.learn(rest)
         self._fixed, self._waiting = fixed, WarmUp()
+
+    def _remedy(self) -> str:
+        """Say what to do about images that are refused at the edge, those held among them."""
+        return (
+            f"{self._waiting.count} of these images were held for the warm-up and stay held: if "
+            "the cause is theirs, they cannot be learnt with these settings whatever follows. "
+            "Start a new model with other settings (ridge, accumulator, scale, dtype), and learn "
+            "its images from the first."
+        )
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""

@@ -50,6 +50,39 @@ def test_activations_are_what_they_say(activation, dtype):
     np.testing.assert_array_equal(rows, ROWS)
 
 
+@pytest.mark.parametrize(
+    ("activation", "dtype", "feature"),
+    [
+        ("cube", "float32", 1e20),
+        ("cube", "float32", -1e20),
+        ("square", "float32", 1e30),
+        ("rectified-square", "float32", 1e30),
+        ("cube", "float64", 1e120),
+        ("linear", "float32", -1e60),
+        ("softplus", "float32", 1e60),
+        ("cosine", "float32", 1e60),
+    ],
+)
+def test_activations_that_leave_the_precision_are_refused(activation, dtype, feature):
+    layer = HiddenLayer(50, activation=activation, dtype=dtype)
+    layer.transform_one({"a": 1.0})
+    before = pickle.dumps(layer)
+    size = f"{abs(feature):g}".replace("+", r"\+")
+    for transform, x in [
+        (layer.transform_one, {"b": 1.0, "c": feature}),
+        (layer.transform_many, [{"a": 1.0, "b": 2.0}, {"b": feature}]),
+    ]:
+        with pytest.raises(ValueError, match=rf"'{activation}'.* {dtype}.* as large as {size}\b"):
+            transform(x)
+        assert pickle.dumps(layer) == before
+
+
+@pytest.mark.parametrize(("activation", "limit"), [("gaussian", 0.0), ("logistic", [0, 1])])
+def test_activations_of_huge_features_that_have_a_limit_reach_it(activation, limit):
+    layer = HiddenLayer(50, activation=activation, dtype="float32")
+    assert np.isin(layer.transform_many(np.full((1, 1), 1e30)), limit).all()
+
+
 @given(strategies.hidden_settings())
 def test_a_bias_is_the_weight_of_a_constant(settings):
     settings |= {"activation": "linear"}

@@ -22,6 +22,7 @@ from onlinels import (
     Power,
     ShallowConvClassifier,
     WhitenedPatches,
+    WindowFeatures,
 )
 
 DIGITS = load_digits()
@@ -158,6 +159,30 @@ def test_bad_calls_leave_the_state_untouched(parts, learnt, arguments, error, me
     laws.assert_unchanged(before, model, pickle.dumps)
 
 
+def masked_readers():
+    masked = np.ma.array(np.where(IMAGES[:9] > 8.0, np.nan, IMAGES[:9]), mask=IMAGES[:9] > 8.0)
+    network, recipe = ShallowConvClassifier(), WhitenedPatches(2, 3)
+    yield lambda: ConvolutionalFeatures().transform_many(masked)
+    yield lambda: ConvolutionalFeatures().transform_one({"image": masked[0]})
+    yield lambda: ConvolutionalFeatures(masked)
+    yield lambda: ConvolutionalFeatures((masked, "hand-designed"))
+    yield lambda: ConvolutionalFeatures.from_examples(masked, filters=recipe)
+    yield lambda: FilterBank(masked[..., None], np.zeros(9))
+    yield lambda: WindowFeatures().transform_many(masked)
+    yield lambda: WindowFeatures(masked)
+    yield lambda: ImagePreprocessing().transform_many(masked)
+    yield lambda: ImagePreprocessing.from_examples(masked)
+    yield lambda: network.learn_many(masked, LABELS[:9])
+    yield lambda: network.predict_many(masked)
+
+
+@pytest.mark.parametrize("read", list(masked_readers()))
+def test_masked_arrays_are_refused(read):
+    """What is under a mask would be learnt, NaN included."""
+    with pytest.raises(TypeError, match=r"is a masked array.*filled"):
+        read()
+
+
 @pytest.mark.parametrize(
     ("preprocessing", "features", "images", "message"),
     [
@@ -187,6 +212,31 @@ def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts, row):
     model.learn_many(IMAGES[row : row + 1] * largest_held(parts), LABELS[row : row + 1])
     model.learn_many(IMAGES[10:50], LABELS[10:50])
     assert model.count == 41
+
+
+@pytest.mark.parametrize(
+    ("settings", "hidden", "images", "cause"),
+    [
+        ({"accumulator": "recursive", "ridge": 1e-12}, {}, IMAGES * 1e5, "outweigh"),
+        ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 1e15, "float32"),
+    ],
+)
+def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, images, cause):
+    """The advice about rows comes too late for those that are held."""
+    plain = {"normalize": False, "before_pooling": Power(1.0), "after_pooling": Power(1.0)}
+    parts = (ConvolutionalFeatures(**plain), HiddenLayer(30, "difference", **hidden))
+    model = ShallowConvClassifier(*parts, LeastSquaresClassifier(**settings), warm_up=20)
+    with pytest.raises(ValueError, match=cause) as caught:
+        model.learn_many(images[:20], LABELS[:20])
+    assert "held" not in str(caught.value)
+    model.learn_many(images[:12], LABELS[:12])
+    before = pickle.dumps(model)
+    message = rf"(?s){cause}.*12 of these images were held.*Start a new model"
+    with pytest.raises(ValueError, match=message):
+        model.learn_many(images[12:30], LABELS[12:30])
+    with pytest.raises(ValueError, match=message):
+        model.fix_features()
+    laws.assert_unchanged(before, model, pickle.dumps)
 
 
 @pytest.mark.parametrize("turned", [False, True])

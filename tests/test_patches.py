@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
+from onlinels import ConvolutionalFeatures
 from onlinels.features.filters.combination import make_bank
 from onlinels.features.filters.folding import FoldedRecipe
 from onlinels.features.filters.patch_sampling import choose, draw, sample_patches
@@ -180,6 +181,15 @@ def test_a_mean_that_no_patch_has_is_not_kept():
     recipe = WhitenedPatches(3, 4, keep_mean=True)
     with pytest.raises(ValueError, match=r"keep_mean=True with contrast_offset=0.*expected None"):
         make_bank(recipe, IMAGES, joint=True, contrast_offset=0.5)
+
+
+@pytest.mark.parametrize("kind", [WhitenedPatches, KMeansPatches])
+def test_what_contradicts_a_contrast_offset_is_refused_before_any_image(kind):
+    recipe = kind(3, 4, keep_mean=True)
+    for filters in (recipe, ("hand-designed", (recipe,))):
+        with pytest.raises(ValueError, match=r"keep_mean=True with contrast_offset=0\.1"):
+            ConvolutionalFeatures(filters, contrast_offset=0.1)
+        assert not ConvolutionalFeatures(filters).is_fixed
 
 
 def test_plain_images_meet_whitened_patches_where_contrast_is_left_alone():

@@ -126,6 +126,14 @@ def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
         return file.read(n_bytes)
 
 
+def as_file(path: str | Path) -> Path:
+    """Return a path, or raise ValueError if it is a folder's."""
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, expected a file. Pass one of the files in it.")
+    return path
+
+
 def check_pairs(images: RowFile, labels_path: Path, labels: NDArray[Any], n_classes: int) -> None:
     """Raise unless there is one label from 0 to `n_classes` - 1 for every image."""
     if labels.shape != (len(images),):

@@ -14,6 +14,7 @@ from onlinels.datasets.norb import NORB
 from onlinels.datasets.npz import read_npz
 from onlinels.datasets.source import Format, ImageSource, read_all
 from onlinels.datasets.svhn import SVHN, svhn_sources
+from onlinels.settings import check_flag
 
 PARTS = ("train", "test")
 
@@ -65,6 +66,8 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
 
     Raises
     ------
+    TypeError
+        If `extra` is no bool.
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
@@ -108,9 +111,11 @@ def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource,
 
     Raises
     ------
-    FileNotFoundError, ValueError
+    TypeError, FileNotFoundError, ValueError
         As of `read_image_data`.
     """
+    if extra is not None:
+        check_flag("extra", extra)
     folder, found = recognise(folder)
     if found is SVHN:
         return svhn_sources(folder, part, extra)

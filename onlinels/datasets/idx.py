@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
+from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
 from onlinels.datasets.source import Batch, Format, ImageSource
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -67,12 +67,12 @@ def idx_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
     return (ImageSource(len(images), images.shape[1:], labels.dtype, chunks),)
 
 
-def read_idx(path: Path) -> NDArray[np.uint8]:
+def read_idx(path: str | Path) -> NDArray[np.uint8]:
     """Read an array of unsigned bytes from an IDX file.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file; one that ends in ".gz" is unzipped.
 
     Returns
@@ -83,7 +83,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     Raises
     ------
     ValueError
-        If the file is damaged or of another format.
+        If the file is a folder, damaged or of another format.
 
     Notes
     -----
@@ -103,7 +103,7 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    return open_idx(path).read()
+    return open_idx(as_file(path)).read()
 
 
 def open_idx(path: Path) -> RowFile:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, check_pairs, find_file, read_beginning
+from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
 from onlinels.datasets.source import Batch, Format, ImageSource
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
@@ -77,12 +77,12 @@ def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
     return (ImageSource(len(images), shape, labels.dtype, partial(_chunks, images, labels)),)
 
 
-def read_norb(path: Path) -> NDArray[Any]:
+def read_norb(path: str | Path) -> NDArray[Any]:
     """Read a matrix of bytes or of 32-bit whole numbers.
 
     Parameters
     ----------
-    path : Path
+    path : str or Path
         The file; one that ends in ".gz" is unzipped.
 
     Returns
@@ -94,7 +94,7 @@ def read_norb(path: Path) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        If the file is damaged or of another format.
+        If the file is a folder, damaged or of another format.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def read_norb(path: Path) -> NDArray[Any]:
     ...     read_norb(path)
     array([97, 98], dtype=uint8)
     """
-    return open_norb(path).read()
+    return open_norb(as_file(path)).read()
 
 
 def open_norb(path: Path) -> RowFile:

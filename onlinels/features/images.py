@@ -46,15 +46,15 @@ class Images:
         return values if self.has_channels else values[..., 0]
 
 
-def check_image_shape(image_shape: Any, kind: Kind = IMAGE) -> None:
-    """Raise unless `image_shape` is None or a shape of this kind, with or without channels.
+def check_image_shape(image_shape: Any, kind: Kind = IMAGE, optional: bool = True) -> None:
+    """Raise unless `image_shape` is a shape of this kind, or None where it is optional.
 
     Raises
     ------
     ValueError
         If it is not, or a size is below 1.
     """
-    if image_shape is None:
+    if image_shape is None and optional:
         return
     sizes = image_shape if isinstance(image_shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
@@ -119,6 +119,11 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         return _read_arrays(X, image_shape, X, kind)
     if isinstance(X, (list, tuple)) and X and _only_array(X[0], kind) is not None:
         return _stack([read_image(x, image_shape, kind) for x in X], X, kind)
+    if isinstance(X, (list, tuple)) and X and isinstance(X[0], np.ndarray):
+        raise TypeError(
+            f"X is a {type(X).__name__} of arrays, expected one array. Pass np.stack(X), or "
+            f"samples such as {kind.example}."
+        )
     batch = read_batch(X)
     pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape, kind)
     return Images(pixels, batch.source, from_pixels=True)

@@ -12,6 +12,7 @@ from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.filters.bank import FilterBank
 from onlinels.features.filters.combination import (
     bounding,
+    check_contrast,
     check_filters,
     check_source,
     make_bank,
@@ -132,6 +133,7 @@ class ConvolutionalFeatures(FilteringTransformer):
             seed,
             pooling,
         )
+        check_contrast(filters, contrast_offset)
         self.filters = _frozen(filters)
         self.image_shape = image_shape
         self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None

@@ -147,7 +147,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         >>> ConvolutionalFeatures(stride=2).n_features((28, 28))
         9675
         """
-        check_image_shape(shape, self.kind)
+        check_image_shape(shape, self.kind, optional=False)
         n_axes = len(self.kind.axes)
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         stage, filters = self._stage(), self._bank_for(n_channels).filters

@@ -11,7 +11,7 @@ from onlinels.arrays import Floats, Matrix, as_array, frozen_copy
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.pooling import Axis
 from onlinels.features.convolution.transformer import FilteringTransformer
-from onlinels.features.filters.bank import FilterBank
+from onlinels.features.filters.bank import FilterBank, Recipe
 from onlinels.features.filters.kernels import minirocket_kernels
 from onlinels.features.images import Shape, check_image_shape
 from onlinels.features.kinds import WINDOW, Kind
@@ -31,7 +31,7 @@ class WindowFeatures(FilteringTransformer):
     ----------
     filters : "minirocket" or ndarray (n_filters, filter_size[, n_channels])
         The bank. A filter without channels is applied to every channel of the windows, one with
-        channels is applied channel by channel.
+        channels is applied channel by channel. Recipes and a FilterBank are not taken.
     pool_size, stride, padding, drop_ring, normalize, before_pooling, after_pooling, channels,
     contrast_offset, dtype, seed, pooling
         As those of ConvolutionalFeatures, along time alone.
@@ -132,6 +132,11 @@ def _check_filters(filters: Any) -> None:
     if isinstance(filters, str):
         check_choice("filters", filters, KERNELS)
         return
+    if isinstance(filters, (FilterBank, Recipe)):
+        raise TypeError(
+            f"filters holds {filters!r}, expected a name or an array, no recipe and no FilterBank. "
+            "Pass an array (n_filters, filter_size[, n_channels])."
+        )
     bank = as_array("filters", filters)
     if bank.ndim not in (2, 3) or 0 in bank.shape:
         raise ValueError(

@@ -116,6 +116,9 @@ class Recipe(ABC):
     n_filters: int
     size: int
 
+    def check_contrast(self, contrast_offset: float | None) -> None:  # noqa: B027
+        """Raise if the settings contradict the contrast offset of the convolution, or None."""
+
     @abstractmethod
     def make(
         self,

@@ -12,6 +12,7 @@ from onlinels.features.filters.bank import FilterBank, Recipe
 from onlinels.features.filters.hand_designed import BANKS, check_bank
 from onlinels.features.filters.patch_sampling import check_size
 from onlinels.features.images import Shape, read_images
+from onlinels.labels import read_labels
 from onlinels.settings import check_count, check_flag
 
 
@@ -64,6 +65,23 @@ def needs_examples(filters: Any) -> bool:
     False
     """
     return any(isinstance(member, Recipe) for member in _members(filters))
+
+
+def check_contrast(filters: Any, contrast_offset: float | None) -> None:
+    """Raise unless the recipes among `filters` can do with a contrast offset, or with None.
+
+    Raises
+    ------
+    ValueError
+        If patches are to keep a mean that the contrast offset takes.
+
+    Examples
+    --------
+    >>> check_contrast("hand-designed", 0.1)
+    """
+    for member in _members(filters):
+        if isinstance(member, Recipe):
+            member.check_contrast(contrast_offset)
 
 
 def check_source(filters: Any, shape: Shape) -> None:
@@ -169,6 +187,8 @@ def make_bank(
     check_count("seed", seed, 0)
     check_flag("joint", joint)
     values = None if images is None else read_images(images, None).values
+    if values is not None and labels is not None:
+        read_labels(labels, len(values))
     banks = []
     for place, member in enumerate(_members(filters)):
         if not isinstance(member, Recipe):

@@ -57,7 +57,7 @@ class FoldedRecipe(Recipe):
             the contrast offset takes from all that the filters will meet.
         """
         check_size(images.shape[1:], self.size)
-        self._check_contrast(contrast_offset)
+        self.check_contrast(contrast_offset)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         n_patches = min(self.n_sample, max(self.n_filters, bound))
         patches = sample_patches(images, self.size, n_patches, random)
@@ -81,7 +81,8 @@ class FoldedRecipe(Recipe):
         gain = 1.0 / float(np.sqrt(self.variance_offset))
         return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
 
-    def _check_contrast(self, contrast_offset: float | None) -> None:
+    def check_contrast(self, contrast_offset: float | None) -> None:
+        """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
         if self.keep_mean and contrast_offset is not None:
             raise ValueError(
                 f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None: patches "

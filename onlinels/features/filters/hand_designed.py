@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, check_values, frozen_copy
+from onlinels.arrays import Floats, check_values, frozen_copy, plain_array
 from onlinels.settings import check_choice
 
 HAND_DESIGNED_SIZE = 7
@@ -109,7 +109,7 @@ def check_bank(filters: Any) -> None:
     if isinstance(filters, str):
         check_choice("filters", filters, BANKS)
         return
-    bank = np.asarray(filters)
+    bank = plain_array("filters", filters)
     check_values("filters", bank)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
         raise ValueError(

@@ -39,3 +39,38 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "linear": np.positive,
 }
 """Functions of projections and `out`, which may be one array."""
+
+
+def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
+    """Return the activations of projections, written over them.
+
+    Parameters
+    ----------
+    activation : str
+    projections : ndarray (n, n_hidden)
+    features : ndarray (n, n_features)
+        What was projected, for the error.
+
+    Raises
+    ------
+    ValueError
+        If an activation leaves the range of the precision.
+
+    Examples
+    --------
+    >>> activate("cube", np.array([[2.0]]), np.ones((1, 1)))
+    array([[8.]])
+    """
+    # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
+    with np.errstate(over="ignore", invalid="ignore"):
+        activations = ACTIVATIONS[activation](projections, out=projections)
+        # Both pass NaN on.
+        extremes = (activations.min(), activations.max())
+    if not np.isfinite(extremes).all():
+        largest = max(float(features.max()), -float(features.min()))
+        remedy = "" if projections.dtype == np.float64 else ', or set dtype="float64"'
+        raise ValueError(
+            f"activation={activation!r} leaves the range of {projections.dtype} with features as "
+            f"large as {largest:g}, expected finite activations. Rescale the features{remedy}."
+        )
+    return activations

@@ -11,7 +11,7 @@ from river import base
 from onlinels.arrays import Matrix
 from onlinels.columns import Columns
 from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
-from onlinels.features.hidden.activations import ACTIVATIONS
+from onlinels.features.hidden.activations import ACTIVATIONS, activate
 from onlinels.features.hidden.compatibility import check_input_weights
 from onlinels.features.hidden.differences import DIFFERENCES, make_differences
 from onlinels.features.hidden.draws import BIAS_KEY, draw_row
@@ -198,11 +198,17 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
         self._check_fixed()
+        before = (self._columns, self._weights, self._n_drawn)
         if self._fixed is None:
             self._draw_missing(self._known(layouts))
-        placed = self._columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
-        projections = self._project(placed)
-        return ACTIVATIONS[self.activation](projections, out=projections)
+        with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
+            placed = self._columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
+            projections = self._project(placed)
+        try:
+            return activate(self.activation, projections, values)
+        except ValueError:
+            self._columns, self._weights, self._n_drawn = before
+            raise
 
     def _project(self, features: Matrix) -> Matrix:
         if self._fixed is not None:

@@ -146,7 +146,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         >>> ImagePreprocessing(downsample=3, grey_channel=True).output_shape((96, 96, 3))
         (32, 32, 4)
         """
-        check_image_shape(image_shape)
+        check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
         if height % self.downsample or width % self.downsample:
             raise ValueError(

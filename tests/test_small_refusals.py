@@ -1,0 +1,64 @@
+"""Arguments of the wrong kind are named, with what was expected."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinels import (
+    ConvolutionalFeatures,
+    FilterBank,
+    ImagePreprocessing,
+    Patches,
+    WhitenedPatches,
+    WindowFeatures,
+)
+from onlinels.datasets import read_image_data, read_norb
+from onlinels.datasets.idx import read_idx
+
+IMAGES = np.random.default_rng(0).random((4, 9, 9))
+
+
+@pytest.mark.parametrize("read", [read_norb, read_idx])
+def test_paths_may_be_text_but_no_folder(tmp_path, read):
+    path = tmp_path / "file"
+    norb = np.array([0x1E3D4C55, 1, 2, 1, 1], "<i4").tobytes() + b"ab"
+    path.write_bytes(norb if read is read_norb else bytes([0, 0, 8, 1, 0, 0, 0, 2]) + b"ab")
+    assert read(str(path)).tolist() == [97, 98]
+    with pytest.raises(ValueError, match="is a folder, expected a file"):
+        read(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read(str(tmp_path / "missing"))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ImagePreprocessing().output_shape(None), ValueError, "shape=None is no image"),
+        (lambda: ConvolutionalFeatures().n_features(None), ValueError, "shape=None is no image"),
+        (lambda: ConvolutionalFeatures().transform_many(list(IMAGES)), TypeError, r"np\.stack"),
+        (lambda: WindowFeatures().transform_many(list(IMAGES)), TypeError, r"np\.stack"),
+        (lambda: WindowFeatures(Patches()), TypeError, "filters holds Patches.*no recipe"),
+        (
+            lambda: WindowFeatures(FilterBank(np.ones((1, 1, 3, 1)), np.zeros(1))),
+            TypeError,
+            "filters holds FilterBank.*no recipe",
+        ),
+        (
+            lambda: ConvolutionalFeatures.from_examples(
+                IMAGES, [1, 2, 3], filters=WhitenedPatches(2, 3)
+            ),
+            ValueError,
+            "3 labels, expected 4",
+        ),
+    ],
+)
+def test_wrong_arguments_are_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_extra_is_a_flag(tmp_path, monkeypatch):
+    monkeypatch.setattr("onlinels.datasets.folder.recognise", lambda _: pytest.fail("opened"))
+    with pytest.raises(TypeError, match="extra='yes' must be a bool"):
+        read_image_data(tmp_path, extra="yes")
