@@ -126,7 +126,7 @@ def bounding(
     --------
     >>> from onlinels.features.filters.patches import Patches
     >>> bounding(Patches(2), largest=1.0, n_channels=1).filters.max()
-    np.float64(2.0)
+    np.float64(1.0)
     """
     normalised = contrast_offset is not None
     members = (
