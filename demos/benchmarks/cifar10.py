@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command_line import positive
 from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
 from patch_network import Settings
@@ -172,13 +173,6 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--no-progress", dest="progress", action="store_false")
     return parser
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":

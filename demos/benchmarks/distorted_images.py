@@ -20,6 +20,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from command_line import above_zero, not_negative, positive
 from distorted_runs import NORMALIZE, Run, read_rows, run_here
 from own_process import call_alone, until_interrupted
 from results_file import ResultsFile
@@ -164,27 +165,6 @@ def make_parser() -> argparse.ArgumentParser:
         help="results so far, a line per run (%(default)s)",
     )
     return parser
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-def above_zero(text: str) -> float:
-    number = float(text)
-    if not 0.0 < number < float("inf"):
-        raise ValueError(text)
-    return number
-
-
-def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import numpy as np
+from command_line import positive
 from rich.progress import track
 
 from onlinels import ShallowConvClassifier
@@ -84,13 +85,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ... (%(default)s)")
     add("--no-progress", dest="progress", action="store_false")
     return parser
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":

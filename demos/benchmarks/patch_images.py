@@ -18,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from command_line import not_negative, positive
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
@@ -165,20 +166,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--results", type=Path, default=results, help="a line per finished run" + default)
     add("--no-progress", dest="progress", action="store_false")
     return parser
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":
