@@ -62,12 +62,17 @@ def check_values(name: str, values: Matrix) -> None:
 
 def plain_array(name: str, values: Any) -> Matrix:
     """Return `values` as an array, or raise TypeError if they are masked."""
+    refuse_masked(name, values)
+    return np.asarray(values)
+
+
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise TypeError if values are a masked array."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
             "or leave these rows out."
         )
-    return np.asarray(values)
 
 
 def within_bounds(values: Matrix) -> bool:
@@ -141,7 +146,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     Raises
     ------
     TypeError
-        If `w` is not numeric.
+        If `w` is masked or not numeric.
     ValueError
         If a weight is negative or not finite, or their number is not `n_rows`.
 
@@ -152,6 +157,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     """
     if w is None:
         return 1.0
+    refuse_masked("w", w)
     try:
         weights = np.asarray(w, dtype=np.float64)
     except (TypeError, ValueError) as error:

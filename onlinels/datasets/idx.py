@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
-from onlinels.datasets.source import Batch, Format, ImageSource
+from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
@@ -134,10 +134,7 @@ def open_idx(path: Path) -> RowFile:
 
 
 def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    at = 0
-    for some_images in images.chunks(n_rows):
-        yield some_images, labels[at : at + n_rows]
-        at += n_rows
+    return with_labels(images.chunks(n_rows), labels)
 
 
 IDX = Format("MNIST or Fashion-MNIST", NAMES, WHERE, idx_sources)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
-from onlinels.datasets.source import Batch, Format, ImageSource
+from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
 WHERE = f"get small NORB from {URL}"
@@ -149,10 +149,8 @@ def open_norb(path: Path) -> RowFile:
 
 
 def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    at = 0
-    for pairs in images.chunks(n_rows):
-        yield np.ascontiguousarray(pairs.transpose(0, 2, 3, 1)), labels[at : at + n_rows]
-        at += n_rows
+    pairs = (chunk.transpose(0, 2, 3, 1) for chunk in images.chunks(n_rows))
+    return with_labels(map(np.ascontiguousarray, pairs), labels)
 
 
 NORB = Format("small NORB", NAMES, WHERE, norb_sources)

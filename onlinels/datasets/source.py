@@ -56,6 +56,14 @@ class Format:
     open_part: Callable[[Path, str], tuple[ImageSource, ...]]
 
 
+def with_labels(images: Iterator[NDArray[Any]], labels: NDArray[Any]) -> Iterator[Batch]:
+    """Yield batches of images together with their labels, the next ones of all labels."""
+    at = 0
+    for batch in images:
+        yield batch, labels[at : at + len(batch)]
+        at += len(batch)
+
+
 def read_all(sources: tuple[ImageSource, ...]) -> Batch:
     """Read all images and labels of sources with images of one shape.
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from onlinels.datasets.files import find_file
 from onlinels.datasets.matlab import NUMBERS, MatlabArray, list_arrays
-from onlinels.datasets.source import Batch, Format, ImageSource
+from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 WHERE = f"get SVHN's cropped digits from {URL}"
@@ -95,12 +95,12 @@ def _labels(path: Path, numbers: NDArray[Any]) -> NDArray[np.uint8]:
 
 
 def _chunks(images: MatlabArray, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    at = 0
-    for values in images.chunks(n_rows * math.prod(IMAGE)):
-        # The first index runs fastest: read back to front.
-        columns = values.reshape(-1, *IMAGE[::-1])
-        yield np.ascontiguousarray(columns.transpose(0, 3, 2, 1)), labels[at : at + n_rows]
-        at += n_rows
+    # The first index runs fastest: read back to front.
+    columns = (
+        values.reshape(-1, *IMAGE[::-1]).transpose(0, 3, 2, 1)
+        for values in images.chunks(n_rows * math.prod(IMAGE))
+    )
+    return with_labels(map(np.ascontiguousarray, columns), labels)
 
 
 SVHN = Format("SVHN", NAMES, WHERE, svhn_sources)

@@ -24,7 +24,7 @@ def magnitude(images: Matrix) -> float:
     return max(-float(images.min()), float(images.max()))
 
 
-def check_size(images: Matrix, scale: float, dtype: str) -> None:
+def check_pixel_size(images: Matrix, scale: float, dtype: str) -> None:
     """Raise if a pixel, by itself or divided by `scale`, is too large for a precision.
 
     Raises

@@ -10,7 +10,7 @@ from river import base
 
 from onlinels.arrays import Matrix
 from onlinels.features.images import IMAGE_NAME, Shape, check_image_shape, read_image, read_images
-from onlinels.features.pixels import check_size, magnitude, scaled_means, with_grey
+from onlinels.features.pixels import check_pixel_size, magnitude, scaled_means, with_grey
 from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA, check_whitening
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import DTYPES, check_between, check_choice, check_count, check_flag
@@ -227,7 +227,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """Do as `check_images`, but for the whitening, which need not be fixed yet."""
         shape = self.output_shape(images.shape[1:])
         if not self.is_identity:
-            check_size(images, 1.0 if self.scale is None else float(self.scale), self.dtype)
+            check_pixel_size(images, 1.0 if self.scale is None else float(self.scale), self.dtype)
         return shape
 
     def magnitude(self, images: Matrix, n_examples: int) -> float:
