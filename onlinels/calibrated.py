@@ -9,12 +9,13 @@ from typing import Any, Self, cast
 import numpy as np
 from river import base, compose
 
-from onlinels.arrays import Floats, check_weights
+from onlinels.arrays import Floats
 from onlinels.calibration import SCALES, best_scale, calibrate, log_losses
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
+from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onlinels.arrays import Floats, check_weights
+from onlinels.arrays import Floats
 from onlinels.balance import Balance
 from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
 from onlinels.labelled import LabelledLeastSquares
 from onlinels.labels import read_label, read_labels
 from onlinels.ridge import Ridge
+from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
 
 

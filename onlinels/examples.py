@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, check_weights
+from onlinels.arrays import Floats, Matrix
 from onlinels.decay import Clock
 from onlinels.labels import Label, read_labels
+from onlinels.row_weights import check_weights
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from river import base
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats, Integers, Matrix, check_mass, read_only
+from onlinels.arrays import Floats, Integers, Matrix, read_only
 from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
@@ -21,6 +21,7 @@ from onlinels.encoding import Batch, Layout
 from onlinels.names import Name
 from onlinels.remembering import make_statistics
 from onlinels.ridge import KFold, Ridge
+from onlinels.row_weights import check_mass
 
 
 @dataclass(frozen=True)

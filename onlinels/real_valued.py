@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.arrays import Floats, check_mass, check_weights
+from onlinels.arrays import Floats
 from onlinels.encoding import Batch, read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
 from onlinels.names import Name
+from onlinels.row_weights import check_mass, check_weights
 
 
 class RealValuedLeastSquares(LeastSquaresFacade):

@@ -10,15 +10,8 @@ import numpy as np
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.protocol import Statistics
 from onlinels.accumulators.removal import SLACK, check_removable, row_squares
-from onlinels.arrays import (
-    Floats,
-    Integers,
-    Matrix,
-    check_mass,
-    check_matrix,
-    check_weights,
-    row_blocks,
-)
+from onlinels.arrays import Floats, Integers, Matrix, check_matrix, row_blocks
+from onlinels.row_weights import check_mass, check_weights
 from onlinels.targets import check_targets
 
 NAMES = "features'", "targets'"
