@@ -16,6 +16,7 @@ PARTS = {
         "scale",
         "grey_channel",
         "whitening",
+        "deskew",
         "image_shape",
         "dtype",
     ),

@@ -245,6 +245,7 @@ def preprocessing_settings(draw: Any, n_channels: int) -> dict[str, Any]:
         "downsample": draw(st.integers(1, 3)),
         "scale": draw(st.sampled_from([None, 255.0, 16, 0.3])),
         "grey_channel": n_channels == 3 and draw(st.booleans()),
+        "deskew": draw(st.booleans()),
         "dtype": draw(st.sampled_from(["float32", "float64"])),
     }
 
@@ -320,6 +321,7 @@ def network_cases(draw: Any) -> NetworkCase:
         "downsample": downsample,
         "scale": draw(st.sampled_from([None, 255.0])),
         "grey_channel": n_channels == 3 and draw(st.booleans()),
+        "deskew": draw(st.booleans()),
         "whitening": draw(st.sampled_from([None, ZCA(0.1)])),
     }
     labels = [int(k) for k in random.integers(0, n_classes, n_images)]

@@ -118,14 +118,20 @@ def test_the_same_seed_gives_the_same_error_and_distortions_count(demo, runs, co
     assert run.key == replace(run, path="elsewhere").key
 
 
-def test_pooling_and_normalisation_are_as_asked(demo, runs, command):
+def test_features_are_as_asked(demo, runs, command):
     x = np.random.default_rng(0).integers(0, 256, (60, 28, 28), dtype=np.uint8)
     y = np.arange(60) % 3
-    options = ([], ["--pooling=box"], ["--normalize=map"], ["--normalize=none"])
+    options = (
+        *([], ["--pooling=box"], ["--normalize=map"], ["--normalize=none"]),
+        *(["--stride=3"], ["--deskew"]),
+    )
     made = [run_of(demo, command, *extra) for extra in options]
-    features = [runs.make_layers(x, y, run).features for run in made]
-    assert [each.pooling for each in features] == ["gaussian", "box", "gaussian", "gaussian"]
-    assert [each.normalize for each in features] == ["image", "image", "map", False]
+    layers = [runs.make_layers(x, y, run) for run in made]
+    features = [each.features for each in layers]
+    assert [each.pooling == "box" for each in features] == [False, True, *[False] * 4]
+    assert [each.normalize for each in features] == ["image", "image", "map", False, *["image"] * 2]
+    assert [each.stride for each in features] == [2, 2, 2, 2, 3, 2]
+    assert [each.preprocessing.deskew for each in layers] == [*[False] * 5, True]
     keys = [json.dumps(run.key) for run in made]
     assert len(set(keys)) == len(keys)
 

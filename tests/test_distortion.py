@@ -8,7 +8,7 @@ from scipy import ndimage
 
 from onlinels.features.distortion.distortion import Distortion
 from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
-from onlinels.features.distortion.sampling import sample
+from onlinels.features.sampling import sample
 
 MODES = {"zero": "grid-constant", "edge": "nearest"}
 """What scipy calls the ways to fill."""

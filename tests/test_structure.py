@@ -70,9 +70,10 @@ LAYERS = [
     # Fixed features, in the order in which images go through them.
     {"features.kinds", "features.pixels", "features.whitening", "features.contrast"},
     {"features.images"},
-    {"features.distortion.places", "features.distortion.sampling"},
+    {"features.distortion.places", "features.sampling"},
     {"features.distortion.distortion"},
-    {"features.preprocessing.image_whitening"},
+    {"features.preprocessing.image_whitening", "features.preprocessing.slant"},
+    {"features.preprocessing.steps"},
     {"features.preprocessing.preprocessing"},
     {
         "features.filters.hand_designed",

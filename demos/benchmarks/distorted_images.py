@@ -93,6 +93,8 @@ def make_run(arguments: argparse.Namespace, seed: int) -> Run:
         test_shifts=arguments.test_shifts,
         pooling=arguments.pooling,
         normalize=arguments.normalize,
+        stride=arguments.stride,
+        deskew=arguments.deskew,
         distortion={each.name: getattr(arguments, each.name) for each in fields(Distortion)},
     )
 
@@ -155,6 +157,8 @@ def make_parser() -> argparse.ArgumentParser:
     add("--pooling", choices=("box", "gaussian"), default="gaussian", help=pooling)
     divided = "divide features by nothing, each map by its sum, or all by length (%(default)s)"
     add("--normalize", choices=tuple(NORMALIZE), default="image", help=divided)
+    add("--stride", type=positive, default=2, help="distance of pooled positions (%(default)s)")
+    add("--deskew", action="store_true", help="straighten slanted images, distorted ones too")
     for name, default in DISTORTION.items():
         text = f"{HELP[name]} (%(default)s)"
         add(f"--{name.replace('_', '-')}", type=type(default), default=default, help=text)

@@ -18,6 +18,7 @@ from onlinels import (
     Distortion,
     FilterBank,
     HiddenLayer,
+    ImagePreprocessing,
     LeastSquaresClassifier,
     Patches,
 )
@@ -32,7 +33,6 @@ RECIPE = ("hand-designed", Patches(17))
 
 STAGE: dict[str, Any] = {
     "pool_size": 8,
-    "stride": 2,
     "drop_ring": 5,
     "dtype": "float32",
 }
@@ -63,6 +63,10 @@ class Run:
         Pixels by which images are shifted four ways when they are classified, besides not at all.
     pooling, normalize : str
         Of the features; see `NORMALIZE`.
+    stride : int
+        Distance of pooled positions.
+    deskew : bool
+        Whether to straighten images, distorted ones as well.
     distortion : dict
         Settings of `onlinels.Distortion`.
     """
@@ -80,6 +84,8 @@ class Run:
     test_shifts: int
     pooling: str
     normalize: str
+    stride: int
+    deskew: bool
     distortion: dict[str, Any]
 
     @property
@@ -90,7 +96,11 @@ class Run:
     @property
     def stage(self) -> dict[str, Any]:
         """The settings of the features, apart from the filters."""
-        return STAGE | {"pooling": self.pooling, "normalize": NORMALIZE[self.normalize]}
+        return STAGE | {
+            "pooling": self.pooling,
+            "normalize": NORMALIZE[self.normalize],
+            "stride": self.stride,
+        }
 
 
 def read_rows(run: Run) -> ImageData:
@@ -144,13 +154,15 @@ def run_here(run: Run) -> dict[str, Any]:
 class Layers:
     """What turns images into activations, fixed."""
 
+    preprocessing: ImagePreprocessing
     features: ConvolutionalFeatures
     hidden: HiddenLayer
 
     def transform(self, images: Array) -> Array:
         """Return the hidden activations (n, n_hidden) of images."""
-        activations: Array = self.hidden.transform_many(self.features.transform_many(images))
-        return activations
+        for layer in (self.preprocessing, self.features, self.hidden):
+            images = layer.transform_many(images)
+        return images
 
 
 def make_layers(x: Array, y: Array, run: Run) -> Layers:
@@ -159,6 +171,8 @@ def make_layers(x: Array, y: Array, run: Run) -> Layers:
     Filters are divided by their length, and features of an image by theirs unless asked otherwise,
     so that no few of them decide how images differ.
     """
+    preprocessing = ImagePreprocessing(deskew=run.deskew, dtype="float32")
+    x = preprocessing.transform_many(x)
     bank = ConvolutionalFeatures.from_examples(x, y, filters=RECIPE, seed=run.seed).bank
     features = ConvolutionalFeatures(of_unit_length(bank), **run.stage)
     hidden = HiddenLayer.from_examples(
@@ -170,7 +184,7 @@ def make_layers(x: Array, y: Array, run: Run) -> Layers:
         run.seed,
         "float32",
     )
-    return Layers(features, hidden)
+    return Layers(preprocessing, features, hidden)
 
 
 def of_unit_length(bank: FilterBank) -> FilterBank:

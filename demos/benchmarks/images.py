@@ -1,7 +1,7 @@
 """Train the network on MNIST or Fashion-MNIST in one pass and report time, memory and test error.
 
 python demos/benchmarks/images.py --data mnist.npz
-python demos/benchmarks/images.py --data mnist.npz --pooling gaussian --normalize image --seeds 3
+python demos/benchmarks/images.py --data mnist.npz --pooling gaussian --deskew --seeds 3
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ def main(argv: list[str] | None = None) -> None:
 def overrides(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the settings that are not the preset's."""
     given: dict[str, Any] = {"n_hidden": arguments.n_hidden}
+    if arguments.deskew:
+        given["deskew"] = True
+    if arguments.stride is not None:
+        given["stride"] = arguments.stride
     if arguments.pooling is not None:
         given["pooling"] = arguments.pooling
     if arguments.normalize is not None:
@@ -78,9 +82,11 @@ def make_parser() -> argparse.ArgumentParser:
     pooling = "window that averages positions (the preset's, box)"
     add("--pooling", choices=("box", "gaussian"), help=pooling)
     divided = (
-        "divide features by nothing, each map by its sum, or all by length (the preset's, none)"
+        "divide features by nothing, each map by its sum, or all by length (the preset's, image)"
     )
     add("--normalize", choices=tuple(NORMALIZE), help=divided)
+    add("--stride", type=positive, help="distance of pooled positions (the preset's, 2)")
+    add("--deskew", action="store_true", help="straighten slanted images first")
     add("--batch-size", type=positive, default=1000, help="images at a time (%(default)s)")
     add("--seeds", type=positive, default=1, help="repeat with seeds 0, 1, ... (%(default)s)")
     add("--no-progress", dest="progress", action="store_false")

@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
 from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
-from onlinels.features.distortion.sampling import FILLS, sample
+from onlinels.features.sampling import FILLS, sample
 from onlinels.settings import check_between, check_choice, check_count
 
 LARGEST = {

@@ -1,4 +1,4 @@
-"""ImagePreprocessing: downsample, scale, add a grey channel and whiten, before the filters."""
+"""ImagePreprocessing: downsample, scale, deskew, add grey and whiten, before the filters."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from river import base
 
 from onlinels.arrays import Matrix
 from onlinels.features.images import IMAGE_NAME, Shape, check_image_shape, read_image, read_images
-from onlinels.features.pixels import check_pixel_size, magnitude, scaled_means, with_grey
+from onlinels.features.pixels import check_pixel_size, magnitude
 from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA, check_whitening
+from onlinels.features.preprocessing.steps import Steps
 from onlinels.outputs import output_row, output_table
 from onlinels.settings import DTYPES, check_between, check_choice, check_count, check_flag
 
@@ -19,12 +20,13 @@ LARGEST_SCALE = 1e30
 
 
 class ImagePreprocessing(base.MiniBatchTransformer):
-    """Downsample images, scale them, add a grey channel and whiten them, in this order.
+    """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
     1. Blocks of downsample x downsample pixels become their mean.
     2. Pixels are divided by `scale`.
-    3. Grey, 0.299 R + 0.587 G + 0.114 B, follows red, green and blue as a fourth channel.
-    4. Every channel x becomes (x - mean) V (D + variance_offset)^(-1/2) V', where V D V' is the
+    3. Rows are shifted against one another until bright pixels have no slant.
+    4. Grey, 0.299 R + 0.587 G + 0.114 B, follows red, green and blue as a fourth channel.
+    5. Every channel x becomes (x - mean) V (D + variance_offset)^(-1/2) V', where V D V' is the
        covariance of its pixels in a warm-up sample (ZCA whitening).
 
     Parameters
@@ -37,6 +39,9 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         Whether to add grey to images of 3 channels.
     whitening : ZCA or FixedZCA, optional
         How to whiten. `ZCA(variance_offset)` is made a `FixedZCA` by `from_examples`, before use.
+    deskew : bool
+        Whether to straighten slanted writing, bright on a dark background; see
+        `onlinels.features.preprocessing.slant.deskew`.
     image_shape : (height, width) or (height, width, n_channels), optional
         That of images as they come. Needed where they come as dicts of pixels, frames or flat
         arrays; otherwise a check.
@@ -71,11 +76,13 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         whitening: ZCA | FixedZCA | None = None,
         image_shape: Shape | None = None,
         dtype: str = "float64",
+        deskew: bool = False,
     ) -> None:
         check_count("downsample", downsample, 1)
         if scale is not None:
             check_between("scale", scale, 1.0 / LARGEST_SCALE, LARGEST_SCALE)
         check_flag("grey_channel", grey_channel)
+        check_flag("deskew", deskew)
         check_whitening(whitening)
         check_choice("dtype", dtype, DTYPES)
         self.downsample = downsample
@@ -84,6 +91,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         self.whitening = whitening
         self.image_shape = image_shape
         self.dtype = dtype
+        self.deskew = deskew
         self._fixed: FixedZCA | None = None
         if isinstance(whitening, FixedZCA):
             self._fixed = whitening.as_type(DTYPES[dtype])
@@ -124,7 +132,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         model.check_pixels(images.values)
         if not isinstance(model.whitening, ZCA):
             return model
-        fixed = model.whitening.fit(model._before_whitening(images.values))
+        fixed = model.whitening.fit(model._steps.apply(images.values))
         return cls(**{**settings, "whitening": fixed.as_type(DTYPES[model.dtype])})
 
     @property
@@ -148,21 +156,10 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """
         check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
-        if height % self.downsample or width % self.downsample:
-            raise ValueError(
-                f"Images have {height} x {width} pixels, expected multiples of "
-                f"downsample={self.downsample}. Crop or pad them."
-            )
-        if self.grey_channel and n_channels != 3:
-            raise ValueError(
-                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of. "
-                "Set grey_channel=False."
-            )
-        sides = (height // self.downsample, width // self.downsample)
-        n_channels += self.grey_channel
+        shape = self._steps.output_shape((height, width, n_channels))
         if self._fixed is not None:
-            self._fixed.check_shape((*sides, n_channels))
-        return (*sides, n_channels)[: len(image_shape)]
+            self._fixed.check_shape(shape)
+        return shape[: len(image_shape)]
 
     def check_images(self, images: Matrix) -> Shape:
         """Return the shape (height, width, n_channels) that images turn into.
@@ -214,14 +211,15 @@ class ImagePreprocessing(base.MiniBatchTransformer):
 
     def _process(self, images: Matrix) -> Matrix:
         self.check_images(images)
-        processed = self._before_whitening(images)
+        if self.is_identity:
+            return images
+        processed = self._steps.apply(images)
         return processed if self._fixed is None else self._fixed.apply(processed)
 
     @property
     def is_identity(self) -> bool:
         """Whether there is nothing to do."""
-        steps = (self.scale, self.whitening)
-        return self.downsample == 1 and not self.grey_channel and steps == (None, None)
+        return self._steps.is_identity and self.whitening is None
 
     def check_pixels(self, images: Matrix) -> Shape:
         """Do as `check_images`, but for the whitening, which need not be fixed yet."""
@@ -237,12 +235,9 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """
         if not isinstance(self.whitening, ZCA):
             return magnitude(self._process(images))
-        return self.whitening.bound(self._before_whitening(images), n_examples)
+        return self.whitening.bound(self._steps.apply(images), n_examples)
 
-    def _before_whitening(self, images: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) after all steps but the last."""
-        if self.is_identity:
-            return images
-        dtype = DTYPES[self.dtype]
-        images = scaled_means(images, self.downsample, self.scale, dtype)
-        return with_grey(images) if self.grey_channel else images
+    @property
+    def _steps(self) -> Steps:
+        """All steps but the last."""
+        return Steps(self.downsample, self.scale, self.deskew, self.grey_channel, self.dtype)
