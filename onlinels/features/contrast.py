@@ -7,19 +7,22 @@ import numpy as np
 from onlinels.arrays import Matrix
 
 
-def normalize_contrast(patches: Matrix, contrast_offset: float | None) -> Matrix:
+def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
     """Remove every patch's mean and divide it by sqrt(variance + contrast_offset).
 
     Parameters
     ----------
     patches : ndarray (..., patch_size), float32 or float64
+        Or the pixels of a patch along another axis.
     contrast_offset : float, above 0, or None
         In squared units of the pixels. Patches of less variance are hardly amplified. None only
         removes the mean.
+    axis : int
+        That of the pixels of a patch.
 
     Returns
     -------
-    ndarray (..., patch_size)
+    ndarray, shape of `patches`
         A new array. An even patch gives zeros, exactly.
 
     Notes
@@ -41,12 +44,13 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None) -> Matrix
     array([[-1.,  1.],
            [ 0.,  0.]])
     """
-    patch_size = patches.shape[-1]
-    centred: Matrix = patches - patches[..., patch_size // 2, None]
-    centred -= centred.mean(axis=-1, keepdims=True)
+    patch_size = patches.shape[axis]
+    middle = patches.take([patch_size // 2], axis=axis)
+    centred: Matrix = patches - middle
+    centred -= centred.mean(axis=axis, keepdims=True)
     if contrast_offset is None:
         return centred
-    variance = np.einsum("...k,...k->...", centred, centred) / centred.dtype.type(patch_size)
+    variance = np.square(centred).mean(axis=axis, keepdims=True)
     variance += centred.dtype.type(contrast_offset)
-    centred /= np.sqrt(variance)[..., None]
+    centred /= np.sqrt(variance)
     return centred

@@ -61,7 +61,7 @@ def convolve(
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     groups = stage.groups(n_channels)
     height, width = stage.pooled_shape(images.shape[1:], filters)
-    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height * width)
+    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height, width)
     features = np.empty(shape, dtype=images.dtype)
     for group, channels in enumerate(groups):
         bank = filters[..., channels]
@@ -70,8 +70,9 @@ def convolve(
         # What is nothing but rounding errors, as a filter of zero mean leaves of even brightness,
         # would pass for a strong response once it is divided by its size.
         faintest = faintest_maps(images, filters, added, stage)
-        features[features.max(axis=-1) <= faintest[:, :, None]] = 0.0
-        NORMALIZATIONS[stage.normalization](features)
+        maps = features.reshape(*shape[:4], -1)
+        maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
+        NORMALIZATIONS[stage.normalization](maps)
     return features.reshape(len(images), -1)
 
 
@@ -80,7 +81,7 @@ def _fill(
 ) -> None:
     """Write the features of images whose channels are summed, tile by tile."""
     pools = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
-    kernel = _kernel_columns(filters, images.dtype.type)
+    kernel = _kernel_rows(filters, images.dtype.type)
     n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
     n_bytes *= stage.before_pooling.n_maps
     tile_filters = _tile(TILE_FILTERS, n_bytes)
@@ -90,13 +91,13 @@ def _fill(
         patches = stage.patches(images[some], filters)
         for first in range(0, len(filters), tile_filters):
             those = slice(first, first + tile_filters)
-            responses = patches @ kernel[:, those]
+            responses = kernel[those] @ patches
             if offsets.any():
-                responses += offsets[those]
+                responses += offsets[those, None]
             for side, maps in enumerate(stage.before_pooling.apply(responses)):
-                (pooled,) = stage.after_pooling.apply(pool(maps, *pools))
-                rows = pooled.reshape(len(pooled), -1, pooled.shape[-1])
-                features[some, side, those] = rows.swapaxes(1, 2)
+                by_image = maps.reshape(*maps.shape[:2], -1, pools[1].shape[1])
+                (pooled,) = stage.after_pooling.apply(pool(by_image, *pools))
+                features[some, side, those] = pooled.transpose(2, 1, 0, 3)
 
 
 def _tile(most: int, n_bytes: int) -> int:
@@ -104,6 +105,6 @@ def _tile(most: int, n_bytes: int) -> int:
     return min(most, max(1, TILE_BYTES // n_bytes))
 
 
-def _kernel_columns(filters: Matrix, dtype: type) -> Matrix:
-    """Return the filters as columns, turned by 180 degrees as a convolution turns them."""
-    return np.ascontiguousarray(filters[:, ::-1, ::-1].reshape(len(filters), -1).T, dtype=dtype)
+def _kernel_rows(filters: Matrix, dtype: type) -> Matrix:
+    """Return the filters as rows, turned by 180 degrees as a convolution turns them."""
+    return np.ascontiguousarray(filters[:, ::-1, ::-1].reshape(len(filters), -1), dtype=dtype)

@@ -93,20 +93,24 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
 
     Parameters
     ----------
-    maps : ndarray (n, rows, columns, n_filters)
+    maps : ndarray (rows, ..., columns), C order
     pool_rows : ndarray (pooled_rows, rows)
     pool_columns : ndarray (pooled_columns, columns)
 
     Returns
     -------
-    ndarray (n, pooled_rows, pooled_columns, n_filters)
+    ndarray (pooled_rows, ..., pooled_columns)
+
+    Notes
+    -----
+    Two matrix products for all maps, as rows come first and columns last.
 
     Examples
     --------
-    >>> pool(np.ones((1, 4, 4, 1)), np.full((1, 4), 0.25), np.full((1, 4), 0.25)).shape
-    (1, 1, 1, 1)
+    >>> pool(np.ones((4, 7, 2, 4)), np.full((1, 4), 0.25), np.full((1, 4), 0.25)).shape
+    (1, 7, 2, 1)
     """
-    n_images, rows, columns, n_filters = maps.shape
-    along_rows = pool_rows @ maps.reshape(n_images, rows, columns * n_filters)
-    pooled: Matrix = pool_columns @ along_rows.reshape(n_images, len(pool_rows), columns, n_filters)
-    return pooled
+    rows, columns = maps.shape[0], maps.shape[-1]
+    along_rows = pool_rows @ maps.reshape(rows, -1)
+    pooled: Matrix = along_rows.reshape(-1, columns) @ pool_columns.T
+    return pooled.reshape(len(pool_rows), *maps.shape[1:-1], len(pool_columns))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from numpy.lib.stride_tricks import as_strided
 
 from onlinels.arrays import Matrix
 from onlinels.features.contrast import normalize_contrast
@@ -76,21 +76,29 @@ class Convolution:
 
         Returns
         -------
-        ndarray (n, rows, columns, filter_height * filter_width * n_channels)
-            Of normalised contrast, if there is a contrast offset.
+        ndarray (rows, filter_height * filter_width * n_channels, n * columns)
+            A view, or a new array of normalised contrast if there is a contrast offset.
+
+        Notes
+        -----
+        Only what lies beside one another is copied, a row of the filters for every pixel: patches
+        of one row of positions begin where those of the row above go on, a line further down.
         """
-        n_images, height, width, n_channels = images.shape
         below, beside = self.rows.padding, self.columns.padding
         if below or beside:
             images = np.pad(images, ((0, 0), (below, below), (beside, beside), (0, 0)))
-        # Pixels and their channels are one axis: rows of a patch are then copied in one piece.
-        lines = images.reshape(n_images, height + 2 * below, (width + 2 * beside) * n_channels)
-        size = (filters.shape[1], filters.shape[2] * n_channels)
-        windows = sliding_window_view(lines, size, axis=(1, 2))[:, :, ::n_channels]
-        patches = windows.reshape(*windows.shape[:3], -1)
+        n_images, height, width, n_channels = images.shape
+        _, filter_height, filter_width, _ = filters.shape
+        columns = width - filter_width + 1
+        lines = np.empty((height, filter_width, n_channels, n_images, columns), images.dtype)
+        by_row = images.transpose(1, 3, 0, 2)
+        for right in range(filter_width):
+            lines[:, right] = by_row[..., right : right + columns]
+        flat = lines.reshape(height, filter_width * n_channels, n_images * columns)
+        patches = _overlapping(flat, filter_height)
         if self.contrast_offset is None:
             return patches
-        return normalize_contrast(patches, self.contrast_offset)
+        return normalize_contrast(patches, self.contrast_offset, axis=1)
 
     def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
         """Return what is added to the responses of every group of channels.
@@ -110,6 +118,25 @@ class Convolution:
             return offsets[None].repeat(len(groups), axis=0)
         by_channel = repeat_channel(offsets, n_channels).T
         return np.stack([by_channel[channels].sum(axis=0) for channels in groups])
+
+
+def _overlapping(lines: Matrix, n_lines: int) -> Matrix:
+    """Return every `n_lines` successive ones of lines (height, k, n), one below the other.
+
+    Returns
+    -------
+    ndarray (height - n_lines + 1, n_lines * k, n)
+        A read-only view.
+
+    Examples
+    --------
+    >>> _overlapping(np.arange(6).reshape(3, 2, 1), 2)[..., 0]
+    array([[0, 1, 2, 3],
+           [2, 3, 4, 5]])
+    """
+    height, per_line, width = lines.shape
+    shape = (height - n_lines + 1, n_lines * per_line, width)
+    return as_strided(lines, shape, lines.strides, writeable=False)
 
 
 def repeat_channel(values: Matrix, n_channels: int) -> Matrix:

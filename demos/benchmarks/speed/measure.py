@@ -1,0 +1,90 @@
+"""Time pieces of code in turns, and print medians and ratios."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
+
+Piece = Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Median seconds of pieces that were timed in turns.
+
+    Parameters
+    ----------
+    title : str
+    seconds : dict of str to float
+        Medians, by name of the piece.
+    per : int
+        Rows or images that a piece deals with; the table shows the time of one.
+    """
+
+    title: str
+    seconds: dict[str, float]
+    per: int = 1
+
+    def ratio(self, piece: str, other: str) -> float:
+        """Return how many times longer a piece takes than another."""
+        return self.seconds[piece] / self.seconds[other]
+
+
+def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int = 1) -> Comparison:
+    """Time pieces in turns, so that a slow moment of the machine falls on all of them.
+
+    Every piece is called once before, to warm up caches and threads.
+    """
+    taken: dict[str, list[float]] = {name: [] for name in pieces}
+    for turn in range(repeats + 1):
+        for name, piece in pieces.items():
+            started = time.perf_counter()
+            piece()
+            if turn:
+                taken[name].append(time.perf_counter() - started)
+    return Comparison(title, {name: statistics.median(each) for name, each in taken.items()}, per)
+
+
+def show(comparison: Comparison, reference: str, console: Console | None = None) -> None:
+    """Print the times of one row or image, and their ratios to that of a piece."""
+    table = Table(comparison.title, "time", f"times {reference}", box=SIMPLE, title_justify="left")
+    for name, seconds in comparison.seconds.items():
+        one = in_words(seconds / comparison.per)
+        table.add_row(name, one, f"{comparison.ratio(name, reference):.2f}")
+    (console or Console()).print(table)
+
+
+def in_words(seconds: float) -> str:
+    """Return a time with a unit of its size.
+
+    Examples
+    --------
+    >>> in_words(0.0123), in_words(4.5e-6)
+    ('12.3 ms', '4.5 us')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
+def arguments_of(description: str, repeats: int) -> argparse.Namespace:
+    """Read --repeats and --quick, and print the number of cores."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repeats", type=int, default=repeats, help="turns (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats = min(arguments.repeats, 2)
+    print(f"{os.cpu_count()} cores; medians of {arguments.repeats} turns")
+    return arguments

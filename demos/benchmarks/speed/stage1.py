@@ -1,0 +1,140 @@
+"""Stage 1, from images to features: against torch, and against its bare matrix products.
+
+python demos/benchmarks/speed/stage1.py
+python demos/benchmarks/speed/stage1.py --quick
+
+Needs torch (`pip install 'onlinels[bench]'`). Both sides compute the same features, which is checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from measure import Piece, arguments_of, compare, show
+from numpy.typing import NDArray
+
+from onlinels import ConvolutionalFeatures
+
+Array = NDArray[Any]
+
+BATCH = 1000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A shape of images and the settings of stage 1 for them."""
+
+    name: str
+    image_shape: tuple[int, ...]
+    n_filters: int
+    pool_size: int
+    stride: int
+    drop_ring: int = 5
+
+    def features(self, bank: Array) -> ConvolutionalFeatures:
+        return ConvolutionalFeatures(
+            bank,
+            pool_size=self.pool_size,
+            stride=self.stride,
+            drop_ring=self.drop_ring,
+            normalize="image",
+            dtype="float32",
+        )
+
+    def bank(self) -> Array:
+        random = np.random.default_rng(0)
+        return random.normal(size=(self.n_filters, 7, 7)).astype(np.float32)
+
+    def images(self, n_images: int) -> Array:
+        random = np.random.default_rng(1)
+        return random.random((n_images, *self.image_shape), dtype=np.float32)
+
+
+CASES = (
+    Case("28 x 28, 60 filters, D = 2", (28, 28), 60, 8, 2),
+    Case("32 x 32 x 4, 96 filters, D = 3", (32, 32, 4), 96, 7, 3),
+)
+
+
+def main() -> None:
+    arguments = arguments_of(__doc__, repeats=5)
+    n_images = 500 if arguments.quick else 6000
+    for case in CASES:
+        features, images = case.features(case.bank()), case.images(n_images)
+        check_same(case, features, images[:20])
+        pieces: dict[str, Piece] = {
+            "bare products": Products(case, features).of(n_images),
+            "onlinels": lambda: in_batches(features.transform_many, images),
+            "torch": lambda: in_batches(lambda some: with_torch(case, some), images),
+        }
+        show(compare(case.name, pieces, arguments.repeats, n_images), "bare products")
+        one: dict[str, Piece] = {
+            "onlinels": lambda: features.transform_one({"image": images[0]}),
+            "torch": lambda: with_torch(case, images[:1]),
+        }
+        show(compare(f"{case.name}, one image", one, 50 * arguments.repeats), "torch")
+
+
+def in_batches(function: Any, images: Array) -> None:
+    for start in range(0, len(images), BATCH):
+        function(images[start : start + BATCH])
+
+
+def with_torch(case: Case, images: Array) -> Array:
+    """Return the features by torch: channels apart, window sums as average pooling."""
+    height, width = case.image_shape[:2]
+    channels = torch.from_numpy(images).reshape(len(images), height, width, -1).permute(0, 3, 1, 2)
+    n_channels = channels.shape[1]
+    # torch correlates; the paper convolves.
+    kernel = torch.from_numpy(np.ascontiguousarray(case.bank()[:, None, ::-1, ::-1]))
+    with torch.no_grad():
+        maps = torch.nn.functional.conv2d(channels.reshape(-1, 1, height, width), kernel)
+        maps.square_()
+        over = case.pool_size - 1 - case.drop_ring
+        pooled = torch.nn.functional.avg_pool2d(maps, case.pool_size, case.stride, over)
+        pooled.sqrt_().sqrt_()
+        rows = pooled.reshape(len(images), -1)
+        rows /= rows.norm(dim=1, keepdim=True)
+    assert n_channels * len(images) == len(maps)
+    return rows.numpy()
+
+
+class Products:
+    """The matrix products of stage 1 and nothing else, on tiles that stay in the cache."""
+
+    TILE = 16
+
+    def __init__(self, case: Case, features: ConvolutionalFeatures) -> None:
+        height, width, n_channels = (*case.image_shape, 1)[:3]
+        rows, columns = height - 6, width - 6
+        kept = round((features.n_features(case.image_shape) / case.n_filters / n_channels) ** 0.5)
+        random = np.random.default_rng(0)
+        draw = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
+        self.patches = draw(self.TILE * rows * columns, 49)
+        self.kernel = draw(49, case.n_filters)
+        self.pool_rows, self.maps = draw(kept, rows), draw(self.TILE, rows, columns * case.n_filters)
+        self.pool_columns = draw(kept, columns)
+        self.pooled = draw(self.TILE, kept, columns, case.n_filters)
+        self.n_channels = n_channels
+
+    def of(self, n_images: int) -> Piece:
+        def run() -> None:
+            for _ in range(-(-n_images * self.n_channels // self.TILE)):
+                self.patches @ self.kernel
+                self.pool_rows @ self.maps
+                self.pool_columns @ self.pooled
+
+        return run
+
+
+def check_same(case: Case, features: ConvolutionalFeatures, images: Array) -> None:
+    ours, theirs = features.transform_many(images), with_torch(case, images)
+    if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-5):
+        raise SystemExit(f"{case.name}: torch gives other features.")
+
+
+if __name__ == "__main__":
+    main()
