@@ -132,7 +132,11 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_one({"age": 4.0})
         'young'
         """
-        self._learn(read_sample(x), [read_label(y)], check_weights(w, 1), t)
+        if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
+            return
+        sample = read_sample(x)
+        self._learn(sample, [read_label(y)], check_weights(w, 1), t)
+        self._remember_names(sample.layouts[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
@@ -203,10 +207,6 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         batch = read_batch(X)
         n_rows = len(batch.values)
         self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        row = read_sample(x)
-        return self._scores(row.layouts, row.values)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)

@@ -51,6 +51,14 @@ class LabelledLeastSquares(LeastSquaresFacade):
         factors = balancing_factors(self._statistics._held_squares)
         return output_weights * factors, intercept * factors
 
+    def _gather_labelled(self, x: Any, y: Any) -> bool:
+        """Gather a sample of a known class; tell whether it could be."""
+        column = self._classes.column(y)
+        if column is None or not self._gather(x, column):
+            return False
+        self._class_counts[column] += 1
+        return True
+
     def _learn(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
         targets = classes.columns(labels)

@@ -56,6 +56,15 @@ class Classes:
         """Return the columns of known labels, (len(labels),)."""
         return np.fromiter((self._index[label] for label in labels), np.intp, len(labels))
 
+    def column(self, y: Any) -> int | None:
+        """Return the column of a label, None if it is not known or needs a closer look."""
+        if isinstance(y, (np.datetime64, np.timedelta64)):
+            return None
+        try:
+            return self._index.get(y)
+        except TypeError:
+            return None
+
 
 def read_label(y: Any) -> Label:
     """Return a label as a hashable Python value.

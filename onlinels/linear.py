@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from river import base
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats, Integers, Matrix, read_only
@@ -17,10 +16,11 @@ from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
 from onlinels.decay import Clock, HalfLife, Tick, check_decay
-from onlinels.encoding import Batch, Layout
+from onlinels.encoding import Batch, Layout, read_row
 from onlinels.names import Name
 from onlinels.remembering import make_statistics
 from onlinels.ridge import KFold, Ridge
+from onlinels.row_by_row import RowByRow
 from onlinels.row_weights import check_mass
 
 
@@ -34,7 +34,7 @@ class Solution:
     intercept: Floats
 
 
-class LinearLeastSquares(base.Estimator):
+class LinearLeastSquares(RowByRow):
     """What classifiers and regressors share: features by name, statistics, weights on demand.
 
     Subclasses bring the targets. `_solution` is a pure function of the statistics and the ridge;
@@ -50,7 +50,7 @@ class LinearLeastSquares(base.Estimator):
         half_life: HalfLife,
         balance: Balance = None,
     ) -> None:
-        self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
+        super().__init__(make_statistics(ridge, accumulator, fit_intercept, balance))
         check_decay(forgetting_factor, half_life)
         self.ridge = ridge
         self.accumulator = accumulator
@@ -132,16 +132,24 @@ class LinearLeastSquares(base.Estimator):
         ticks = self._ticks(w, len(activations), t)
         with self._undone_on_error(self._may_be_refused(activations, w, len(ticks))):
             self._make_room(columns, n_targets)
-            self._learn_pieces(activations, targets, ticks)
+            self._learn_pieces(activations, targets, ticks, self._sums.add_checked)
+        self._look_closely()
+
+    def _add_gathered(self, rows: Floats, targets: Any) -> None:
+        self._learn_pieces(rows, targets, self._ticks(1.0, len(rows), None), self._sums.add_known)
 
     def _learn_pieces(
-        self, activations: Matrix, targets: Matrix, ticks: list[tuple[slice, Tick]]
+        self,
+        activations: Matrix,
+        targets: Matrix,
+        ticks: list[tuple[slice, Tick]],
+        add: Callable[[Matrix, Matrix, Any], None],
     ) -> None:
         for rows, tick in ticks:
             self._choice.before(self.ridge, self._statistics, rows.stop - rows.start)
             if tick.past != 1.0:
                 self._statistics.scale(tick.past)
-            self._statistics.update(activations[rows], targets[rows], tick.w)
+            add(activations[rows], targets[rows], tick.w)
             self._clock = tick.clock
             self._choice.after(self.ridge, self._statistics)
 
@@ -152,7 +160,8 @@ class LinearLeastSquares(base.Estimator):
             return False
         lengths = (np.asarray(activations, dtype=np.float64) ** 2).sum(axis=1)
         weight = w * len(lengths) if isinstance(w, float) else float(w.sum())
-        return n_pieces > 1 or statistics.may_refuse(weight, float(np.sqrt(lengths.max())))
+        longest = float(np.sqrt(lengths.max()))
+        return n_pieces > 1 or not longest <= statistics.harmless_length(weight)
 
     @contextmanager
     def _undone_on_error(self, risky: bool) -> Iterator[None]:
@@ -178,11 +187,14 @@ class LinearLeastSquares(base.Estimator):
         self._statistics.downdate(known, targets, w)
         self._choice.unlearnt()
         self._solved = None
+        self._look_closely()
 
     def _merge_rows(
         self, other: Self, columns: Columns, target_columns: Integers, n_targets: int
     ) -> None:
         """Add the statistics of a model whose settings are checked, its columns matched."""
+        self._take_in()
+        other._take_in()
         clock, mine, theirs = self._clock.joined(other._clock)
         places = columns.locate(other.feature_names), target_columns
         mine_alike, theirs_alike = self._alike(other)
@@ -221,6 +233,7 @@ class LinearLeastSquares(base.Estimator):
         self._statistics.name_features(columns.names)
         self._columns = columns
         self._solved = None
+        self._look_closely()
 
     def _solution(self) -> Solution:
         if self._solved is None or self._solved.setting != self.ridge:
@@ -233,6 +246,19 @@ class LinearLeastSquares(base.Estimator):
     def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
         """Return what answers are made of, from what the statistics give; the same, by default."""
         return output_weights, intercept
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        """Return raw outputs (1, n_targets) for one sample."""
+        row = self._known_row(x)
+        if row is None:
+            layout, values = read_row(x)
+            scores = self._scores((layout,), values[None])
+            self._remember_names(layout)
+            return scores
+        solution = self._solution()
+        known: Floats = row @ solution.output_weights
+        known += solution.intercept
+        return known[None]
 
     def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""

@@ -102,6 +102,8 @@ LAYERS = [
     # The estimators.
     {"scoring", "merging"},
     {"choice", "remembering", "presets", "predictive", "calibration"},
+    {"gathering"},
+    {"row_by_row"},
     {"linear"},
     {"explain"},
     {"facade"},

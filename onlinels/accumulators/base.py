@@ -100,6 +100,17 @@ class Accumulator(Statistics):
         check_mass(activations, weights)
         return activations, targets, max(n_targets, self._n_targets), weights
 
+    def add_checked(self, activations: Matrix, targets: Matrix, w: float | Floats) -> None:
+        """Do as `update`, for rows and weights that are checked, of targets there is room for."""
+        self._add(activations, targets, self._n_targets, w, 1)
+
+    def add_known(self, rows: Floats, targets: Matrix, w: float | Floats) -> None:
+        """Do as `update`, for checked float64 rows that are short enough not to be refused.
+
+        Features and targets are known; see `harmless_length`.
+        """
+        self._add_rows(rows, targets, w, 1)
+
     def _add(
         self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats, sign: int
     ) -> None:

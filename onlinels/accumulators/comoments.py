@@ -74,11 +74,15 @@ class CoMoments(Accumulator):
             self._comoments.accumulate(centred, about, w)
         self._shift(mean, targets_mean, total)
 
-    def may_refuse(self, weight: float, length: float) -> bool:
-        """Tell whether rows might outweigh a ridge inside; see `Accumulator.may_refuse`."""
-        # Neither a row about its mean nor the difference of the means is longer than this.
-        apart = 2.0 * length + float(np.linalg.norm(self._feature_mean.value))
-        return self._comoments.may_refuse(weight, apart)
+    def harmless_length(self, weight: float) -> float:
+        """Return how long rows may be that cannot outweigh a ridge inside the co-moments."""
+        about = self._comoments.harmless_length(weight)
+        if about == np.inf:
+            return about
+        # Neither a row about its mean nor the difference of the means is longer than twice a row
+        # and the mean so far, which rows of this length move no further from 0 than they lie.
+        mean = float(np.linalg.norm(self._feature_mean.value))
+        return max(0.0, min((about - mean) / 2.0, about / 3.0))
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if the rows about their mean and the row between the means cannot be added."""

@@ -45,17 +45,15 @@ class Hooks:
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if checked rows, all together, cannot be added (or, of w < 0, taken out)."""
 
-    def may_refuse(self, weight: float, length: float) -> bool:
-        """Tell whether rows might outweigh a ridge inside, from bounds on them, in O(M).
+    def harmless_length(self, weight: float) -> float:
+        """Return the Euclidean length up to which rows cannot outweigh a ridge inside, in O(M).
 
         Parameters
         ----------
         weight : float
-            Total weight of the rows.
-        length : float
-            Euclidean length of the longest row.
+            Total weight of the rows; each may be of that length.
         """
-        return False
+        return np.inf
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,) of output weights: 0 where rows are as they are."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Self
 
+import numpy as np
+
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.pivots import OUTWEIGHED
@@ -136,11 +138,13 @@ class RecursiveAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self.diagonal, self.target_squares
 
-    def may_refuse(self, weight: float, length: float) -> bool:
-        """Tell whether rows might outweigh a ridge inside; see `Accumulator.may_refuse`."""
+    def harmless_length(self, weight: float) -> float:
+        """Return how long rows may be that cannot outweigh a ridge inside, 0 until it is known."""
         # No entry of P is over 2/c.
         ridge = self.fixed_ridge
-        return ridge is not None and weight * length**2 > 0.5 * OUTWEIGHED * ridge
+        if ridge is None or not weight:
+            return np.inf if ridge else 0.0
+        return float((0.5 * OUTWEIGHED * ridge / weight) ** 0.5)
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         self._inner._check_rows(activations, w)

@@ -115,7 +115,10 @@ class Products:
         draw = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
         self.patches = draw(self.TILE * rows * columns, 49)
         self.kernel = draw(49, case.n_filters)
-        self.pool_rows, self.maps = draw(kept, rows), draw(self.TILE, rows, columns * case.n_filters)
+        self.pool_rows, self.maps = (
+            draw(kept, rows),
+            draw(self.TILE, rows, columns * case.n_filters),
+        )
         self.pool_columns = draw(kept, columns)
         self.pooled = draw(self.TILE, kept, columns, case.n_filters)
         self.n_channels = n_channels

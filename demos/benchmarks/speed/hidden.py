@@ -1,0 +1,63 @@
+"""The hidden layer: differences of landmark examples against the full product.
+
+python demos/benchmarks/speed/hidden.py
+python demos/benchmarks/speed/hidden.py --quick
+
+12,000 hidden units on 13,500 features in float32, as of images by 135 filters pooled to 10 x 10. The
+layer keeps the examples (the landmarks) whose differences are its input weights; the full product
+multiplies by the differences themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from measure import arguments_of, compare, show
+from numpy.typing import NDArray
+
+from onlinels import HiddenLayer
+
+Array = NDArray[Any]
+
+N_FEATURES = 13_500
+N_HIDDEN = 12_000
+LANDMARKS = (500, 1000, 2000, 4000)
+N_CLASSES = 10
+
+
+def main() -> None:
+    arguments = arguments_of(__doc__, repeats=7)
+    n_features, n_hidden, landmarks, n_rows = N_FEATURES, N_HIDDEN, LANDMARKS, 1000
+    if arguments.quick:
+        n_features, n_hidden, landmarks, n_rows = 600, 500, (50, 100), 200
+    random = np.random.default_rng(0)
+    rows = random.random((n_rows, n_features), dtype=np.float32)
+    full = random.standard_normal((n_features, n_hidden), dtype=np.float32)
+    offsets = random.standard_normal(n_hidden, dtype=np.float32)
+    layers = {
+        f"{n_examples} landmarks": make_layer(n_features, n_hidden, n_examples, random)
+        for n_examples in landmarks
+    }
+    pieces: dict[str, Any] = {"full product": lambda: full_product(rows, full, offsets)}
+    for name, layer in layers.items():
+        pieces[name] = lambda layer=layer: layer.transform_many(rows)
+    title = f"{n_hidden} units, {n_features} features, {n_rows} rows at a time"
+    show(compare(title, pieces, arguments.repeats, n_rows), "full product")
+
+
+def make_layer(n_features: int, n_hidden: int, n_examples: int, random: Any) -> HiddenLayer:
+    examples = random.random((n_examples, n_features), dtype=np.float32)
+    labels = (np.arange(n_examples) % N_CLASSES).tolist()
+    settings = {"n_hidden": n_hidden, "input_weights": "centred-difference", "dtype": "float32"}
+    return HiddenLayer.from_examples(examples, labels, **settings)
+
+
+def full_product(rows: Array, input_weights: Array, offsets: Array) -> Array:
+    projections: Array = rows @ input_weights
+    projections -= offsets
+    return np.square(projections, out=projections)
+
+
+if __name__ == "__main__":
+    main()

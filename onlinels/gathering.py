@@ -1,0 +1,121 @@
+"""Rows that come one at a time: read without detours, and gathered until somebody looks."""
+
+from __future__ import annotations
+
+from array import array as packed_array
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats
+from onlinels.columns import Columns
+from onlinels.encoding import PLAIN_NUMBERS, ArrayFeature, Layout
+
+MOST_ROWS = 64
+"""Rows that are gathered at most: as many as the recursive form takes in at once."""
+
+LONGEST = 1e75
+"""Length up to which a row is read without detours: its squares are far from overflow."""
+
+
+class RowReader:
+    """Read samples of the same names as before straight into a model's columns.
+
+    Parameters
+    ----------
+    columns : Columns
+    layout : Layout
+        Of plain names, or of one array.
+    """
+
+    def __init__(self, columns: Columns, layout: Layout) -> None:
+        located = columns.locate(layout)
+        self._names = layout
+        self._array = layout[0] if _is_one_array(layout) else None
+        self._width = len(columns)
+        in_place = len(located) == len(columns) and (located == np.arange(len(columns))).all()
+        self._known = np.flatnonzero(located >= 0)
+        self._places = None if in_place else located[self._known]
+        self.is_complete = len(self._known) == len(located)
+
+    def read(self, x: Any) -> Floats | None:
+        """Return a sample as the model's columns (n_features,), or None if it needs a closer look.
+
+        Features that the model does not know are left out.
+        """
+        values = self._read_dict(x) if self._array is None else self._read_array(x)
+        # A comparison with NaN is false.
+        if values is None or not values @ values <= LONGEST**2:
+            return None
+        if self._places is None:
+            return values
+        placed = np.zeros(self._width)
+        placed[self._places] = values if self.is_complete else values[self._known]
+        return placed
+
+    def _read_dict(self, x: Any) -> Floats | None:
+        if type(x) is not dict or tuple(x) != self._names:
+            return None
+        if not PLAIN_NUMBERS.issuperset(map(type, x.values())):
+            return None
+        try:
+            # The quickest way from a dict's values to float64.
+            return np.frombuffer(packed_array("d", x.values()))
+        except OverflowError:
+            return None
+
+    def _read_array(self, x: Any) -> Floats | None:
+        entry: Any = self._array
+        if type(x) is not dict or len(x) != 1:
+            return None
+        value: Any = x.get(entry.name)
+        known = type(value) is np.ndarray and value.shape == (entry.length,)
+        return value.astype(np.float64, copy=False) if known and value.dtype.kind == "f" else None
+
+
+def _is_one_array(layout: Layout) -> bool:
+    return len(layout) == 1 and isinstance(layout[0], ArrayFeature)
+
+
+def reader_of(columns: Columns, layout: Layout) -> RowReader | None:
+    """Return a reader for samples of a layout; None where these need a closer look each time."""
+    if isinstance(layout, range) or not layout:
+        return None
+    plain = not any(isinstance(entry, ArrayFeature) for entry in layout)
+    return RowReader(columns, layout) if plain or _is_one_array(layout) else None
+
+
+class Gathered:
+    """Rows of known features with their targets, in the order in which they came.
+
+    Parameters
+    ----------
+    n_features : int
+
+    Examples
+    --------
+    >>> rows = Gathered(2)
+    >>> rows.add(np.array([1.0, 2.0]), 0)
+    >>> len(rows), rows.taken()
+    (1, (array([[1., 2.]]), array([0])))
+    >>> len(rows)
+    0
+    """
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self._values = np.empty((MOST_ROWS, n_features))
+        self._targets: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self._targets)
+
+    def add(self, row: Floats, target: Any) -> None:
+        """Take a row (n_features,) in: there is room for 64."""
+        self._values[len(self._targets)] = row
+        self._targets.append(target)
+
+    def taken(self) -> tuple[Floats, Any]:
+        """Return rows and targets, and hold none of them any more."""
+        targets, self._targets = self._targets, []
+        return self._values[: len(targets)], np.array(targets)

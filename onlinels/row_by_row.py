@@ -1,0 +1,102 @@
+"""Learning and answering one row at a time at little more than the cost of the arithmetic."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+from river import base
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.arrays import Floats
+from onlinels.columns import Columns
+from onlinels.encoding import Layout
+from onlinels.gathering import MOST_ROWS, Gathered, RowReader, reader_of
+
+
+class RowByRow(base.Estimator, ABC):
+    """Statistics of rows, some of which may still wait for company.
+
+    Samples whose names are those of the one before are read without detours. Rows learnt in a
+    row, without a look between them, are gathered, and enter the statistics together: one product
+    of matrices in place of many of vectors. Nobody sees the difference but by rounding: whatever
+    looks at `_statistics` lets them in first, and no row is gathered that could be refused then.
+
+    Parameters
+    ----------
+    statistics : Accumulator
+        Empty ones.
+    """
+
+    ridge: Any
+    half_life: Any
+    _columns: Columns
+    _solved: Any
+
+    def __init__(self, statistics: Accumulator) -> None:
+        self._sums = statistics
+        self._gathered: Gathered | None = None
+        self._layout: Layout | None = None
+        self._ridge_then: Any = None
+        self._harmless_square = 0.0
+        self._reader: RowReader | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._take_in()
+        return vars(self) | {"_gathered": None, "_reader": None, "_layout": None}
+
+    @property
+    def _statistics(self) -> Accumulator:
+        """What all rows learnt add up to, those that were gathered included."""
+        if self._gathered:
+            self._take_in()
+        return self._sums
+
+    @_statistics.setter
+    def _statistics(self, statistics: Accumulator) -> None:
+        self._sums = statistics
+
+    @abstractmethod
+    def _add_gathered(self, rows: Floats, targets: Any) -> None:
+        """Add rows of known features and targets, that cannot be refused, to the statistics."""
+
+    def _take_in(self) -> None:
+        """Add the rows that were gathered to the statistics."""
+        if self._gathered:
+            self._add_gathered(*self._gathered.taken())
+
+    def _gather(self, x: Any, target: Any) -> bool:
+        """Gather a row with a target that is read; tell whether it could be."""
+        reader = self._reader
+        if reader is None or not reader.is_complete or self.ridge is not self._ridge_then:
+            return False
+        if self.half_life is not None:
+            return False
+        row = reader.read(x)
+        if row is None or not row @ row <= self._harmless_square:
+            return False
+        if self._gathered is None or self._gathered.n_features != len(row):
+            self._gathered = Gathered(len(row))
+        self._gathered.add(row, target)
+        self._solved = None
+        if len(self._gathered) == MOST_ROWS:
+            self._take_in()
+        return True
+
+    def _known_row(self, x: Mapping[Any, Any]) -> Floats | None:
+        """Return a sample as the model's columns, or None if it needs a closer look."""
+        return None if self._reader is None else self._reader.read(x)
+
+    def _remember_names(self, layout: Layout) -> None:
+        """Take note of the names of a sample: if they come again, they may for long."""
+        if layout != self._layout:
+            self._reader, self._layout = None, layout
+        elif self._reader is None or self.ridge is not self._ridge_then:
+            self._reader = reader_of(self._columns, layout)
+            self._ridge_then = self.ridge
+            self._harmless_square = self._statistics.harmless_length(float(MOST_ROWS)) ** 2
+
+    def _look_closely(self) -> None:
+        """Read the next sample with all checks: columns, means or a ridge inside have changed."""
+        self._reader = None
