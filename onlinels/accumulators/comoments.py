@@ -68,9 +68,12 @@ class CoMoments(Accumulator):
         total = w * len(block) if isinstance(w, float) else float(w.sum())
         if total == 0.0:
             return
+        if len(block) == 1:
+            self._shift(Mean.of(block[0]), self._mean_of_one(targets), total)
+            return
         centred, mean = _about_mean(block, w, total)
         about, targets_mean = self._centred_targets(targets, w, total)
-        if len(block) > 1 and not self._empties(total):
+        if not self._empties(total):
             self._comoments.accumulate(centred, about, w)
         self._shift(mean, targets_mean, total)
 
@@ -104,6 +107,15 @@ class CoMoments(Accumulator):
     def _empties(self, weight: float) -> bool:
         """Tell whether nothing but rounding errors is left once a (negative) weight is added."""
         return abs(self._weight + weight) <= EMPTY * (self._weight + abs(weight))
+
+    def _mean_of_one(self, targets: Matrix) -> Mean:
+        """Return the target of a single row as its own mean."""
+        value = np.zeros(self._n_targets)
+        if targets.ndim == 1:
+            value[targets[0]] = 1.0
+        else:
+            value[: targets.shape[1]] = targets[0]
+        return Mean.of(value)
 
     def _centred_targets(
         self, targets: Matrix, w: float | Floats, total: float

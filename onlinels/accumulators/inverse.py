@@ -139,17 +139,20 @@ class RunningInverse:
     def _add(self, rows: Floats, w: Floats, sign: float) -> Floats:
         root = np.sqrt(w / self._scale)
         scaled = padded(rows, self.width) * root[:, None]
-        if len(rows) == 1:
-            return self._add_one(scaled[0], float(root[0]), sign)[:, None]
         product = self._scaled.times(scaled.T)
         return self._take_in(product, scaled @ product, root, sign)
 
-    def _add_one(self, scaled: Floats, root: float, sign: float) -> Floats:
-        product = self._scaled.times_one(scaled)
-        pivot = 1.0 + sign * float(scaled @ product)
+    def add_one(self, row: Floats, w: float) -> Floats:
+        """Add a row (width,), or take it out if its weight is negative; return its gain (width,).
+
+        As `add` and `remove` do, at a fraction of their calls' cost.
+        """
+        sign, weight = (1.0, w / self._scale) if w > 0.0 else (-1.0, -w / self._scale)
+        product = self._scaled.times_one(row)
+        pivot = 1.0 + sign * weight * float(row @ product)
         check_pivots(pivot, pivot, sign)
-        self._scaled.subtract_one(product, pivot**-0.5, sign)
-        product *= root / pivot
+        self._scaled.subtract_one(product, (weight / pivot) ** 0.5, sign)
+        product *= abs(w) / (pivot * self._scale)
         return product
 
     def _take_in(self, product: Floats, system: Floats, root: Floats, sign: float) -> Floats:

@@ -36,6 +36,11 @@ class Mean:
         """Return the mean of nothing."""
         return cls(np.zeros(n_columns), np.zeros(n_columns))
 
+    @classmethod
+    def of(cls, row: Floats) -> Mean:
+        """Return the mean of a single row."""
+        return cls(row.copy(), np.zeros(len(row)))
+
     @property
     def value(self) -> Floats:
         """The mean, (n_columns,)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from scipy.linalg.blas import dgemm
+from scipy.linalg.blas import dgemm, dger
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.capacity import capacity, enlarged, padded
@@ -97,6 +97,9 @@ class Recursion(Accumulator):
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
+        if len(block) == 1 and isinstance(w, float):
+            self._accumulate_one(block[0], targets, w)
+            return
         weights = np.full(len(block), w) if isinstance(w, float) else w
         used = np.flatnonzero(weights)
         if len(used) < len(block):
@@ -112,6 +115,18 @@ class Recursion(Accumulator):
                 rows = slice(start, start + BLOCK_ROWS)
                 self._learn(block[rows], targets[rows], weights[rows], sign)
         self._squares += sign * (weights @ block**2)[: self._n_features]
+
+    def _accumulate_one(self, row: Floats, targets: Matrix, w: float) -> None:
+        """Add a row (n_features,), of one target or row of targets: a few calls of BLAS."""
+        if not (w and self._n_features):
+            return
+        wide = row if len(row) == self._inverse.width else padded(row[None], self._inverse.width)[0]
+        gain = self._inverse.add_one(wide, w)
+        if self._n_targets:
+            errors = self._errors(wide[None], targets)[0]
+            step = 1.0 if w > 0.0 else -1.0
+            self._weights = dger(step, gain, errors, a=self._weights, overwrite_a=1)
+        self._squares += w * (row * row)
 
     def _learn(self, rows: Floats, targets: Matrix, w: Floats, sign: float) -> None:
         gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, w)
