@@ -3,42 +3,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats, Integers, Matrix, read_only
+from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import Balance
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
 from onlinels.decay import Clock, HalfLife, Tick, check_decay
-from onlinels.encoding import Batch, Layout, read_row
+from onlinels.encoding import Batch
 from onlinels.names import Name
 from onlinels.remembering import make_statistics
 from onlinels.ridge import KFold, Ridge
-from onlinels.row_by_row import RowByRow
 from onlinels.row_weights import check_mass
+from onlinels.solution import Solution, WeightsOnDemand
 
 
-@dataclass(frozen=True)
-class Solution:
-    """Output weights and intercept, with the ridge setting and the ridge that gave them."""
-
-    setting: Any
-    ridge: float
-    output_weights: Floats
-    intercept: Floats
-
-
-class LinearLeastSquares(RowByRow):
+class LinearLeastSquares(WeightsOnDemand):
     """What classifiers and regressors share: features by name, statistics, weights on demand.
 
-    Subclasses bring the targets. `_solution` is a pure function of the statistics and the ridge;
-    it is dropped whenever one of them changes and solved again when it is next asked for.
+    Subclasses bring the targets.
     """
 
     def __init__(
@@ -87,26 +75,6 @@ class LinearLeastSquares(RowByRow):
     def _is_blank(self) -> bool:
         # Rows that were taken out in part do not count any more, but still weigh something.
         return not (self.count or self._statistics.weight)
-
-    @property
-    def output_weights(self) -> Floats:
-        """Output weights (n_features, n_targets), read-only."""
-        return read_only(self._solution().output_weights)
-
-    @property
-    def intercept(self) -> Floats:
-        """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
-        return read_only(self._solution().intercept)
-
-    @property
-    def ridge_(self) -> float:
-        """The ridge in force."""
-        return self._choice.in_force(self.ridge, self._statistics)
-
-    @property
-    def ridge_diagonal(self) -> Floats:
-        """The ridge in force on each feature, (n_features,), read-only."""
-        return read_only(self._statistics.ridge_diagonal(self.ridge_))
 
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
@@ -234,38 +202,6 @@ class LinearLeastSquares(RowByRow):
         self._columns = columns
         self._solved = None
         self._look_closely()
-
-    def _solution(self) -> Solution:
-        if self._solved is None or self._solved.setting != self.ridge:
-            ridge = self.ridge_
-            weights = self._statistics.solve(ridge)
-            constant = self._statistics.intercept(weights)
-            self._solved = Solution(self.ridge, ridge, *self._corrected(weights, constant))
-        return self._solved
-
-    def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
-        """Return what answers are made of, from what the statistics give; the same, by default."""
-        return output_weights, intercept
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        """Return raw outputs (1, n_targets) for one sample."""
-        row = self._known_row(x)
-        if row is None:
-            layout, values = read_row(x)
-            scores = self._scores((layout,), values[None])
-            self._remember_names(layout)
-            return scores
-        solution = self._solution()
-        known: Floats = row @ solution.output_weights
-        known += solution.intercept
-        return known[None]
-
-    def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
-        """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
-        activations = self._columns.place(layouts, values)
-        solution = self._solution()
-        scores: Floats = activations @ solution.output_weights + solution.intercept
-        return scores
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""

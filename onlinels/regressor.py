@@ -11,13 +11,13 @@ from river import base, proba
 from onlinels.arrays import Floats, Matrix
 from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
-from onlinels.linear import Solution
 from onlinels.names import Name
 from onlinels.outputs import numbers_like
 from onlinels.predictive import Spread, spread_of
 from onlinels.real_targets import read_target, read_targets
 from onlinels.real_valued import RealValuedLeastSquares
 from onlinels.ridge import Ridge
+from onlinels.solution import Solution
 
 
 class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):

@@ -104,6 +104,7 @@ LAYERS = [
     {"choice", "remembering", "presets", "predictive", "calibration"},
     {"gathering"},
     {"row_by_row"},
+    {"solution"},
     {"linear"},
     {"explain"},
     {"facade"},

@@ -1,0 +1,85 @@
+"""Output weights on demand, and the scores that they give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onlinels.arrays import Floats, Matrix, read_only
+from onlinels.choice import RidgeChoice
+from onlinels.encoding import Layout, read_row
+from onlinels.row_by_row import RowByRow
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Output weights and intercept, with the ridge setting and the ridge that gave them."""
+
+    setting: Any
+    ridge: float
+    output_weights: Floats
+    intercept: Floats
+
+
+class WeightsOnDemand(RowByRow):
+    """The answering half of a linear layer: weights are solved when they are first asked for.
+
+    `_solution` is a pure function of the statistics and the ridge; it is dropped whenever one of
+    them changes.
+    """
+
+    _choice: RidgeChoice
+    _solved: Solution | None
+
+    @property
+    def output_weights(self) -> Floats:
+        """Output weights (n_features, n_targets), read-only."""
+        return read_only(self._solution().output_weights)
+
+    @property
+    def intercept(self) -> Floats:
+        """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
+        return read_only(self._solution().intercept)
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in force."""
+        return self._choice.in_force(self.ridge, self._statistics)
+
+    @property
+    def ridge_diagonal(self) -> Floats:
+        """The ridge in force on each feature, (n_features,), read-only."""
+        return read_only(self._statistics.ridge_diagonal(self.ridge_))
+
+    def _solution(self) -> Solution:
+        if self._solved is None or self._solved.setting != self.ridge:
+            ridge = self.ridge_
+            weights = self._statistics.solve(ridge)
+            constant = self._statistics.intercept(weights)
+            self._solved = Solution(self.ridge, ridge, *self._corrected(weights, constant))
+        return self._solved
+
+    def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
+        """Return what answers are made of, from what the statistics give; the same, by default."""
+        return output_weights, intercept
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        """Return raw outputs (1, n_targets) for one sample."""
+        row = self._known_row(x)
+        if row is None:
+            layout, values = read_row(x)
+            scores = self._scores((layout,), values[None])
+            self._remember_names(layout)
+            return scores
+        solution = self._solution()
+        known: Floats = row @ solution.output_weights
+        known += solution.intercept
+        return known[None]
+
+    def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
+        """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
+        activations = self._columns.place(layouts, values)
+        solution = self._solution()
+        scores: Floats = activations @ solution.output_weights + solution.intercept
+        return scores
