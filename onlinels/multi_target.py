@@ -10,7 +10,7 @@ from river import base
 
 from onlinels.arrays import Floats, Integers
 from onlinels.decay import HalfLife
-from onlinels.encoding import read_batch, read_sample
+from onlinels.encoding import read_batch
 from onlinels.names import Name, sorted_names
 from onlinels.outputs import table_like
 from onlinels.real_targets import arranged, read_named_targets, read_target_table
@@ -98,8 +98,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
 
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
-        row = read_sample(x)
-        scores = self._scores(row.layouts, row.values)[0]
+        scores = self._row_scores(x)[0]
         return dict(zip(self._target_names, scores.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:

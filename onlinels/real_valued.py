@@ -11,6 +11,7 @@ import numpy as np
 from onlinels.arrays import Floats
 from onlinels.encoding import Batch, read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
+from onlinels.gathering import LONGEST
 from onlinels.names import Name
 from onlinels.row_weights import check_mass, check_weights
 
@@ -53,7 +54,18 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        self._learn(read_sample(x), self._read_target(y), check_weights(w, 1), t)
+        if type(w) is float and w == 1.0 and t is None and self._gather_with(x, y):
+            return
+        sample = read_sample(x)
+        self._learn(sample, self._read_target(y), check_weights(w, 1), t)
+        self._remember_names(sample.layouts[0])
+
+    def _gather_with(self, x: Any, y: Any) -> bool:
+        """Gather a sample of known names with its targets; tell whether it could be."""
+        if self._reader is None or not self._target_names:
+            return False
+        _, targets = self._read_target(y)
+        return bool(np.abs(targets).max() <= LONGEST) and self._gather(x, targets[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.

@@ -72,7 +72,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         self._spread: tuple[Solution, Spread] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_spread": None}
+        return super().__getstate__() | {"_spread": None}
 
     def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
         return self._target_names, np.array([[read_target(y)]])
@@ -115,10 +115,10 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         >>> round(fresh.mu, 3), round(fresh.sigma, 3)
         (1.5, 0.141)
         """
-        row = read_sample(x)
-        prediction = float(self._scores(row.layouts, row.values)[0, 0])
+        prediction = float(self._row_scores(x)[0, 0])
         if not with_dist:
             return prediction
+        row = read_sample(x)
         variance = float(self._variances(row.layouts, row.values)[0, 0])
         gaussian: Any = proba.Gaussian
         return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)

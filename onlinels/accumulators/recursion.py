@@ -13,7 +13,7 @@ from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse, inverse_of_gram
 from onlinels.accumulators.ledger import lengthened
-from onlinels.accumulators.pivots import OUTWEIGHED, check_pivots
+from onlinels.accumulators.refusal import check_rows
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.spectrum import Spectrum
@@ -77,23 +77,9 @@ class Recursion(Accumulator):
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         weights = np.full(len(activations), w) if isinstance(w, float) else w
         used = np.flatnonzero(weights)
-        rows = np.asarray(activations, dtype=np.float64)
-        if len(used) < len(rows):
-            rows, weights = rows[used], weights[used]
-        if not (rows.size and self._n_features):
-            return
-        known, new = rows[:, : self._n_features], rows[:, self._n_features :]
-        # No entry of P is over 2/c, so a product with P is rarely needed to be sure.
-        if weights[0] < 0.0:
-            if new.any():
-                raise ValueError(
-                    f"activations has {rows.shape[1]} columns that are not all 0, expected the "
-                    f"{self._n_features} that were learnt. Take out only rows that are in."
-                )
-            self._inverse.check_removable(known, -weights)
-        elif (weights * (rows**2).sum(axis=1)).max() > 0.5 * OUTWEIGHED * self._ridge:
-            leverages = self._leverages(known) + (new**2).sum(axis=1) / self._ridge
-            check_pivots(1.0, float(np.max(1.0 + weights * leverages)), 1.0)
+        if len(used) and self._n_features:
+            rows = np.asarray(activations, dtype=np.float64)[used]
+            check_rows(self._inverse, self._ridge, rows, weights[used])
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -234,9 +220,6 @@ class Recursion(Accumulator):
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, by way of the Gram."""
         return self.information().spectrum()
-
-    def _leverages(self, rows: Floats) -> Floats:
-        return np.asarray(np.einsum("ij,ji->i", rows, self._inverse.times(rows.T)))
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return P, if `ridge` is the one inside; see `Uncertainty.covariance`."""

@@ -1,0 +1,271 @@
+"""Rows gathered between looks: the same model as without, whatever happens in between."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onlinels import (
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+from onlinels.gathering import LONGEST, MOST_ROWS
+
+NAMES = "b", "a", "c"
+SETTINGS = [
+    {"ridge": 1.0},
+    {"ridge": 1.0, "accumulator": "recursive"},
+    {"ridge": 1.0, "accumulator": "recursive", "fit_intercept": False},
+    {"ridge": 1.0, "accumulator": "orthogonal"},
+    {"ridge": 1.0, "forgetting_factor": 0.9},
+    {"ridge": 1.0, "forgetting_factor": 0.9, "accumulator": "recursive"},
+    {"ridge": "paper"},
+    {"ridge": 0.5, "balance": "classwise"},
+    {},
+]
+
+
+def stream(n_rows, seed=0):
+    random = np.random.default_rng(seed)
+    rows = random.integers(-9, 10, (n_rows, 3)).tolist()
+    return [dict(zip(NAMES, row, strict=True)) for row in rows], random.integers(
+        0, 3, n_rows
+    ).tolist()
+
+
+def learnt(model, X, y):
+    for x, label in zip(X, y, strict=True):
+        model.learn_one(x, label)
+    return model
+
+
+@contextmanager
+def unchanged(model):
+    """Check that a call that fails leaves no trace."""
+    before = pickle.dumps(model)
+    yield
+    assert pickle.dumps(model) == before
+
+
+def waiting(model):
+    return len(model._gathered or ())
+
+
+def assert_same_answers(model, other):
+    assert (model.classes, model.count) == (other.classes, other.count)
+    names, others = model.feature_names, other.feature_names
+    assert set(names) == set(others)
+    rows = [others.index(name) for name in names]
+    np.testing.assert_allclose(
+        model.output_weights, other.output_weights[rows], rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(model.intercept, other.intercept, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@given(st.lists(st.integers(0, 140), max_size=4), st.integers(2, 140), st.integers(0, 99))
+def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
+    X, y = stream(n_rows, seed)
+    model = LeastSquaresClassifier(**settings)
+    for number, (x, label) in enumerate(zip(X, y, strict=True)):
+        if number in looks:
+            model.predict_one(x)
+        model.learn_one(x, label)
+    batch = LeastSquaresClassifier(**settings)
+    batch.learn_many(X, y)
+    assert_same_answers(model, batch)
+
+
+def test_rows_are_gathered_and_taken_in():
+    X, y = stream(MOST_ROWS + 10)
+    model = LeastSquaresClassifier(ridge=1.0)
+    learnt(model, X[:5], [0, 1, 2, 0, 1])
+    # The first row of these names, and the first of each class, took a closer look.
+    assert waiting(model) == 2
+    learnt(model, X[5:], y[5:])
+    assert 0 < waiting(model) < MOST_ROWS
+    assert model.count == len(X)
+    assert waiting(model) == 0
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_hold_what_was_gathered(settings, copied):
+    X, y = stream(30)
+    model = learnt(LeastSquaresClassifier(**settings), X, y)
+    clone = copied(model)
+    learnt(model, X[:7], y[:7])
+    learnt(clone, X[:7], y[:7])
+    assert clone.count == model.count == 37
+    assert (clone.output_weights == model.output_weights).all()
+
+
+@pytest.mark.parametrize("settings", [{"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}])
+def test_merging_and_unlearning_count_what_was_gathered(settings):
+    X, y = stream(40)
+    one = learnt(LeastSquaresClassifier(**settings), X[:20], y[:20])
+    two = learnt(LeastSquaresClassifier(**settings), X[20:], y[20:])
+    assert waiting(one)
+    assert waiting(two)
+    one.merge(two)
+    both = learnt(LeastSquaresClassifier(**settings), X, y)
+    assert_same_answers(one, both)
+    learnt(one, X, y)
+    one.unlearn_many(X, y)
+    assert_same_answers(one, both)
+
+
+def test_a_ridge_that_is_changed_holds_for_all():
+    X, y = stream(40)
+    for accumulator in ("gram", "recursive"):
+        model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator)
+        learnt(model, X[:20], y[:20])
+        model.ridge = 7.0
+        learnt(model, X[20:], y[20:])
+        expected = LeastSquaresClassifier(ridge=7.0)
+        expected.learn_many(X, y)
+        assert_same_answers(model, expected)
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        {"b": 1.0, "a": None, "c": 2.0},
+        {"b": 1.0, "a": float("nan"), "c": 2.0},
+        {"b": 1.0, "a": float("inf"), "c": 2.0},
+        {"b": 1.0, "a": 1e200, "c": 2.0},
+        {"b": 1.0, "a": 10**400, "c": 2.0},
+        {"b": 1.0, "a": "1.0", "c": 2.0},
+        {"b": 1.0, "a": 1j, "c": 2.0},
+        {"b": 1.0, "a": np.ma.masked, "c": 2.0},
+        [1.0, 2.0, 3.0],
+        None,
+    ],
+)
+def test_samples_that_cannot_be_learnt_are_refused_as_ever(x):
+    X, y = stream(20)
+    model = learnt(LeastSquaresClassifier(ridge=1.0), X, y)
+    with unchanged(model), pytest.raises((TypeError, ValueError)):
+        model.learn_one(x, 0)
+    with pytest.raises((TypeError, ValueError)):
+        model.predict_one(x)
+
+
+@pytest.mark.parametrize("label", [[1], float("nan"), np.datetime64("2020-01-01"), np.ma.masked])
+def test_labels_that_cannot_be_learnt_are_refused_as_ever(label):
+    X, y = stream(20)
+    model = learnt(LeastSquaresClassifier(ridge=1.0), X, y)
+    with unchanged(model), pytest.raises((TypeError, ValueError)):
+        model.learn_one(X[0], label)
+
+
+def test_rows_that_outweigh_a_ridge_inside_are_refused_at_once():
+    X, y = stream(20)
+    model = learnt(LeastSquaresClassifier(ridge=1.0, accumulator="recursive"), X, y)
+    huge = {"b": 1e9, "a": -1e9, "c": 1e8}
+    with unchanged(model), pytest.raises(ValueError, match="outweigh"):
+        model.learn_one(huge, 0)
+
+
+@pytest.mark.parametrize(
+    "value", [True, 3, np.int64(3), np.float32(0.5), Decimal("0.25"), 10**20, LONGEST, 1e100]
+)
+def test_numbers_of_any_kind_and_size_count_the_same(value):
+    X, y = stream(12)
+    X = [*X, {"b": value, "a": 1.0, "c": 0.0}]
+    y = [*y, 1]
+    model = learnt(LeastSquaresClassifier(ridge=1.0), X, y)
+    batch = LeastSquaresClassifier(ridge=1.0)
+    batch.learn_many(X, y)
+    np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-6, atol=1e-12)
+
+
+def test_other_orders_and_sets_of_names_meet_the_same_columns():
+    X, y = stream(60)
+    random = np.random.default_rng(1)
+    mixed = []
+    for number, x in enumerate(X):
+        items = [item for item in x.items() if number < 20 or item[1] % 4]
+        mixed.append(dict(items[index] for index in random.permutation(len(items))))
+    mixed[40:] = [x | {"late": 1.0} for x in mixed[40:]]
+    model, batch = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
+    for x, label in zip(mixed, y, strict=True):
+        model.predict_one(x | {"unknown": 5.0})
+        model.predict_one(x | {"unknown": 5.0})
+        model.learn_one(x, label)
+    batch.learn_many(mixed, y)
+    assert_same_answers(model, batch)
+    for x in mixed:
+        assert model.scores_one(x) == pytest.approx(batch.scores_one(x))
+        assert model.scores_one(x | {"unknown": 5.0}) == pytest.approx(batch.scores_one(x))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
+def test_arrays_in_samples_are_gathered_too(dtype):
+    rows = np.random.default_rng(0).integers(-9, 10, (30, 4)).astype(dtype)
+    y = (np.arange(30) % 3).tolist()
+    X = [{"h": row} for row in rows]
+    model = learnt(LeastSquaresClassifier(ridge=1.0), X, y)
+    assert bool(waiting(model)) == (dtype is not np.int64)
+    batch = LeastSquaresClassifier(ridge=1.0)
+    batch.learn_many(X, y)
+    assert_same_answers(model, batch)
+    with unchanged(model), pytest.raises(ValueError, match="expected 4 as before"):
+        model.learn_one({"h": np.ones(5)}, 0)
+
+
+def test_an_array_that_changes_later_was_learnt_as_it_was():
+    X, y = stream(20)
+    row = np.ones(3)
+    model, expected = (LeastSquaresClassifier(ridge=1.0) for _ in range(2))
+    for x, label in zip(X, y, strict=True):
+        row[:] = list(x.values())
+        model.learn_one({"h": row}, label)
+        expected.learn_many([{"h": row}], [label])
+    row[:] = 1e9
+    assert_same_answers(model, expected)
+
+
+def test_dates_are_asked_for_as_ever():
+    model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(days=1))
+    for _ in range(3):
+        with pytest.raises(ValueError, match="t is None"):
+            model.learn_one({"a": 1.0}, 0)
+
+
+def test_regressors_gather_too():
+    X, y = stream(50)
+    model, batch = LeastSquaresRegressor(ridge=1.0), LeastSquaresRegressor(ridge=1.0)
+    learnt(model, X, y)
+    assert waiting(model)
+    batch.learn_many(X, y)
+    np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9, atol=1e-12)
+    assert model.count == 50
+    learnt(model, X, y)
+    other = pickle.loads(pickle.dumps(model))
+    assert model.predict_one(X[0]) == other.predict_one(X[0])
+    for bad in ("1", None, float("nan"), 1e200):
+        with unchanged(model), pytest.raises((TypeError, ValueError)):
+            model.learn_one(X[0], bad)
+
+
+def test_several_targets_are_gathered_by_name():
+    X, y = stream(50)
+    several = [{"p": label, "q": -2.0 * label} for label in y]
+    several[10:] = [{"q": each["q"], "p": each["p"]} for each in several[10:]]
+    model, batch = (LeastSquaresMultiTargetRegressor(ridge=1.0) for _ in range(2))
+    learnt(model, X, several)
+    assert waiting(model)
+    batch.learn_many(X, several)
+    np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9, atol=1e-12)
+    with unchanged(model), pytest.raises(ValueError, match="p"):
+        model.learn_one(X[0], {"p": 1.0})
