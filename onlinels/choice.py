@@ -130,11 +130,15 @@ class RidgeChoice:
             statistics.fix_ridge(ridge)
             self._setting = setting
 
+    def cuts(self, setting: Any, statistics: Accumulator) -> bool:
+        """Tell whether a ridge is still selected at checkpoints."""
+        unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
+        return unfixed or is_selected(setting)
+
     def pieces(self, setting: Any, statistics: Accumulator, n_rows: int) -> Iterator[slice]:
         """Cut a batch that is about to be learnt where the count of rows reaches a checkpoint."""
-        unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
-        start = 0
-        while start < n_rows and (unfixed or is_selected(setting)):
+        start, cuts = 0, self.cuts(setting, statistics)
+        while start < n_rows and cuts:
             count = statistics.count + start
             stop = min(n_rows, start + (1 << count.bit_length()) - count)
             yield slice(start, stop)
@@ -144,8 +148,9 @@ class RidgeChoice:
 
     def before(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
         """Select, if it is due and learning so many rows does not reach another checkpoint."""
-        due = is_selected(setting) and (self._is_due or self._setting != setting)
-        matters = due or statistics.holds_ridge
+        changed = self._setting != setting
+        due = is_selected(setting) and (self._is_due or changed)
+        matters = due or (changed and statistics.holds_ridge)
         if matters and not is_checkpoint(statistics.count + n_rows):
             self.in_force(setting, statistics)
 

@@ -78,6 +78,8 @@ class LinearLeastSquares(WeightsOnDemand):
 
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
+        if not (self._clock.forgets or self._choice.cuts(self.ridge, self._sums)):
+            return [(slice(0, n_rows), Tick(self._clock, 1.0, w))]
         clock, times, ticks = self._clock, self._clock.read(t, n_rows), []
         pieces = self._choice.pieces(self.ridge, self._statistics, n_rows)
         if self._statistics.holds_ridge and clock.forgets:

@@ -77,7 +77,7 @@ def check_ridge(ridge: Any) -> None:
         ...
     ValueError: ridge='best' is not known. Pass a float >= 0, "paper", "auto" or KFold(n_folds).
     """
-    if isinstance(ridge, KFold):
+    if isinstance(ridge, KFold) or (type(ridge) is float and 0.0 <= ridge < np.inf):
         return
     if isinstance(ridge, str):
         if ridge not in NAMES:

@@ -14,6 +14,8 @@ from onlinels.arrays import Floats, Integers, Matrix, check_matrix, row_blocks
 from onlinels.row_weights import check_mass, check_weights
 from onlinels.targets import check_targets
 
+ONE = np.int64(1)
+
 NAMES = "features'", "targets'"
 
 
@@ -109,7 +111,16 @@ class Accumulator(Statistics):
 
         Features and targets are known; see `harmless_length`.
         """
-        self._add_rows(rows, targets, w, 1)
+        if len(rows) == 1 and isinstance(w, float):
+            self.add_one(rows, targets, w)
+        else:
+            self._add_rows(rows, targets, w, 1)
+
+    def add_one(self, row: Floats, targets: Matrix, w: float) -> None:
+        """Do as `add_known` for one row (1, n_features)."""
+        self.accumulate(row, targets, w)
+        self._count += ONE
+        self._weigh(targets, w)
 
     def _add(
         self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats, sign: int

@@ -84,6 +84,10 @@ class GroupedAccumulator(Accumulator):
                 self._members[group]._add_rows(activations[some], targets[some], weights, sign)
         self._count += np.int64(sign * len(activations))
 
+    def add_one(self, row: Floats, targets: Matrix, w: float) -> None:
+        """Do as `add_known` for one row (1, n_features)."""
+        self._add_rows(row, targets, w, 1)
+
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
         groups = self._groups(block, targets)

@@ -68,9 +68,13 @@ class Ledger(ABC):
 
     def _weigh(self, targets: Matrix, w: float | Floats) -> None:
         """Add the weights of rows, of any one sign, and their targets' squares."""
+        self._target_squares = lengthened(self._target_squares, self._n_targets)
+        if targets.shape == (1,) and isinstance(w, float):
+            self._target_squares[targets[0]] += w
+            self._weight = max(0.0, self._weight + w)
+            return
         weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
         squares = targets if targets.ndim == 1 else targets**2
-        self._target_squares = lengthened(self._target_squares, self._n_targets)
         add_target_sums(self._target_squares, squares, weights)
         self._weight = max(0.0, self._weight + float(weights.sum()))
 

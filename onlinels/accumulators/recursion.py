@@ -240,5 +240,6 @@ class Recursion(Accumulator):
         if ridge != self._ridge:
             return self.information().solve(ridge, diagonal)
         weights = self._weights[: self._n_features, : self._n_targets].copy(order="F")
-        weights[diagonal <= 0.0] = 0.0
+        if diagonal.size and diagonal.min() <= 0.0:
+            weights[diagonal <= 0.0] = 0.0
         return weights
