@@ -38,14 +38,20 @@ class RowReader:
         self._places = None if in_place else located[self._known]
         self.is_complete = len(self._known) == len(located)
 
-    def read(self, x: Any) -> Floats | None:
+    def read(self, x: Any, longest_square: float = LONGEST**2) -> Floats | None:
         """Return a sample as the model's columns (n_features,), or None if it needs a closer look.
 
         Features that the model does not know are left out.
+
+        Parameters
+        ----------
+        x : dict
+        longest_square : float
+            Of the sample's Euclidean length, at most 1e150.
         """
         values = self._read_dict(x) if self._array is None else self._read_array(x)
         # A comparison with NaN is false.
-        if values is None or not values @ values <= LONGEST**2:
+        if values is None or not values.dot(values) <= longest_square:
             return None
         if self._places is None:
             return values

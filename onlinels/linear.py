@@ -78,8 +78,6 @@ class LinearLeastSquares(WeightsOnDemand):
 
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
-        if not (self._clock.forgets or self._choice.cuts(self.ridge, self._sums)):
-            return [(slice(0, n_rows), Tick(self._clock, 1.0, w))]
         clock, times, ticks = self._clock, self._clock.read(t, n_rows), []
         pieces = self._choice.pieces(self.ridge, self._statistics, n_rows)
         if self._statistics.holds_ridge and clock.forgets:
@@ -106,7 +104,11 @@ class LinearLeastSquares(WeightsOnDemand):
         self._look_closely()
 
     def _add_gathered(self, rows: Floats, targets: Any) -> None:
-        self._learn_pieces(rows, targets, self._ticks(1.0, len(rows), None), self._sums.add_known)
+        if self._clock.forgets or self._choice.cuts(self.ridge, self._sums):
+            ticks = self._ticks(1.0, len(rows), None)
+            self._learn_pieces(rows, targets, ticks, self._sums.add_known)
+        else:
+            self._sums.add_known(rows, targets, 1.0)
 
     def _learn_pieces(
         self,

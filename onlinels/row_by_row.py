@@ -12,7 +12,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats
 from onlinels.columns import Columns
 from onlinels.encoding import Layout
-from onlinels.gathering import MOST_ROWS, Gathered, RowReader, reader_of
+from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, reader_of
 
 
 class RowByRow(base.Estimator, ABC):
@@ -75,8 +75,8 @@ class RowByRow(base.Estimator, ABC):
             return False
         if self.half_life is not None:
             return False
-        row = reader.read(x)
-        if row is None or not row @ row <= self._harmless_square:
+        row = reader.read(x, self._harmless_square)
+        if row is None:
             return False
         if self._gathered is None or self._gathered.n_features != len(row):
             self._gathered = Gathered(len(row))
@@ -97,7 +97,8 @@ class RowByRow(base.Estimator, ABC):
         elif self._reader is None or self.ridge is not self._ridge_then:
             self._reader = reader_of(self._columns, layout)
             self._ridge_then = self.ridge
-            self._harmless_square = self._statistics.harmless_length(float(MOST_ROWS)) ** 2
+            length = self._statistics.harmless_length(float(MOST_ROWS))
+            self._harmless_square = min(LONGEST, length) ** 2
 
     def _look_closely(self) -> None:
         """Read the next sample with all checks: columns, means or a ridge inside have changed."""

@@ -60,8 +60,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""
-        scores = self._row_scores(x)[0]
-        return self.classes[scores.argmax()] if len(scores) else None
+        (scores,) = self._row_scores(x)
+        return self.classes[scores.argmax()] if scores.size else None
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of highest score of every row, in the kind of `X`."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from onlinels.arrays import Floats, Matrix, read_only
 from onlinels.choice import RidgeChoice
@@ -12,8 +11,7 @@ from onlinels.encoding import Layout, read_row
 from onlinels.row_by_row import RowByRow
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(NamedTuple):
     """Output weights and intercept, with the ridge setting and the ridge that gave them."""
 
     setting: Any

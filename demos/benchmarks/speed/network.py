@@ -1,0 +1,127 @@
+"""The whole network, from raw images to the test error: against the sum of its bare BLAS calls.
+
+python demos/benchmarks/speed/network.py --data mnist.npz
+python demos/benchmarks/speed/network.py --quick
+
+The "mnist" preset with 6,400 hidden units. The floor is what the same sizes cost in matrix products,
+one symmetric update a batch and one Cholesky factor alone, on arrays that are in place. Without
+--data images are random: the time is the same, the error says nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from measure import in_words
+from numpy.typing import NDArray
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+from scipy.linalg.blas import dsyrk
+from scipy.linalg.lapack import dpotrf
+
+from onlinels import ShallowConvClassifier
+from onlinels.datasets import ImageData, read_image_data
+
+Array = NDArray[Any]
+
+BATCH, TILE = 1000, 16
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    data = random_images(arguments.quick) if arguments.data is None else read(arguments.data)
+    n_hidden, warm_up = (300, 500) if arguments.quick else (6400, 4000)
+    n_learnt, n_tested = len(data.x_train), len(data.x_test)
+    whole, floors = [], []
+    for _ in track(range(arguments.repeats), "Measuring"):
+        whole.append(run(data, n_hidden, warm_up))
+        floors.append(bare(n_hidden, warm_up, n_learnt, n_tested))
+    print(f"{os.cpu_count()} cores; {n_learnt} images learnt, {n_tested} tested; medians")
+    table = Table("bare calls", "time", box=SIMPLE)
+    total = statistics.median(sum(each.values()) for each in floors)
+    for name in floors[0]:
+        table.add_row(name, in_words(statistics.median(each[name] for each in floors)))
+    seconds = statistics.median(each for each, _ in whole)
+    table.add_row("their sum", in_words(total))
+    table.add_row("the network", in_words(seconds))
+    Console().print(table)
+    print(f"{seconds / total:.2f} times the sum; test error {whole[0][1]:.2%}")
+
+
+def read(path: str) -> ImageData:
+    return read_image_data(path)
+
+
+def random_images(quick: bool) -> ImageData:
+    random = np.random.default_rng(0)
+    n_train, n_test = (2000, 500) if quick else (60_000, 10_000)
+    x = random.integers(0, 256, (n_train + n_test, 28, 28), dtype=np.uint8)
+    y = (np.arange(len(x)) % 10).astype(np.uint8)
+    return ImageData(x[:n_train], y[:n_train], x[n_train:], y[n_train:])
+
+
+def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
+    """Return the seconds of everything, and the test error."""
+    started = time.perf_counter()
+    model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
+    for start in range(0, len(data.x_train), BATCH):
+        rows = slice(start, start + BATCH)
+        model.learn_many(data.x_train[rows], data.y_train[rows])
+    error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
+    return time.perf_counter() - started, error
+
+
+def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str, float]:
+    """Return the seconds of the network's calls of BLAS and LAPACK."""
+    random = np.random.default_rng(0)
+    n_features, n_images = 6000, n_learnt + n_tested
+    draw = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
+    patches, kernel = draw(22, 49, TILE * 22), draw(60, 49)
+    pooling, maps, pooled = draw(10, 22), draw(22, 60 * TILE * 22), draw(600 * TILE, 22)
+    features, landmarks = draw(BATCH, n_features), draw(n_features, min(warm_up, 2 * n_hidden))
+    rows, gram = random.random((BATCH, n_hidden)), np.zeros((n_hidden, n_hidden), order="F")
+    system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
+    activations, weights = random.random((BATCH, n_hidden)), random.random((n_hidden, 10))
+    n_tiles, n_batches = n_images / TILE, n_images / BATCH
+    return {
+        "convolution": n_tiles * seconds_of(lambda: kernel @ patches),
+        "pooling": n_tiles * seconds_of(lambda: (pooling @ maps, pooled @ pooling.T)),
+        "landmarks": n_batches * seconds_of(lambda: features @ landmarks),
+        "Gram": n_learnt / BATCH * seconds_of(lambda: dsyrk(1.0, rows.T, 1.0, gram, overwrite_c=1)),
+        "factor": seconds_of(lambda: dpotrf(system), 1),
+        "scores": n_tested / BATCH * seconds_of(lambda: activations @ weights),
+    }
+
+
+def seconds_of(piece: Callable[[], object], repeats: int = 5) -> float:
+    taken = []
+    for _ in range(repeats):
+        started = time.perf_counter()
+        piece()
+        taken.append(time.perf_counter() - started)
+    return statistics.median(taken)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
+    parser.add_argument("--repeats", type=int, default=3, help="(%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats = 1
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
