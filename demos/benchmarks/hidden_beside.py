@@ -12,8 +12,8 @@ from onlinels import ConvolutionalFeatures, HiddenLayer, Patches
 
 Array = NDArray[Any]
 
-HIDDEN_SIZE = 7.0
-"""Standard deviation of hidden units beside patches', whose is 1: as if their ridge were 1/49."""
+HIDDEN_SIZE = 22.0
+"""Standard deviation of hidden units beside patches', whose is 1: as if their ridge were 1/484."""
 
 STAGE: dict[str, Any] = {
     "pool_size": 4,
