@@ -23,6 +23,7 @@ def asked():
 @pytest.fixture
 def demo(monkeypatch, asked):
     """Load the script with a short warm-up, and write down what it asks the preset for."""
+    monkeypatch.syspath_prepend(PLACE.parent)
     spec = importlib.util.spec_from_file_location("images", PLACE)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -61,11 +62,10 @@ def expected_error(data, **settings):
     [
         ([], {}),
         (
-            ["--pooling=gaussian", "--normalize=image"],
-            {"pooling": "gaussian", "normalize": "image"},
+            ["--set=pooling=gaussian", "--set=normalize=map"],
+            {"pooling": "gaussian", "normalize": "map"},
         ),
-        (["--normalize=none"], {"normalize": False}),
-        (["--pooling=box", "--normalize=map"], {"pooling": "box", "normalize": "map"}),
+        (["--set=deskew=True", "--set=pool_size=6"], {"deskew": True, "pool_size": 6}),
     ],
 )
 def test_options_override_the_preset(demo, asked, data, command, capsys, options, settings):
@@ -79,7 +79,20 @@ def test_options_override_the_preset(demo, asked, data, command, capsys, options
 
 
 def test_the_defaults_are_those_of_the_published_figures(demo):
-    assert demo.overrides(demo.make_parser().parse_args(["--data=x"])) == {"n_hidden": 6400}
+    arguments = demo.make_parser().parse_args(["--data=x"])
+    assert (arguments.n_hidden, arguments.set, arguments.seeds) == (6400, [], 1)
+
+
+def test_test_images_are_left_alone_while_validating(demo, data, command, capsys):
+    demo.main([*command, "--n-hidden=20", "--validate=15"])
+    held_out = {
+        "x_train": data["x_train"][:30],
+        "y_train": data["y_train"][:30],
+        "x_test": data["x_train"][30:],
+        "y_test": data["y_train"][30:],
+    }
+    error = 100 * expected_error(held_out, seed=0, n_hidden=20)
+    assert capsys.readouterr().out.strip().endswith(f"test error {error:.2f}%")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +101,8 @@ def test_the_defaults_are_those_of_the_published_figures(demo):
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
         (["--n-hidden=0"], "--n-hidden: invalid positive value: '0'"),
         (["--seeds=0"], "--seeds: invalid positive value: '0'"),
-        (["--pooling=round"], "--pooling: invalid choice: 'round'"),
+        (["--set=pooled=round"], "'pooled=round' is not NAME=VALUE"),
+        (["--validate=45"], "--validate leaves none of the 45 training images"),
     ],
 )
 def test_what_cannot_be_run_is_refused(demo, command, capsys, extra, message):

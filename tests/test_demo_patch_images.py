@@ -51,7 +51,14 @@ def command(tmp_path, images):
     parts = {"x_train": x[:N_TRAIN], "y_train": y[:N_TRAIN]}
     np.savez(tmp_path / "data.npz", x_test=x[N_TRAIN:], y_test=y[N_TRAIN:], **parts)
     files = [f"--data={tmp_path / 'data.npz'}", f"--results={tmp_path / 'r.jsonl'}"]
-    return [*files, "--filters=4", "--warm-up=50", "--batch-size=40", "--no-progress"]
+    return [
+        *files,
+        "--filters=4",
+        "--n-hidden=12",
+        "--warm-up=50",
+        "--batch-size=40",
+        "--no-progress",
+    ]
 
 
 def results_in(tmp_path):
@@ -79,12 +86,34 @@ def test_runs_are_measured_once_each_with_its_own_memory(tmp_path, demo, command
 
 
 @pytest.mark.parametrize(
-    "option", ["--ridge=0.02", "--warm-up=60", "--rows=100", "--filters=3", "--test-shifts=1"]
+    "option",
+    [
+        *("--ridge=0.02", "--warm-up=60", "--rows=100", "--filters=3", "--test-shifts=1"),
+        *("--n-hidden=11", "--n-hidden=0"),
+    ],
 )
 def test_another_setting_is_another_run(tmp_path, demo, here, command, option):
     demo.main(command)
     demo.main([*command, option])
     assert len(results_in(tmp_path)) == 2
+
+
+def test_hidden_units_stand_beside_patches(demo, images, monkeypatch):
+    import photograph_run
+
+    x, y = images
+    arguments = demo.make_parser().parse_args(["--data=x", "--filters=4", "--n-hidden=12"])
+    settings, threads = demo.make_settings(arguments, 3), demo.Threads(1)
+    run = demo.Run(settings, 50, 0.01, 40, 0, threads, False, arguments.n_hidden)
+    patches, hidden = (joint := photograph_run.fix_features(run, x[:50], y[:50])).parts
+    features = joint.transform(x)
+    assert features.shape == (len(x), settings.n_features((28, 28)) + 12)
+    assert (features[:, :-12] == patches.transform(x)).all()
+    assert (features[:, -12:] == hidden.transform(x)).all()
+    np.testing.assert_allclose(hidden.transform(x[:, :, ::-1]), hidden.transform(x), rtol=1e-4)
+    deviations = joint.transform(x[:50]).std(axis=0)
+    np.testing.assert_allclose(deviations[-12:], 22.0, rtol=1e-3)
+    np.testing.assert_allclose(np.median(deviations[:-12]), 1.0, rtol=1e-3)
 
 
 def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command, images):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import ast
 from pathlib import Path
 from typing import Any
 
+from command_line import setting
 from paper_runs import NETWORKS
 
 from onlinels import read_filters
-from onlinels.presets import PARTS, preset_settings
+from onlinels.presets import preset_settings
 
 PRETRAINED = ("svhn", "cifar10")
 """The data sets that the paper classifies with OverFeat's filters."""
@@ -48,18 +48,6 @@ class FiltersAction(argparse.Action):
         named = equals and name in NETWORKS
         chosen = {name: path} if named else dict.fromkeys(PRETRAINED, str(values))
         setattr(namespace, self.dest, getattr(namespace, self.dest) | chosen)
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """Read NAME=VALUE, a setting of the network."""
-    name, equals, value = text.partition("=")
-    settable = {name for names in PARTS.values() for name in names} - {"seed"}
-    if not equals or name not in settable:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE of {sorted(settable)}")
-    try:
-        return name, ast.literal_eval(value)
-    except (SyntaxError, ValueError):
-        return name, value
 
 
 def count(text: str) -> int:

@@ -4,8 +4,9 @@ python demos/benchmarks/patch_images.py --data fashion-mnist/
 python demos/benchmarks/patch_images.py --data fashion-mnist/ --validate 10000
 
 Whitened patches of the first images are the filters: some brought to the same contrast, others
-as they are. Features of an image and of its mirror image are added, which is as good as
-learning mirrored copies too; no hidden layer follows. See cifar10.py for the same on photographs.
+as they are; no hidden layer follows. Beside them stand the hidden units of the paper's network,
+with windows of its own, and one linear layer learns both. Features of an image and of its mirror
+image are added, which is as good as learning mirrored copies too. See cifar10.py for photographs.
 Every finished run is a line in a results file; an interrupted command goes on where it stopped.
 """
 
@@ -31,7 +32,7 @@ from threads import Threads
 from onlinels.datasets import read_image_data
 
 SETTINGS = Settings(
-    contrast_filters=400, colour_filters=400, pool_size=9, stride=6, padding=2, variance_offset=0.1
+    contrast_filters=150, colour_filters=150, pool_size=9, stride=6, padding=2, variance_offset=0.1
 )
 """Four by four windows that overlap, on images of 28 x 28 pixels."""
 
@@ -99,7 +100,7 @@ def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
 
 def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) -> Key:
     """Return what the results file knows the run by."""
-    names = ("validate", "ridge", "warm_up", "test_shifts")
+    names = ("validate", "ridge", "warm_up", "test_shifts", "n_hidden")
     given = {name: getattr(arguments, name) for name in names}
     return settings.as_json() | given | {"data": str(arguments.data), "rows": n_train}
 
@@ -136,6 +137,7 @@ def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, flo
         arguments.test_shifts,
         Threads(arguments.threads),
         arguments.progress,
+        arguments.n_hidden,
     )
     watch = Stopwatch()
     features, model = learn(run, train, watch)
@@ -150,8 +152,10 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add, default = parser.add_argument, " (%(default)s)"
     add("--data", type=Path, required=True, help=".npz file or folder of IDX files")
-    add("--filters", type=positive, default=400, help="filters of each of the two kinds" + default)
-    add("--ridge", type=float, default=0.01, help="ridge for each training row" + default)
+    add("--filters", type=positive, default=150, help="filters of each of the two kinds" + default)
+    hidden = "hidden units of the paper's network beside them, 0 for none" + default
+    add("--n-hidden", type=not_negative, default=6400, help=hidden)
+    add("--ridge", type=float, default=0.005, help="ridge for each training row" + default)
     add("--rows", type=positive, help="training rows, the first ones (all)")
     held_out = "training rows, the last, to hold out and test on instead"
     add("--validate", type=not_negative, default=0, help=held_out)

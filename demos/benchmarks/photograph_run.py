@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from hidden_beside import Features, HiddenFeatures, Joint
 from labelled_images import LabelledImages
 from numpy.typing import NDArray
 from patch_network import MirrorFeatures, Settings
@@ -34,6 +35,7 @@ class Run:
     test_shifts: int
     threads: Threads
     show: bool = True
+    n_hidden: int = 0
 
     def batches(self, n_rows: int, text: str) -> Iterator[slice]:
         """Yield slices of rows, and show how far they have come."""
@@ -44,10 +46,10 @@ class Run:
 
 def learn(
     run: Run, train: LabelledImages, watch: Stopwatch
-) -> tuple[MirrorFeatures, LeastSquaresClassifier]:
+) -> tuple[Joint, LeastSquaresClassifier]:
     """Fix the features, learn all rows in one pass, and solve for the output weights."""
     with watch.stage("warm_up"):
-        features = fix_features(run, train.x[: run.warm_up])
+        features = fix_features(run, train.x[: run.warm_up], train.y[: run.warm_up])
     model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
     for rows in run.batches(len(train), "Learning"):
         with watch.stage("features"):
@@ -59,10 +61,16 @@ def learn(
     return features, model
 
 
-def fix_features(run: Run, x: Array) -> MirrorFeatures:
-    """Return features of variance 1 whose filters are patches of these images."""
-    features = MirrorFeatures.from_examples(x, run.settings)
-    some = x[:SCALED_ROWS]
+def fix_features(run: Run, x: Array, y: Array) -> Joint:
+    """Return features of one size whose filters and input weights are made of these images."""
+    parts: list[Features] = [MirrorFeatures.from_examples(x, run.settings)]
+    if run.n_hidden:
+        parts.append(HiddenFeatures.from_examples(x, y, run.n_hidden, run.settings.seed))
+    return Joint(tuple(scaled(part, run, x[:SCALED_ROWS]) for part in parts))
+
+
+def scaled(features: Features, run: Run, some: Array) -> Features:
+    """Return features divided by their standard deviations in some rows."""
     activations = [
         run.threads.map_rows(features.transform, some[rows])
         for rows in run.batches(len(some), "Warm-up")
@@ -71,7 +79,7 @@ def fix_features(run: Run, x: Array) -> MirrorFeatures:
 
 
 def predict(
-    run: Run, features: MirrorFeatures, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
+    run: Run, features: Joint, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
 ) -> Array:
     """Return for every image the label of the largest score, summed over shifted views."""
     labels, answers = np.array(model.classes), []
