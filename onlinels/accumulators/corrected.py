@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyrk
+from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 
 from onlinels.accumulators.capacity import capacity, enlarged
 from onlinels.arrays import Floats, Integers
+
+SMALL = 128
+"""Size up to which a single column is taken in at once: the matrix fits the nearest cache."""
 
 N_RECENT = 64
 """Columns that are gathered before one rank-k update takes them in."""
@@ -86,6 +89,9 @@ class CorrectedMatrix:
 
     def subtract_one(self, column: Floats, factor: float, sign: float) -> None:
         """Subtract u u' for u = factor times a vector (sign 1), or add it (-1)."""
+        if len(self) <= SMALL:
+            self._base = dsyr(-sign * factor**2, column, a=self._base, overwrite_a=1)
+            return
         if self._n_recent == N_RECENT:
             self._fold()
         np.multiply(column, factor, out=self._recent[:, self._n_recent])

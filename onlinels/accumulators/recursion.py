@@ -135,10 +135,12 @@ class Recursion(Accumulator):
         """Return the targets minus the scores of the weights before these rows."""
         errors: Floats = rows @ self._weights
         np.negative(errors, out=errors)
-        if targets.ndim == 1:
-            errors[np.arange(len(rows)), targets] += 1.0
-        else:
+        if targets.ndim == 2:
             errors[:, : targets.shape[1]] += targets
+        elif len(rows) == 1:
+            errors[0, targets[0]] += 1.0
+        else:
+            errors[np.arange(len(rows)), targets] += 1.0
         return errors
 
     def _combine(self, other: Self, sign: int) -> None:
