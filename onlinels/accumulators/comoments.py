@@ -69,7 +69,7 @@ class CoMoments(Accumulator):
         if total == 0.0:
             return
         if len(block) == 1:
-            self._shift(Mean.of(block[0]), self._mean_of_one(targets), total)
+            self._accumulate_one(block[0], targets, total)
             return
         centred, mean = _about_mean(block, w, total)
         about, targets_mean = self._centred_targets(targets, w, total)
@@ -107,6 +107,22 @@ class CoMoments(Accumulator):
     def _empties(self, weight: float) -> bool:
         """Tell whether nothing but rounding errors is left once a (negative) weight is added."""
         return abs(self._weight + weight) <= EMPTY * (self._weight + abs(weight))
+
+    def _accumulate_one(self, row: Floats, targets: Matrix, w: float) -> None:
+        """Add a row, which is its own mean."""
+        total = self._weight + w
+        if not self._weight or self._empties(w):
+            self._shift(Mean.of(row), self._mean_of_one(targets), w)
+            return
+        apart, targets_apart = self._feature_mean.to(row), self._target_mean.to_target(targets)
+        between, share = self._weight * (w / total), w / total
+        self._comoments.accumulate(apart[None], targets_apart[None], between)
+        self._target_squares = self._target_squares + between * targets_apart**2
+        apart *= share
+        targets_apart *= share
+        self._feature_mean = self._feature_mean.moved(apart)
+        self._target_mean = self._target_mean.moved(targets_apart)
+        self._weight = total
 
     def _mean_of_one(self, targets: Matrix) -> Mean:
         """Return the target of a single row as its own mean."""
@@ -194,6 +210,7 @@ class CoMoments(Accumulator):
         self._n_features, self._n_targets = self._comoments.n_features, self._comoments.n_targets
         self._feature_mean = self._feature_mean.lengthened(self._n_features)
         self._target_mean = self._target_mean.lengthened(self._n_targets)
+        self._target_squares = lengthened(self._target_squares, self._n_targets)
 
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int

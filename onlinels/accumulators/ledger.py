@@ -86,7 +86,8 @@ class Ledger(ABC):
 
     def _without_residue(self, squares: Floats) -> Floats:
         """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
-        squares[squares <= RESIDUE * lengthened(self._removed[0], len(squares))] = 0.0
+        if len(self._removed[0]):
+            squares[squares <= RESIDUE * lengthened(self._removed[0], len(squares))] = 0.0
         return squares
 
     @property

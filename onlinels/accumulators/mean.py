@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats, Integers
+from onlinels.arrays import Floats, Integers, Matrix
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,22 @@ class Mean:
     def minus(self, other: Mean) -> Floats:
         """Return how far this mean lies from another."""
         return (self.origin - other.origin) + (self.offset - other.offset)
+
+    def to(self, row: Floats) -> Floats:
+        """Return how far a row lies from this mean."""
+        apart = row - self.origin
+        apart -= self.offset
+        return apart
+
+    def to_target(self, targets: Matrix) -> Floats:
+        """Return how far one target, (1,) a label's column or (1, n_targets), lies from this."""
+        apart = -self.origin
+        if targets.ndim == 1:
+            apart[targets[0]] += 1.0
+        else:
+            apart[: targets.shape[1]] += targets[0]
+        apart -= self.offset
+        return apart
 
     def moved(self, step: Floats) -> Mean:
         """Return the mean with its offset moved."""
