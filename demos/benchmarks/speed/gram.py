@@ -45,6 +45,7 @@ class Floor:
         self.rows = np.random.default_rng(0).standard_normal((n_rows, n_features))
 
     def __call__(self) -> None:
+        """Add the rows once."""
         self.gram = dsyrk(1.0, self.rows.T, 1.0, self.gram, overwrite_c=1)
 
 
@@ -68,8 +69,8 @@ def learner(n_rows: int, batch_size: int, n_features: int, n_classes: int = N_CL
 
 
 def by_batch_size(n_features: int, repeats: int) -> None:
-    floor, pieces = f"dsyrk, {n_features} features", {}
-    pieces[floor] = Floor(n_features, 2000)
+    floor = f"dsyrk, {n_features} features"
+    pieces: dict[str, Piece] = {floor: Floor(n_features, 2000)}
     for batch_size in (2000, 1000, 200, 50):
         pieces[f"learn_many, {batch_size} rows"] = learner(2000, batch_size, n_features)
     show(compare("a row into the Gram", pieces, repeats, 2000), floor)

@@ -3,8 +3,8 @@
 python demos/benchmarks/speed/hidden.py
 python demos/benchmarks/speed/hidden.py --quick
 
-12,000 hidden units on 13,500 features in float32, as of images by 135 filters pooled to 10 x 10. The
-layer keeps the examples (the landmarks) whose differences are its input weights; the full product
+12,000 hidden units on 13,500 features in float32, as of 135 filters pooled to 10 x 10. The layer
+keeps the examples (the landmarks) whose differences are its input weights; the full product
 multiplies by the differences themselves.
 """
 
@@ -49,7 +49,11 @@ def main() -> None:
 def make_layer(n_features: int, n_hidden: int, n_examples: int, random: Any) -> HiddenLayer:
     examples = random.random((n_examples, n_features), dtype=np.float32)
     labels = (np.arange(n_examples) % N_CLASSES).tolist()
-    settings = {"n_hidden": n_hidden, "input_weights": "centred-difference", "dtype": "float32"}
+    settings: dict[str, Any] = {
+        "n_hidden": n_hidden,
+        "input_weights": "centred-difference",
+        "dtype": "float32",
+    }
     return HiddenLayer.from_examples(examples, labels, **settings)
 
 

@@ -4,9 +4,9 @@ python demos/benchmarks/speed/interface.py
 python demos/benchmarks/speed/interface.py --quick
 
 The recursive form, ten classes, no intercept. "arithmetic" is the same recursion written down in
-bare calls of BLAS (scores, product with the inverse, two updates of rank one); "the dict" is reading
-its names and values into an array, twice, as both calls must. What is left is overhead. The last
-line learns without predicting in between: rows are gathered and learnt in blocks.
+bare calls of BLAS (scores, product with the inverse, two updates of rank one); "the dict" is
+reading its names and values into an array, twice, as both calls must. What is left is overhead.
+The last column learns without predicting in between: rows are gathered and learnt in blocks.
 """
 
 from __future__ import annotations

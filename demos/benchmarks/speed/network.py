@@ -3,9 +3,9 @@
 python demos/benchmarks/speed/network.py --data mnist.npz
 python demos/benchmarks/speed/network.py --quick
 
-The "mnist" preset with 6,400 hidden units. The floor is what the same sizes cost in matrix products,
-one symmetric update a batch and one Cholesky factor alone, on arrays that are in place. Without
---data images are random: the time is the same, the error says nothing.
+The "mnist" preset with 6,400 hidden units. The floor is what the same sizes cost in matrix
+products, one symmetric update a batch and one Cholesky factor alone, on arrays that are in place.
+Without --data images are random: the time is the same, the error says nothing.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 python demos/benchmarks/speed/stage1.py
 python demos/benchmarks/speed/stage1.py --quick
 
-Needs torch (`pip install 'onlinels[bench]'`). Both sides compute the same features, which is checked.
+Needs torch (`pip install 'onlinels[bench]'`). Both compute the same features, which is checked.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ class Case:
     drop_ring: int = 5
 
     def features(self, bank: Array) -> ConvolutionalFeatures:
+        """Return stage 1 with a bank of filters."""
         return ConvolutionalFeatures(
             bank,
             pool_size=self.pool_size,
@@ -45,10 +46,12 @@ class Case:
         )
 
     def bank(self) -> Array:
+        """Draw the filters."""
         random = np.random.default_rng(0)
         return random.normal(size=(self.n_filters, 7, 7)).astype(np.float32)
 
     def images(self, n_images: int) -> Array:
+        """Draw images."""
         random = np.random.default_rng(1)
         return random.random((n_images, *self.image_shape), dtype=np.float32)
 
@@ -61,21 +64,25 @@ CASES = (
 
 def main() -> None:
     arguments = arguments_of(__doc__, repeats=5)
-    n_images = 500 if arguments.quick else 6000
     for case in CASES:
-        features, images = case.features(case.bank()), case.images(n_images)
-        check_same(case, features, images[:20])
-        pieces: dict[str, Piece] = {
-            "bare products": Products(case, features).of(n_images),
-            "onlinels": lambda: in_batches(features.transform_many, images),
-            "torch": lambda: in_batches(lambda some: with_torch(case, some), images),
-        }
-        show(compare(case.name, pieces, arguments.repeats, n_images), "bare products")
-        one: dict[str, Piece] = {
-            "onlinels": lambda: features.transform_one({"image": images[0]}),
-            "torch": lambda: with_torch(case, images[:1]),
-        }
-        show(compare(f"{case.name}, one image", one, 50 * arguments.repeats), "torch")
+        measure(case, 500 if arguments.quick else 6000, arguments.repeats)
+
+
+def measure(case: Case, n_images: int, repeats: int) -> None:
+    """Time a case on batches and on single images."""
+    features, images = case.features(case.bank()), case.images(n_images)
+    check_same(case, features, images[:20])
+    pieces: dict[str, Piece] = {
+        "bare products": Products(case, features).of(n_images),
+        "onlinels": lambda: in_batches(features.transform_many, images),
+        "torch": lambda: in_batches(lambda some: with_torch(case, some), images),
+    }
+    show(compare(case.name, pieces, repeats, n_images), "bare products")
+    one: dict[str, Piece] = {
+        "onlinels": lambda: features.transform_one({"image": images[0]}),
+        "torch": lambda: with_torch(case, images[:1]),
+    }
+    show(compare(f"{case.name}, one image", one, 50 * repeats), "torch")
 
 
 def in_batches(function: Any, images: Array) -> None:
@@ -124,6 +131,8 @@ class Products:
         self.n_channels = n_channels
 
     def of(self, n_images: int) -> Piece:
+        """Return a function that does the products of so many images."""
+
         def run() -> None:
             for _ in range(-(-n_images * self.n_channels // self.TILE)):
                 self.patches @ self.kernel
