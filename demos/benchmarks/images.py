@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import time
 from typing import Any
 
 import numpy as np
 from command_line import not_negative, positive, setting
+from own_process import peak_memory
 from rich.progress import track
 
 from onlinels import ShallowConvClassifier
@@ -68,7 +68,7 @@ def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace
     solved = time.perf_counter()
     error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
     tested = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = peak_memory()
     print(
         f"seed {settings['seed']}: learning {learnt - started:.1f} s, "
         f"solving {solved - learnt:.1f} s, testing {tested - solved:.1f} s, "
