@@ -158,8 +158,8 @@ def test_test_rows_are_left_alone_while_validating(demo, runs, command, data):
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--validate"], "leaves 0 training rows, expected at least 60 for the warm-up"),
-        (["--rows=59"], "leaves 59 training rows"),
+        (["--validate"], "--validate is 10000, expected less than the 300 training images"),
+        (["--rows=59"], "leaves 59 training rows, expected at least 60 for the warm-up"),
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
         (["--ridge=0"], "invalid above_zero value: '0'"),
         (["--rotation=-1"], "rotation=-1.0 must be from 0 to 180"),

@@ -102,7 +102,7 @@ def test_test_images_are_left_alone_while_validating(demo, data, command, capsys
         (["--n-hidden=0"], "--n-hidden: invalid positive value: '0'"),
         (["--seeds=0"], "--seeds: invalid positive value: '0'"),
         (["--set=pooled=round"], "'pooled=round' is not NAME=VALUE"),
-        (["--validate=45"], "--validate leaves none of the 45 training images"),
+        (["--validate=45"], "--validate is 45, expected less than the 45 training images"),
     ],
 )
 def test_what_cannot_be_run_is_refused(demo, command, capsys, extra, message):

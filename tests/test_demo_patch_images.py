@@ -118,14 +118,13 @@ def test_hidden_units_stand_beside_patches(demo, images, monkeypatch):
 
 def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command, images):
     x, y = images
-    extra = ["--validate=30", "--rows=60"]
-    train, test = demo.read_parts(demo.make_parser().parse_args([*command, *extra]))
-    assert (train.x == x[:60]).all()
-    assert (train.y == y[:60]).all()
-    assert (test.x == x[N_TRAIN - 30 : N_TRAIN]).all()
-    assert (test.y == y[N_TRAIN - 30 : N_TRAIN]).all()
-    train, _ = demo.read_parts(demo.make_parser().parse_args([*command, extra[0]]))
-    assert len(train) == N_TRAIN - 30
+    path = demo.make_parser().parse_args(command).data
+    data = demo.read_parts(path, 30, 60)
+    assert (data.x_train == x[:60]).all()
+    assert (data.y_train == y[:60]).all()
+    assert (data.x_test == x[N_TRAIN - 30 : N_TRAIN]).all()
+    assert (data.y_test == y[N_TRAIN - 30 : N_TRAIN]).all()
+    assert len(demo.read_parts(path, 30).x_train) == N_TRAIN - 30
     assert demo.main([*command, "--validate=30"]) == 0
     (line,) = results_in(tmp_path)
     assert (line["run"]["validate"], line["run"]["rows"]) == (30, N_TRAIN - 30)
@@ -135,7 +134,7 @@ def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
-        (["--validate=120"], "--validate is 120, expected less than the 120 rows"),
+        (["--validate=120"], "--validate is 120, expected less than the 120 training images"),
         (["--validate=-1"], "--validate: invalid not_negative value: '-1'"),
         (["--validate=71"], "leaves 49 training rows, expected at least 50 for the warm-up"),
         (["--rows=49"], "Pass more rows, or --warm-up 49."),

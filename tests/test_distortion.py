@@ -222,7 +222,7 @@ def test_a_batch_of_many_tiles_comes_out_as_its_images_do(elastic_strength, monk
     random = np.random.default_rng(5)
     alone = [settings.distort(image[None], random) for image in images]
     assert (np.concatenate(alone) == whole).all()
-    monkeypatch.setattr("onlinels.features.distortion.distortion.TILE_PIXELS", 7 * 360)
+    monkeypatch.setattr("onlinels.features.sampling.TILE_PIXELS", 7 * 360)
     assert (settings.distort(images, 5) == whole).all()
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ import numpy as np
 from command_line import positive
 from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
+from own_process import peak_memory
 from patch_network import Settings
 from photograph_run import Run, learn, predict
 from rich.console import Console
@@ -117,7 +117,7 @@ def summary(
         "n_test": len(test),
         "n_classes": len(np.unique(train.y)),
         "seconds": watch.rounded(),
-        "peak_memory_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+        "peak_memory_gib": round(peak_memory(), 2),
         "cores": os.cpu_count(),
         "settings": settings,
     }

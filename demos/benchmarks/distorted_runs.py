@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from held_out import read_parts
 from numpy.typing import NDArray
 from own_process import peak_memory
 from rich.progress import track
@@ -22,7 +24,7 @@ from onlinels import (
     LeastSquaresClassifier,
     Patches,
 )
-from onlinels.datasets import ImageData, read_image_data
+from onlinels.datasets import ImageData
 
 Array = NDArray[Any]
 
@@ -111,20 +113,14 @@ def read_rows(run: Run) -> ImageData:
     OSError, ValueError
         If the data cannot be read, there are too few rows, or images are too small.
     """
-    data = read_image_data(run.path)
-    n_left = len(data.x_train) - run.held_out
-    n_train = n_left if run.rows is None else min(run.rows, n_left)
-    if n_train < run.warm_up:
+    data = read_parts(Path(run.path), run.held_out, run.rows)
+    if len(data.x_train) < run.warm_up:
         raise ValueError(
-            f"{run.path} leaves {max(0, n_train)} training rows, expected at least {run.warm_up} "
+            f"{run.path} leaves {len(data.x_train)} training rows, expected at least {run.warm_up} "
             "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
         )
     ConvolutionalFeatures(RECIPE, **run.stage).n_features(data.x_train.shape[1:])
-    if not run.held_out:
-        return ImageData(data.x_train[:n_train], data.y_train[:n_train], data.x_test, data.y_test)
-    last = slice(n_left, None)
-    train = data.x_train[:n_train], data.y_train[:n_train]
-    return ImageData(*train, data.x_train[last], data.y_train[last])
+    return data
 
 
 def run_here(run: Run) -> dict[str, Any]:

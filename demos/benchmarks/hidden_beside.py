@@ -7,6 +7,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from patch_network import unit_scale
 
 from onlinels import ConvolutionalFeatures, HiddenLayer, Patches
 
@@ -75,9 +76,7 @@ class HiddenFeatures:
 
     def scaled_by(self, features: Array) -> Self:
         """Return features of one size in rows (n, n_hidden) of these features."""
-        deviations = features.std(axis=0, dtype=np.float64)
-        floor = 1e-3 * deviations.mean() or 1.0
-        scale = self.scale * (HIDDEN_SIZE / np.maximum(deviations, floor))
+        scale = self.scale * HIDDEN_SIZE * unit_scale(features)
         return type(self)(self.stage, self.hidden, scale.astype(np.float32))
 
     def transform(self, images: Array) -> Array:

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import time
 from typing import Any
 
 import numpy as np
 from command_line import not_negative, positive, setting
+from held_out import read_parts
+from own_process import peak_memory
 from rich.progress import track
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_image_data
+from onlinels.datasets import ImageData
 from onlinels.presets import preset_settings
 
 
@@ -25,7 +26,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = make_parser()
     arguments = parser.parse_args(argv)
     try:
-        data = read_data(arguments)
+        data = read_parts(arguments.data, arguments.validate)
         settings = {"n_hidden": arguments.n_hidden} | dict(arguments.set)
         preset_settings("mnist", settings)
     except (OSError, ValueError) as error:
@@ -35,24 +36,6 @@ def main(argv: list[str] | None = None) -> None:
     errors = [run(data, settings | {"seed": seed}, arguments) for seed in range(arguments.seeds)]
     if len(errors) > 1:
         print(f"test error: mean {100 * np.mean(errors):.2f}%, best {100 * min(errors):.2f}%")
-
-
-def read_data(arguments: argparse.Namespace) -> ImageData:
-    """Return the rows to learn and those to test on: the last training rows while validating.
-
-    Raises
-    ------
-    OSError, ValueError
-        If the data cannot be read, or no row is left to learn.
-    """
-    data = read_image_data(arguments.data)
-    if not arguments.validate:
-        return data
-    split = len(data.x_train) - arguments.validate
-    if split < 1:
-        raise ValueError(f"--validate leaves none of the {len(data.x_train)} training images.")
-    train = data.x_train[:split], data.y_train[:split]
-    return ImageData(*train, data.x_train[split:], data.y_train[split:])
 
 
 def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace) -> float:
@@ -68,7 +51,7 @@ def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace
     solved = time.perf_counter()
     error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
     tested = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    peak = peak_memory()
     print(
         f"seed {settings['seed']}: learning {learnt - started:.1f} s, "
         f"solving {solved - learnt:.1f} s, testing {tested - solved:.1f} s, "

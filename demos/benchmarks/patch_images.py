@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from command_line import not_negative, positive
+from held_out import read_parts
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
@@ -28,8 +29,6 @@ from results_file import Key, ResultsFile
 from rich.console import Console
 from stopwatch import Stopwatch
 from threads import Threads
-
-from onlinels.datasets import read_image_data
 
 SETTINGS = Settings(
     contrast_filters=150, colour_filters=150, pool_size=9, stride=6, padding=2, variance_offset=0.1
@@ -77,19 +76,19 @@ def check(arguments: argparse.Namespace) -> tuple[int, int]:
     """
     if not 0.0 < arguments.ridge < np.inf:
         raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
-    train, test = read_parts(arguments)
-    make_settings(arguments, 0).n_features(train.x.shape[1:])
-    if arguments.test_shifts not in range(min(train.x.shape[1:3])):
+    data = read_parts(arguments.data, arguments.validate, arguments.rows)
+    n_train, shape = len(data.x_train), data.x_train.shape[1:]
+    make_settings(arguments, 0).n_features(shape)
+    if arguments.test_shifts not in range(min(shape[:2])):
         raise ValueError(
-            f"--test-shifts is {arguments.test_shifts}, expected 0 to "
-            f"{min(train.x.shape[1:3]) - 1} pixels."
+            f"--test-shifts is {arguments.test_shifts}, expected 0 to {min(shape[:2]) - 1} pixels."
         )
-    if len(train) < arguments.warm_up:
+    if n_train < arguments.warm_up:
         raise ValueError(
-            f"{arguments.data} leaves {len(train)} training rows, expected at least "
-            f"{arguments.warm_up} for the warm-up. Pass more rows, or --warm-up {len(train)}."
+            f"{arguments.data} leaves {n_train} training rows, expected at least "
+            f"{arguments.warm_up} for the warm-up. Pass more rows, or --warm-up {n_train}."
         )
-    return len(train), len(test)
+    return n_train, len(data.x_test)
 
 
 def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
@@ -105,30 +104,9 @@ def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) ->
     return settings.as_json() | given | {"data": str(arguments.data), "rows": n_train}
 
 
-def read_parts(arguments: argparse.Namespace) -> tuple[LabelledImages, LabelledImages]:
-    """Return the rows to learn and those to answer for.
-
-    Raises
-    ------
-    OSError, ValueError
-        If the data cannot be read, or no row is left to learn.
-    """
-    data = read_image_data(arguments.data)
-    split = len(data.x_train) - arguments.validate
-    if split < 1:
-        raise ValueError(
-            f"--validate is {arguments.validate}, expected less than the {len(data.x_train)} rows."
-        )
-    rows = slice(min(split, arguments.rows or split))
-    train = LabelledImages(data.x_train[rows], data.y_train[rows])
-    if not arguments.validate:
-        return train, LabelledImages(data.x_test, data.y_test)
-    return train, LabelledImages(data.x_train[split:], data.y_train[split:])
-
-
 def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
     """Learn and test; return the error, peak memory in GiB and seconds by stage."""
-    train, test = read_parts(arguments)
+    data = read_parts(arguments.data, arguments.validate, arguments.rows)
     run = Run(
         settings,
         arguments.warm_up,
@@ -140,9 +118,9 @@ def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, flo
         arguments.n_hidden,
     )
     watch = Stopwatch()
-    features, model = learn(run, train, watch)
-    answers = predict(run, features, model, test.x, watch)
-    error = float(np.mean(answers != test.y))
+    features, model = learn(run, LabelledImages(data.x_train, data.y_train), watch)
+    answers = predict(run, features, model, data.x_test, watch)
+    error = float(np.mean(answers != data.y_test))
     return {"error": error, "peak_memory_gib": round(peak_memory(), 2)} | watch.rounded()
 
 

@@ -134,10 +134,7 @@ class MirrorFeatures:
 
     def scaled_by(self, features: Array) -> Self:
         """Return features of variance 1 in rows (n, n_features) of these features."""
-        deviations = features.std(axis=0, dtype=np.float64)
-        floor = SMALLEST_DEVIATION * deviations.mean() or 1.0
-        scale = 1.0 / np.maximum(deviations, floor)
-        return type(self)(self.stages, (self.scale * scale).astype(np.float32))
+        return type(self)(self.stages, (self.scale * unit_scale(features)).astype(np.float32))
 
     def transform(self, images: Array) -> Array:
         """Return the features (n, n_features), float32, of images of bytes."""
@@ -151,6 +148,14 @@ class MirrorFeatures:
             start += part.shape[1]
         features *= self.scale
         return features
+
+
+def unit_scale(features: Array) -> Array:
+    """Return what brings features (n, n_features) to variance 1, (n_features,)."""
+    deviations = features.std(axis=0, dtype=np.float64)
+    floor = SMALLEST_DEVIATION * deviations.mean() or 1.0
+    scale: Array = 1.0 / np.maximum(deviations, floor)
+    return scale
 
 
 def _pixels(images: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
 from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
-from onlinels.features.sampling import FILLS, sample
+from onlinels.features.sampling import FILLS, sample, tiles
 from onlinels.settings import check_between, check_choice, check_count
 
 LARGEST = {
@@ -26,9 +26,6 @@ LARGEST = {
 
 N_DRAWS = 7
 """Numbers drawn for each image: an angle, two scales, shear, two shifts, flip. Then the field."""
-
-TILE_PIXELS = 1 << 16
-"""Pixels distorted at once. Measured: larger tiles gain little, smaller ones pay for calls."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +137,11 @@ class Distortion:
         dtype = np.float64 if images.dtype.kind == "f" and images.itemsize > 4 else np.float32
         distorted = np.empty(images.shape, dtype=dtype)
         n_images, height, width = images.shape[:3]
-        tile = max(1, TILE_PIXELS // (height * width))
-        for start in range(0, n_images, tile):
-            part = images[start : start + tile].astype(dtype, copy=False)
+        for tile in tiles(n_images, height * width):
+            part = images[tile].astype(dtype, copy=False)
             rows, columns = self.places(len(part), height, width, generator)
             sampled = sample(part.reshape(*part.shape[:3], -1), rows, columns, self.fill)
-            distorted[start : start + tile] = sampled.reshape(part.shape)
+            distorted[tile] = sampled.reshape(part.shape)
         return distorted
 
     def copies(

@@ -115,9 +115,15 @@ class Recipe(ABC):
 
     n_filters: int
     size: int
+    keep_mean: bool = False
 
-    def check_contrast(self, contrast_offset: float | None) -> None:  # noqa: B027
-        """Raise if the settings contradict the contrast offset of the convolution, or None."""
+    def check_contrast(self, contrast_offset: float | None) -> None:
+        """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
+        if self.keep_mean and contrast_offset is not None:
+            raise ValueError(
+                f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None: patches "
+                "of normalised contrast have no mean. Set one of them."
+            )
 
     @abstractmethod
     def make(

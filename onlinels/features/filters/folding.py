@@ -81,14 +81,6 @@ class FoldedRecipe(Recipe):
         gain = 1.0 / float(np.sqrt(self.variance_offset))
         return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
 
-    def check_contrast(self, contrast_offset: float | None) -> None:
-        """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
-        if self.keep_mean and contrast_offset is not None:
-            raise ValueError(
-                f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None: patches "
-                "of normalised contrast have no mean. Set one of them."
-            )
-
     def _brought_to_contrast(self, patches: Floats, contrast_offset: float | None) -> Floats:
         """Return patches (n, size, size, n_channels) as rows, as the filters will meet them."""
         rows = patches.reshape(len(patches), -1)

@@ -5,16 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
-from onlinels.features.sampling import sample
+from onlinels.features.sampling import sample, tiles
 
 LARGEST_SLANT = 1.0
 """Columns per row: images are turned upright from 45 degrees at most."""
 
 SMALLEST_SPREAD = 1e-6
 """Variance of the rows of ink, in squared pixels, below which it has no slant but rounding's."""
-
-TILE_PIXELS = 1 << 16
-"""Pixels sheared at once; see `onlinels.features.distortion.distortion`."""
 
 
 def deskew(images: Matrix) -> Matrix:
@@ -47,15 +44,14 @@ def deskew(images: Matrix) -> Matrix:
     """
     n_images, height, width, _ = images.shape
     upright = np.empty_like(images)
-    tile = max(1, TILE_PIXELS // (height * width))
-    for start in range(0, n_images, tile):
-        part = images[start : start + tile]
+    for tile in tiles(n_images, height * width):
+        part = images[tile]
         below, slants = row_slants(part)
         shifts = (slants[:, None] * below).astype(images.dtype)
         columns = np.arange(width, dtype=images.dtype) + shifts[:, :, None]
         rows = np.arange(height, dtype=images.dtype)[:, None]
         places = np.broadcast_to(rows, columns.shape), columns
-        upright[start : start + tile] = sample(part, *places, "zero")
+        upright[tile] = sample(part, *places, "zero")
     return upright
 
 
