@@ -1,106 +1,236 @@
-"""Symmetric products and Cholesky factors of matrices too large for BLAS to take whole."""
+"""A symmetric matrix of which only the upper triangle is kept, in panels of columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from scipy.linalg.blas import dsyr2k, dsyrk, dtrsm
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk
 
-from onlinels.arrays import Floats
+from onlinels.arrays import Floats, Integers
+from onlinels.capacity import capacity, enlarged
 
-LARGEST_WHOLE = 16_384
-"""Columns up to which BLAS and LAPACK get a symmetric matrix whole.
+PANEL = 1024
+"""Columns of a panel.
 
-Measured: scipy's OpenBLAS 0.3.30 on two threads crashes in dsyrk and dpotrf from between 19,000 and
-20,000 columns on. General products of panels do not.
+Measured at 6,400 columns: 1024 and 2048 are as fast as one BLAS update of the whole matrix, 512 is
+15% slower. Besides, OpenBLAS 0.3.30 of scipy crashes on two threads in updates and factors of a
+whole matrix of 19,000 columns and more.
 """
 
-PANEL_COLUMNS = 1024
-"""Columns dealt with at once beyond that: the products of a panel take 0.3 GB for 40,000 rows."""
 
-
-def add_products(gram: Floats, rows: Floats, w: float | Floats) -> Floats:
-    """Add sum_k w_k a_k a_k' to the upper triangle of a Gram, in place.
+@dataclass
+class Panel:
+    """Some columns of the upper triangle.
 
     Parameters
     ----------
-    gram : ndarray (n_features, n_features), float64, Fortran order
-    rows : ndarray (n, n_features), float64
-        The rows a_k.
-    w : float, or ndarray (n,)
-        One weight for all, or one for each, of any sign.
+    start : int
+        The first column.
+    above : ndarray (start, n), float64, Fortran order
+        The rows above the diagonal block.
+    corner : ndarray (n, n), float64, Fortran order
+        The diagonal block, of which only the upper triangle means anything.
+    """
 
-    Returns
-    -------
-    ndarray (n_features, n_features)
-        `gram` itself, as BLAS hands it back. Weights enter linearly: sqrt(w) would round.
+    start: int
+    above: Floats
+    corner: Floats
+
+    @property
+    def columns(self) -> slice:
+        """The columns in the whole matrix, reserved ones too."""
+        return slice(self.start, self.start + len(self.corner))
+
+
+class SymmetricPanels:
+    """The upper triangle of a symmetric matrix, in half the memory of the whole, that may grow.
+
+    Parameters
+    ----------
+    size : int
+        Rows, and columns. They are zeros.
 
     Notes
     -----
-    ``n n_features^2`` operations. In panels one more pass over the Gram for each block of rows.
+    ``4 M (M + 1024)`` bytes for M columns, ``8 M^2`` up to 1,024.
 
     Examples
     --------
-    >>> add_products(np.zeros((2, 2), order="F"), np.array([[1.0, 3.0]]), 2.0)
-    array([[ 2.,  6.],
-           [ 0., 18.]])
+    >>> sums = SymmetricPanels(2)
+    >>> sums.add_products(np.array([[1.0, 3.0], [2.0, 0.0]]), 1.0)
+    >>> sums.full()
+    array([[5., 3.],
+           [3., 9.]])
     """
-    if len(gram) > LARGEST_WHOLE:
-        weighted = rows * (w if isinstance(w, float) else w[:, None])
-        # Transposed, so that products lie in memory as the Gram does: three times as fast.
-        for panel in _panels(0, len(gram)):
-            gram.T[panel, : panel.stop] += weighted[:, panel].T @ rows[:, : panel.stop]
-        return gram
+
+    def __init__(self, size: int = 0) -> None:
+        self._size = 0
+        self._panels: list[Panel] = []
+        self.grow(size)
+
+    @classmethod
+    def of(cls, matrix: Floats) -> Self:
+        """Return a copy of a matrix, of which only the upper triangle is read."""
+        new = cls(len(matrix))
+        for panel in new._panels:
+            panel.above[:] = matrix[: panel.start, panel.columns]
+            panel.corner[:] = np.triu(matrix[panel.columns, panel.columns])
+        return new
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def reserved(self) -> int:
+        """Columns that there is room for."""
+        return self._panels[-1].columns.stop if self._panels else 0
+
+    @property
+    def panels(self) -> list[Panel]:
+        """The panels from left to right; the last may have room for columns to come."""
+        return self._panels
+
+    def grow(self, size: int) -> None:
+        """Append columns of zeros, in place.
+
+        Notes
+        -----
+        Only the last panel is copied, and once for half as many columns as it has.
+        """
+        self._size = max(size, self._size)
+        if self._panels:
+            self._widen_last()
+        while self.reserved < self._size:
+            start = self.reserved
+            width = min(PANEL, self._size - start)
+            above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
+            self._panels.append(Panel(start, above, corner))
+
+    def _widen_last(self) -> None:
+        last = self._panels[-1]
+        width = min(PANEL, capacity(len(last.corner), self._size - last.start))
+        if width > len(last.corner):
+            last.above = enlarged(last.above, last.start, width)
+            last.corner = enlarged(last.corner, width, width)
+
+    def add_products(self, rows: Floats, w: float | Floats) -> None:
+        """Add sum_k w_k a_k a_k', in place.
+
+        Parameters
+        ----------
+        rows : ndarray (n, reserved), float64, C order
+            The rows a_k.
+        w : float, or ndarray (n,)
+            One weight for all, or one for each, of any sign. They enter linearly: sqrt(w) would
+            round.
+
+        Notes
+        -----
+        ``n M^2`` operations, by BLAS in place.
+        """
+        if len(self._panels) == 1:
+            # As it lies in memory, transposed, this is what BLAS takes without a copy.
+            corner = self._panels[0].corner
+            self._panels[0].corner = _add_to_corner(corner, rows.T, w, trans=0)
+            return
+        by_column = np.asfortranarray(rows)
+        for panel in self._panels:
+            own = by_column[:, panel.columns]
+            panel.corner = _add_to_corner(panel.corner, own, w, trans=1)
+            if panel.start:
+                factor, weighted = (w, own) if isinstance(w, float) else (1.0, own * w[:, None])
+                left = by_column[:, : panel.start]
+                panel.above = dgemm(
+                    factor, left, weighted, 1.0, panel.above, trans_a=1, overwrite_c=1
+                )
+
+    def add(self, other: Self, sign: float) -> None:
+        """Add a matrix of at most as many columns, times `sign`, in place."""
+        for mine, theirs in zip(self._panels, other._panels, strict=False):
+            n = min(len(theirs.corner), other._size - theirs.start)
+            mine.above[:, :n] += sign * theirs.above[:, :n]
+            mine.corner[:n, :n] += sign * theirs.corner[:n, :n]
+
+    def scale(self, factor: float) -> None:
+        """Multiply everything, in place."""
+        for panel in self._panels:
+            panel.above *= factor
+            panel.corner *= factor
+
+    def scaled(self, scale: Floats) -> Self:
+        """Return a new matrix with row and column k multiplied by scale[k]."""
+        new = type(self)(self._size)
+        for panel, (mine, n) in zip(new._panels, self._filled(), strict=True):
+            own = scale[panel.columns]
+            np.multiply(mine.above[:, :n], own, out=panel.above)
+            panel.above *= scale[: panel.start, None]
+            np.multiply(mine.corner[:n, :n], own, out=panel.corner)
+            panel.corner *= own[:, None]
+        return new
+
+    def diagonal(self) -> Floats:
+        """Return the diagonal (size,), a new array."""
+        parts = [panel.corner.diagonal()[:n] for panel, n in self._filled()]
+        return np.concatenate([np.zeros(0), *parts])
+
+    def set_diagonal(self, value: float) -> None:
+        """Set all entries of the diagonal, in place."""
+        for panel in self._panels:
+            np.fill_diagonal(panel.corner, value)
+
+    def upper(self) -> Floats:
+        """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything.
+
+        Of up to 1,024 columns it is a view of what is kept, otherwise a new array.
+        """
+        if len(self._panels) == 1:
+            return self._panels[0].corner[: self._size, : self._size]
+        square = np.zeros((self._size, self._size), order="F")
+        for panel, n in self._filled():
+            columns = slice(panel.start, panel.start + n)
+            square[: panel.start, columns] = panel.above[:, :n]
+            square[columns, columns] = panel.corner[:n, :n]
+        return square
+
+    def full(self) -> Floats:
+        """Return the symmetric matrix (size, size), a new array."""
+        upper = np.triu(self.upper())
+        upper += np.triu(upper, 1).T
+        return upper
+
+    def placed(self, places: Integers, size: int) -> Self:
+        """Return a new matrix of `size` columns; row and column k stand at places[k], else 0."""
+        square = np.zeros((size, size), order="F")
+        square[np.ix_(places, places)] = self.full()
+        return type(self).of(square)
+
+    def times(self, columns: Floats) -> Floats:
+        """Return the product with columns (size, n), in Fortran order."""
+        if len(self._panels) == 1:
+            product: Floats = dsymm(1.0, self.upper(), columns)
+            return product
+        product = np.zeros(columns.shape, order="F")
+        for panel, n in self._filled():
+            own = slice(panel.start, panel.start + n)
+            product[own] += dsymm(1.0, panel.corner[:n, :n], columns[own])
+            if panel.start:
+                above = panel.above[:, :n]
+                product[: panel.start] += above @ columns[own]
+                product[own] += above.T @ columns[: panel.start]
+        return product
+
+    def _filled(self) -> Iterator[tuple[Panel, int]]:
+        """Yield the panels and how many of their columns are in use."""
+        return ((panel, min(len(panel.corner), self._size - panel.start)) for panel in self._panels)
+
+
+def _add_to_corner(corner: Floats, rows: Floats, w: float | Floats, trans: int) -> Floats:
+    """Add products to a diagonal block in place, and return it as BLAS hands it back."""
     if isinstance(w, float):
-        return np.asarray(dsyrk(w, rows.T, 1.0, gram, overwrite_c=1))
+        return np.asarray(dsyrk(w, rows, 1.0, corner, trans=trans, overwrite_c=1))
     # w a a' as half of a (wa)' + (wa) a'.
-    weighted = rows * w[:, None]
-    return np.asarray(dsyr2k(0.5, rows.T, weighted.T, 1.0, gram, overwrite_c=1))
-
-
-def factor_in_place(system: Floats) -> bool:
-    """Replace the upper triangle of a system by its Cholesky factor R, system = R'R.
-
-    Parameters
-    ----------
-    system : ndarray (n, n), float64, Fortran order
-        Only its upper triangle is read and written.
-
-    Returns
-    -------
-    bool
-        Whether it is positive definite, to rounding. If not, what is left is of no use.
-
-    Notes
-    -----
-    ``n^3 / 3`` operations.
-
-    Examples
-    --------
-    >>> system = np.array([[4.0, 2.0], [0.0, 10.0]], order="F")
-    >>> factor_in_place(system), system
-    (True, array([[2., 1.],
-           [0., 3.]]))
-    """
-    if len(system) <= LARGEST_WHOLE:
-        _, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
-        return not failed
-    for panel in _panels(0, len(system)):
-        corner, failed = dpotrf(system[panel, panel], lower=0, clean=0)
-        if failed:
-            return False
-        system[panel, panel] = corner
-        beside = dtrsm(1.0, corner, system[panel, panel.stop :], lower=0, trans_a=1)
-        system[panel, panel.stop :] = beside
-        for later in _panels(panel.stop, len(system)):
-            above = beside[:, : later.stop - panel.stop]
-            own = beside[:, later.start - panel.stop : later.stop - panel.stop]
-            system.T[later, panel.stop : later.stop] -= own.T @ above
-    return True
-
-
-def _panels(start: int, stop: int) -> Iterator[slice]:
-    for first in range(start, stop, PANEL_COLUMNS):
-        yield slice(first, min(first + PANEL_COLUMNS, stop))
+    weighted = rows * (w[:, None] if trans else w)
+    return np.asarray(dsyr2k(0.5, rows, weighted, 1.0, corner, trans=trans, overwrite_c=1))

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr
-from scipy.linalg.lapack import dpocon, dpotri, dpotrs
 
 from onlinels.arrays import Floats
-from onlinels.panels import factor_in_place
+from onlinels.cholesky import (
+    factor_in_place,
+    inverse_of_factored,
+    smallest_eigenvalue,
+    solve_factored,
+)
+from onlinels.panels import SymmetricPanels
 
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
@@ -19,13 +24,13 @@ NULL_ENTRY = 1e-13
 """Entries of eigenvectors of the null space up to which they are rounding errors."""
 
 
-def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
+def solve_gram(gram: SymmetricPanels, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
     """Solve (A'A + c I) W = A'Y for the output weights W.
 
     Parameters
     ----------
-    gram : ndarray (n_features, n_features), float64
-        A'A; only its upper triangle is read.
+    gram : SymmetricPanels
+        A'A.
     cross : ndarray (n_features, n_targets), float64
         A'Y.
     ridge : float
@@ -49,22 +54,26 @@ def solve_gram(gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> F
 
     Examples
     --------
-    >>> solve_gram(np.diag([3.0, 1.0]), np.array([[4.0], [2.0]]), 1.0, np.array([3.0, 1.0])).ravel()
+    >>> gram, cross = SymmetricPanels.of(np.diag([3.0, 1.0])), np.array([[4.0], [2.0]])
+    >>> solve_gram(gram, cross, 1.0, np.array([3.0, 1.0])).ravel()
     array([1., 1.])
     """
     weights = np.zeros(cross.shape, order="F")
     active = np.flatnonzero(diagonal > 0.0)
     if not (active.size and cross.size):
         return weights
-    if active.size < len(gram):
-        gram, cross = gram[np.ix_(active, active)], cross[active]
-    scale = 1.0 / np.sqrt(diagonal[active] + ridge)
-    solved = _by_cholesky(gram, cross, ridge, scale) if ridge > 0.0 else None
-    weights[active] = _in_eigenbasis(gram, cross, ridge, scale) if solved is None else solved
-    return weights
+    scale = _scale_of(diagonal, ridge)
+    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
+    if factor is None:
+        square = gram.upper()[np.ix_(active, active)]
+        weights[active] = _in_eigenbasis(square, cross[active], ridge, scale[active])
+        return weights
+    solution: Floats = solve_factored(factor, cross * scale[:, None])
+    solution *= scale[:, None]
+    return solution
 
 
-def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
+def invert_gram(gram: SymmetricPanels, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
     """Return (A'A + c I)^-1 and its trace with A'A, the effective number of parameters.
 
     Parameters are those of `solve_gram`. A feature whose diagonal is 0 has 1 / c on the diagonal,
@@ -76,7 +85,7 @@ def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, f
 
     Examples
     --------
-    >>> invert_gram(np.diag([3.0, 0.0]), 1.0, np.array([3.0, 0.0]))
+    >>> invert_gram(SymmetricPanels.of(np.diag([3.0, 0.0])), 1.0, np.array([3.0, 0.0]))
     (array([[0.25, 0.  ],
            [0.  , 1.  ]]), 0.75)
     """
@@ -84,18 +93,24 @@ def invert_gram(gram: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, f
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
-    if active.size < len(gram):
-        gram = gram[np.ix_(active, active)]
-    scale, rank = 1.0 / np.sqrt(diagonal[active] + ridge), active.size
-    factor = _cholesky_factor(gram, ridge, scale) if ridge > 0.0 else None
+    chosen, rank = np.ix_(active, active), active.size
+    scale = _scale_of(diagonal, ridge)
+    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
     if factor is None:
-        solved = _in_eigenbasis(gram, np.eye(active.size), ridge, scale)
+        square = gram.upper()[chosen]
+        solved = _in_eigenbasis(square, np.eye(active.size), ridge, scale[active])
         # The trace of a projection is its rank, up to rounding.
-        rank = round(float(np.sum(solved.T * _symmetric(gram)) + ridge * np.trace(solved)))
+        rank = round(float(np.sum(solved.T * _symmetric(square)) + ridge * np.trace(solved)))
     else:
-        solved = _scaled(_symmetric(dpotri(factor, lower=0, overwrite_c=1)[0]), scale)
-    inverse[np.ix_(active, active)] = solved
+        solved = _scaled(_symmetric(inverse_of_factored(factor)), scale)[chosen]
+    inverse[chosen] = solved
     return inverse, rank - ridge * float(np.trace(solved))
+
+
+def _scale_of(diagonal: Floats, ridge: float) -> Floats:
+    """Return what scales the system to unit diagonal: 0 for features that have no weight."""
+    scale = np.zeros(len(diagonal))
+    return np.divide(1.0, np.sqrt(diagonal + ridge), out=scale, where=diagonal > 0.0)
 
 
 def _symmetric(upper: Floats) -> Floats:
@@ -112,23 +127,17 @@ def _scaled(gram: Floats, scale: Floats) -> Floats:
     return system
 
 
-def _by_cholesky(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats | None:
-    """Return the solution, or None if the system is singular to rounding."""
-    factor = _cholesky_factor(gram, ridge, scale)
-    if factor is None:
-        return None
-    solution: Floats = dpotrs(factor, cross * scale[:, None], lower=0, overwrite_b=1)[0]
-    return solution * scale[:, None]
+def _cholesky_factor(gram: SymmetricPanels, scale: Floats) -> SymmetricPanels | None:
+    """Return the factor of the scaled system, or None if it is singular to rounding.
 
-
-def _cholesky_factor(gram: Floats, ridge: float, scale: Floats) -> Floats | None:
-    """Return the upper factor of the scaled system, or None if it is singular to rounding."""
-    system = _scaled(gram, scale)
-    system.flat[:: len(system) + 1] += ridge * scale**2
-    if not factor_in_place(system):
+    Of features that have no weight only a diagonal of 1 is left.
+    """
+    system = gram.scaled(scale)
+    # Scaled by the Gram's diagonal and the ridge, that is what it is.
+    system.set_diagonal(1.0)
+    if not factor_in_place(system) or smallest_eigenvalue(system) < SMALLEST_EIGENVALUE:
         return None
-    # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
-    return None if dpocon(system, 1.0)[0] < SMALLEST_EIGENVALUE else system
+    return system
 
 
 def _in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:

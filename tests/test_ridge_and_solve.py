@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onlinels.panels import SymmetricPanels
 from onlinels.ridge import KFold, check_ridge, choose_ridge, paper_ridge
 from onlinels.solve import solve_gram
 
 
 def solve(gram, cross, ridge):
-    return solve_gram(np.asfortranarray(gram), cross, ridge, gram.diagonal())
+    return solve_gram(SymmetricPanels.of(gram), cross, ridge, gram.diagonal())
 
 
 def test_paper_ridge_is_the_papers_formula():

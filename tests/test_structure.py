@@ -16,7 +16,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings", "damage"},
-    {"times", "panels", "row_weights"},
+    {"times", "capacity", "row_weights"},
+    {"panels"},
+    {"cholesky"},
     {
         "targets",
         "ridge",
@@ -38,7 +40,6 @@ LAYERS = [
         "accumulators.hooks",
         "accumulators.removal",
         "accumulators.uncertainty",
-        "accumulators.capacity",
         "accumulators.pivots",
     },
     {"accumulators.ledger"},

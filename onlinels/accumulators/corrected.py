@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 
-from onlinels.accumulators.capacity import capacity, enlarged
 from onlinels.arrays import Floats, Integers
+from onlinels.capacity import capacity, enlarged
 
 SMALL = 128
 """Size up to which a single column is taken in at once: the matrix fits the nearest cache."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dsymm
 from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.capacity import capacity, enlarged, padded
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
-from onlinels.panels import add_products
+from onlinels.capacity import capacity, enlarged, padded
+from onlinels.panels import SymmetricPanels
 from onlinels.ridge import check_ridge
 from onlinels.solve import invert_gram
 from onlinels.spectrum import Spectrum, Sums, gram_spectrum
@@ -63,8 +62,8 @@ class GramAccumulator(Accumulator):
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         super().__init__(n_features, n_targets)
+        self._gram = SymmetricPanels(n_features)
         # Fortran order: BLAS would silently work on a copy of anything else.
-        self._gram = np.zeros((n_features, n_features), order="F")
         self._cross = np.zeros((n_features, n_targets), order="F")
         self._tracker = Tracker()
 
@@ -80,15 +79,13 @@ class GramAccumulator(Accumulator):
         """
         new = cls(0, 0)
         new._n_features, new._n_targets = cross.shape
-        new._gram, new._cross = np.array(gram, order="F"), np.array(cross, order="F")
+        new._gram, new._cross = SymmetricPanels.of(gram), np.array(cross, order="F")
         return new
 
     @property
     def gram(self) -> Floats:
         """A'A, (n_features, n_features), as a new array."""
-        upper = np.triu(self._gram[: self._n_features, : self._n_features])
-        full: Floats = upper + np.triu(upper, 1).T
-        return full
+        return self._gram.full()
 
     @property
     def cross(self) -> Floats:
@@ -98,18 +95,18 @@ class GramAccumulator(Accumulator):
     @property
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        return self._without_residue(self._gram.diagonal()[: self._n_features].copy())
+        return self._without_residue(self._gram.diagonal())
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._gram.diagonal()[: self._n_features], self.target_squares
+        return self._gram.diagonal(), self.target_squares
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
         if not self._n_features:
             return
         self._tracker.learn(block, targets, self._n_targets, w)
-        block = padded(block, len(self._gram))
-        self._gram = add_products(self._gram, block, w)
+        block = padded(block, self._gram.reserved)
+        self._gram.add_products(block, w)
         if targets.ndim == 1:
             self._add_labels(block, targets, w)
         else:
@@ -131,12 +128,12 @@ class GramAccumulator(Accumulator):
     def _combine(self, other: Self, sign: int) -> None:
         self._tracker.drop()
         n_features, n_targets = other.n_features, other.n_targets
-        self._gram[:n_features, :n_features] += sign * other._gram[:n_features, :n_features]
+        self._gram.add(other._gram, float(sign))
         self._cross[:n_features, :n_targets] += sign * other._cross[:n_features, :n_targets]
 
     def _scale(self, factor: float) -> None:
         self._tracker.decay(factor)
-        self._gram *= factor
+        self._gram.scale(factor)
         self._cross *= factor
 
     def grow(self, n_features: int, n_targets: int) -> None:
@@ -151,11 +148,9 @@ class GramAccumulator(Accumulator):
         n_targets = max(n_targets, self._n_targets)
         if n_features > self._n_features:
             self._tracker.drop()
-        rows, columns = self._cross.shape
-        rows, columns = capacity(rows, n_features), capacity(columns, n_targets)
-        gram = enlarged(self._gram, rows, rows)
-        cross = enlarged(self._cross, rows, columns)
-        self._gram, self._cross = gram, cross
+        self._gram.grow(n_features)
+        columns = capacity(self._cross.shape[1], n_targets)
+        self._cross = enlarged(self._cross, self._gram.reserved, columns)
         self._n_features, self._n_targets = n_features, n_targets
 
     def placed(
@@ -165,7 +160,7 @@ class GramAccumulator(Accumulator):
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
         copy = type(self)(n_features, n_targets)
-        copy._gram[np.ix_(feature_columns, feature_columns)] = self.gram
+        copy._gram = self._gram.placed(feature_columns, n_features)
         copy._cross[np.ix_(feature_columns, target_columns)] = self.cross
         copy._weigh_like(self, feature_columns, target_columns)
         return copy
@@ -204,7 +199,7 @@ class GramAccumulator(Accumulator):
         check_ridge(ridge)
         features, targets = self._n_features, self._n_targets
         return self._tracker.solve(
-            self._gram[:features, :features],
+            self._gram,
             self._cross[:features, :targets],
             ridge,
             self.diagonal if diagonal is None else diagonal,
@@ -213,24 +208,20 @@ class GramAccumulator(Accumulator):
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
-        gram = self._gram[: self._n_features, : self._n_features]
-        return Covariance(*invert_gram(gram, ridge, diagonal))
+        return Covariance(*invert_gram(self._gram, ridge, diagonal))
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        gram = self._gram[: self._n_features, : self._n_features]
         shortfall = 2.0 * self.cross
         if shortfall.size:
-            shortfall -= dsymm(1.0, gram, output_weights)
+            shortfall -= self._gram.times(output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
-        gram = self._gram[: self._n_features, : self._n_features]
-        return gram_spectrum(gram, self.cross, self.target_squares, self.weight)
+        return gram_spectrum(self._gram.upper(), self.cross, self.target_squares, self.weight)
 
     def sums_about(self, centre: Self) -> Sums:
         """Return the sums themselves: raw sums are about 0 whatever the centre."""
-        gram = np.triu(self._gram[: self._n_features, : self._n_features])
-        return Sums(gram, self.cross, self.target_squares)
+        return Sums(np.triu(self._gram.upper()), self.cross, self.target_squares)

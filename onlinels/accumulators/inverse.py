@@ -6,10 +6,10 @@ import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.blas import dsyrk, dtrsm
 
-from onlinels.accumulators.capacity import padded
 from onlinels.accumulators.corrected import CorrectedMatrix
 from onlinels.accumulators.pivots import LEFT, check_pivots, checked_factor, inverted
 from onlinels.arrays import Floats, Integers
+from onlinels.capacity import padded
 
 SCALES = 2.0**-32, 2.0**32
 """Range of the factor that is kept apart from the inverse."""

@@ -8,9 +8,9 @@ from typing import Self
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.capacity import capacity, enlarged
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
+from onlinels.capacity import capacity, enlarged
 from onlinels.ridge import check_ridge
 from onlinels.solve_factor import invert_factor, solve_factor
 from onlinels.spectrum import Spectrum, factor_spectrum
@@ -116,7 +116,7 @@ class OrthogonalAccumulator(Accumulator):
 
         Notes
         -----
-        See `onlinels.accumulators.capacity.capacity` for what is reserved.
+        See `onlinels.capacity.capacity` for what is reserved.
         """
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)

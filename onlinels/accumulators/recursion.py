@@ -8,7 +8,6 @@ import numpy as np
 from scipy.linalg.blas import dgemm, dger
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.capacity import capacity, enlarged, padded
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse, inverse_of_gram
@@ -16,6 +15,7 @@ from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.refusal import check_rows
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
+from onlinels.capacity import capacity, enlarged, padded
 from onlinels.spectrum import Spectrum
 
 BLOCK_ROWS = 64

@@ -6,6 +6,7 @@ import numpy as np
 
 from onlinels.accumulators.tracking import TrackedSolution
 from onlinels.arrays import Floats, Matrix
+from onlinels.panels import SymmetricPanels
 from onlinels.solve import solve_gram
 
 SMALL_STEP = 16
@@ -58,7 +59,7 @@ class Tracker:
             except ValueError:
                 self._tracked = None
 
-    def solve(self, gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
+    def solve(self, gram: SymmetricPanels, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
         """Return the output weights; parameters and result are those of `solve_gram`."""
         small_step = self._n_new <= max(1, len(gram) // SMALL_STEP)
         self._n_new = 0.0

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.blas import dsymm
-from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.arrays import Floats, Matrix
-from onlinels.panels import LARGEST_WHOLE
+from onlinels.cholesky import (
+    LARGEST_WHOLE,
+    factor_in_place,
+    inverse_of_factored,
+    smallest_eigenvalue,
+)
+from onlinels.panels import SymmetricPanels
 
 TRUSTED = 1e-3
 """Smallest eigenvalue of the scaled system from which corrections need no check."""
@@ -37,8 +41,8 @@ class TrackedSolution:
 
     Parameters
     ----------
-    gram : ndarray (n_features, n_features)
-        A'A; only the upper triangle is read.
+    gram : SymmetricPanels
+        A'A.
     weights : ndarray (n_features, n_targets)
         The solution.
     ridge : float
@@ -56,20 +60,19 @@ class TrackedSolution:
     ``M^3`` operations to make, three times those of a solution, and ``8 M^2`` bytes.
     """
 
-    def __init__(self, gram: Floats, weights: Floats, ridge: float, diagonal: Floats) -> None:
+    def __init__(
+        self, gram: SymmetricPanels, weights: Floats, ridge: float, diagonal: Floats
+    ) -> None:
         if len(gram) > LARGEST_WHOLE:
             raise ValueError(f"{len(gram)} features, expected at most {LARGEST_WHOLE}")
         self._active = diagonal > 0.0
         self._scale = np.where(self._active, 1.0 / np.sqrt(diagonal + ridge), 0.0)
-        system = np.array(gram, order="F")
-        system *= self._scale
-        system *= self._scale[:, None]
-        system.flat[:: len(system) + 1] = 1.0
-        factor, failed = dpotrf(system, lower=0, overwrite_a=1, clean=0)
-        smallest = 0.0 if failed else float(dpocon(factor, 1.0)[0])
+        system = gram.scaled(self._scale)
+        system.set_diagonal(1.0)
+        smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
         if smallest < TRACKED:
             raise ValueError(f"the smallest eigenvalue is {smallest:.1g}, expected {TRACKED:g}")
-        self._inverse = RunningInverse.holding(dpotri(factor, lower=0, overwrite_c=1)[0])
+        self._inverse = RunningInverse.holding(inverse_of_factored(system))
         self._weights = np.array(weights, order="F")
         self._ridge = ridge
         self._decay = 1.0
@@ -120,12 +123,15 @@ class TrackedSolution:
         if missing > 0:
             self._weights = np.pad(self._weights, ((0, 0), (0, missing)))
 
-    def solve(self, gram: Floats, cross: Floats, ridge: float, diagonal: Floats) -> Floats | None:
+    def solve(
+        self, gram: SymmetricPanels, cross: Floats, ridge: float, diagonal: Floats
+    ) -> Floats | None:
         """Return the solution as it is now, or None if it takes too long from here.
 
         Parameters
         ----------
-        gram, cross : ndarray
+        gram : SymmetricPanels
+        cross : ndarray (n_features, n_targets)
             The exact sums, all rows included.
         ridge : float
         diagonal : ndarray (n_features,)
@@ -142,12 +148,12 @@ class TrackedSolution:
             self._weights = refined
         return self._weights.copy()
 
-    def _refined(self, gram: Floats, cross: Floats, ridge: float) -> Floats | None:
+    def _refined(self, gram: SymmetricPanels, cross: Floats, ridge: float) -> Floats | None:
         """Return the solution by conjugate gradients, None if they take too many steps."""
         weights, scale = self._weights.copy(order="F"), self._scale[:, None]
         size = np.sqrt(len(scale)) * _norms(weights / np.where(scale, scale, 1.0))
         enough = ROUNDING * (size + _norms(scale * cross)) + np.finfo(np.float64).tiny
-        residual = cross - (dsymm(1.0, gram, weights) + ridge * weights)
+        residual = cross - (gram.times(weights) + ridge * weights)
         direction, power = np.zeros(weights.shape), np.ones(weights.shape[1])
         for _ in range(STEPS):
             if (_norms(scale * residual) <= enough).all():
@@ -157,7 +163,7 @@ class TrackedSolution:
             # What has converged to the last bit has no direction left.
             power = np.maximum(power, np.finfo(np.float64).tiny)
             direction = np.asfortranarray(step + direction * (power / before))
-            product = dsymm(1.0, gram, direction) + ridge * direction
+            product = gram.times(direction) + ridge * direction
             curvature = np.einsum("ij,ij->j", direction, product)
             length = np.where(curvature > 0.0, power / np.where(curvature > 0, curvature, 1.0), 0.0)
             weights += direction * length
