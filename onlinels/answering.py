@@ -135,7 +135,7 @@ class NetworkAnswers(ScoringClassifier):
             self.hidden.check_width(self.features.check_shape(shape))
             n_examples = max(self.warm_up, self.count + len(images))
             largest = self.preprocessing.magnitude(images, n_examples)
-            self.features.check_magnitude(largest, shape[2])
+            self.features.check_magnitude(largest, shape[2], self.hidden.dtype)
 
     @property
     def _given_shape(self) -> Shape | None:

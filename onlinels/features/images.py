@@ -182,7 +182,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             )
         return (*shape, 1)[: n_axes + 1]
     full = (*image_shape, 1)[: n_axes + 1]
-    if shape not in (image_shape, full, (int(np.prod(full)),)):
+    without_channel = full[:-1] if full[-1] == 1 else full
+    if shape not in (full, without_channel, (int(np.prod(full)),)):
         raise ValueError(
             f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
             f"Resize it, or set {kind.name}_shape."

@@ -18,7 +18,7 @@ from onlinels.features.convolution.nonlinearities import (
     Power,
     TwoSidedRectifier,
 )
-from onlinels.features.convolution.normalization import NORMALIZATIONS
+from onlinels.features.convolution.normalization import check_normalize
 from onlinels.features.convolution.pooling import WINDOWS, Axis
 from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
@@ -65,7 +65,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
-        _check_normalize(normalize)
+        check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         _check_contrast(contrast_offset, dtype)
@@ -162,8 +162,14 @@ class FilteringTransformer(base.MiniBatchTransformer):
         n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
         return n_maps * pooled[0] * pooled[1]
 
-    def check_images(self, images: Matrix) -> int:
+    def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
         """Return the number of features that images (n, height, width, n_channels) turn into.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width, n_channels)
+        next_dtype : "float32" or "float64", optional
+            Precision of what takes the features; their own by default.
 
         Raises
         ------
@@ -172,18 +178,21 @@ class FilteringTransformer(base.MiniBatchTransformer):
             a pixel is so large that a power of its responses leaves the range of the precision.
         """
         n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
-        self._check_largest(magnitude(images), self._bank_for(images.shape[3]))
+        self._check_largest(magnitude(images), self._bank_for(images.shape[3]), next_dtype)
         return n_features
 
-    def _check_largest(self, largest: float, bank: FilterBank) -> None:
+    def _check_largest(self, largest: float, bank: FilterBank, next_dtype: str | None) -> None:
         """Raise if pixels are too large for a bank with a channel for each of theirs."""
         stage = self._stage()
         added = stage.offsets_of_groups(bank.offsets, bank.filters.shape[3])
-        allowed = largest_pixel(bank.filters, added, stage, self.dtype)
+        following = next_dtype or self.dtype
+        allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
         if largest > allowed:
+            narrower = "float32" if "float32" in (self.dtype, following) else "float64"
             raise ValueError(
                 f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
-                f"expected at most {allowed:g} for dtype={self.dtype!r} and {self.before_pooling}. "
+                f"expected at most {allowed:g} for dtype={narrower!r} and "
+                f"{self.before_pooling}. "
                 "Rescale."
             )
 
@@ -219,15 +228,6 @@ class FilteringTransformer(base.MiniBatchTransformer):
         values = images.values.astype(DTYPES[self.dtype], copy=False)
         bank = self._bank_for(values.shape[3])
         return convolve(values, bank.filters, self._stage(), bank.offsets)
-
-
-def _check_normalize(normalize: Any) -> None:
-    known = isinstance(normalize, (bool, np.bool_))
-    if not known and not (isinstance(normalize, str) and normalize in NORMALIZATIONS):
-        raise ValueError(
-            f"normalize={normalize!r} is not known. Pass True, False, "
-            f"{' or '.join(map(repr, NORMALIZATIONS))}."
-        )
 
 
 def _check_contrast(contrast_offset: Any, dtype: str) -> None:
