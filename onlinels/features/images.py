@@ -68,7 +68,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read one river sample: {"image": array}, or a dict of pixels if their shape is given.
 
     Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
-    text that ends in these numbers ("12", "pixel_3_4"). An absent pixel is 0.
+    text that ends in these numbers and holds no others ("12", "pixel_3_4"). An absent pixel is 0.
 
     Raises
     ------
@@ -234,7 +234,7 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     if not fits:
         raise ValueError(
             f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. "
-            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text ending in "
-            "these numbers."
+            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text that ends in "
+            "these numbers and holds no other digit."
         )
     return int(np.ravel_multi_index(index, sizes))

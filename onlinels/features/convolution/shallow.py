@@ -76,10 +76,10 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     Notes
     -----
-    There are C P ceil((J - W + Q) / D)^2 features for C channels, P filters of size W and images
-    of size J, ordered by channel, filter, row and column; P such maps of joint channels, and twice
-    the maps, first those above, then those below, with a rectifier. A blank image gives zeros,
-    unless the filters have offsets.
+    There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D)^2 features for C channels, P
+    filters of size W and images of size J, ordered by channel, filter, row and column; P such maps
+    of joint channels, and twice the maps, first those above, then those below, with a rectifier. A
+    blank image gives zeros, unless the filters have offsets.
     Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images, and the memory of the features, of
     1 MiB of responses and of the W^2 pixels under each of them.
 
