@@ -132,10 +132,12 @@ class NetworkAnswers(ScoringClassifier):
         self._check_shape(images.shape[1:])
         if self._fixed is None:
             shape = self.preprocessing.check_pixels(images)
+            if self.hidden.receptive_fields is not None:
+                self.hidden.receptive_fields.check_maps(self.features.map_shape(shape))
             self.hidden.check_width(self.features.check_shape(shape))
             n_examples = max(self.warm_up, self.count + len(images))
             largest = self.preprocessing.magnitude(images, n_examples)
-            self.features.check_magnitude(largest, shape[2])
+            self.features.check_magnitude(largest, shape[2], self.hidden.dtype)
 
     @property
     def _given_shape(self) -> Shape | None:

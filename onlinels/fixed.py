@@ -94,7 +94,8 @@ class FixedNetwork:
     def _preprocessed(self, images: Matrix) -> Matrix:
         """Return what the filters meet, or raise if they cannot."""
         processed: Matrix = self.preprocessing.transform_many(images)
-        self.hidden.check_width(self.features.check_images(processed))
+        n_features = self.features.check_images(processed, self.hidden.dtype)
+        self.hidden.check_width(n_features)
         return processed
 
     def _block_activations(self, images: Matrix) -> Matrix:
@@ -108,7 +109,12 @@ class FixedNetwork:
 
     def activations(self, images: Matrix) -> Matrix:
         """Return the hidden activations (n, n_hidden) of images."""
-        return np.concatenate(list(self._activations(images)))
+        activations = np.empty((len(images), self.hidden.n_hidden), dtype=self.hidden.dtype)
+        start = 0
+        for block in self._activations(images):
+            activations[start : start + len(block)] = block
+            start += len(block)
+        return activations
 
     def learn(self, batches: Sequence[Examples]) -> None:
         """Learn batches of images with labels, weights and times: all of them, or none.

@@ -81,7 +81,8 @@ class NetworkLearning(NetworkAnswers):
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
 
-        Input weights that were made from them in the warm-up stay as they are.
+        Input weights that were made from them in the warm-up stay as they are. The activations of
+        the whole batch are held: take many images out in mini-batches.
 
         Raises
         ------

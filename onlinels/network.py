@@ -35,7 +35,7 @@ class ShallowConvClassifier(NetworkLearning):
         The linear layer; by default as in the paper: its ridge, no intercept.
     warm_up : int
         Number of images from which whitening, filters from patches and class-difference input
-        weights are made. Not used if nothing is to be made from examples.
+        weights are made, images of weight 0 too. Not used if nothing is to be made from examples.
     preprocessing : ImagePreprocessing, optional
         What is done to images first; nothing by default.
 

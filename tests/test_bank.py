@@ -192,6 +192,7 @@ def test_a_bank_is_never_written_to():
     assert make_bank(bank) is bank
     back = pickle.loads(pickle.dumps(bank))
     assert np.array_equal(back.filters, bank.filters)
+    assert not back.filters.flags.writeable
     assert repr(random_bank(2, 3, 4)) == "FilterBank(2 filters of 3 x 3, 4 channels)"
 
 

@@ -221,12 +221,25 @@ def test_random_weights_need_no_examples():
 
 
 @pytest.mark.parametrize(
-    "copy_of", [copy.deepcopy, lambda m: m.clone(), lambda m: pickle.loads(pickle.dumps(m))]
+    "copy_of",
+    [copy.copy, copy.deepcopy, lambda m: m.clone(), lambda m: pickle.loads(pickle.dumps(m))],
 )
 def test_copies_transform_alike(copy_of):
     for layer in (HiddenLayer(5), HiddenLayer.from_examples(ROWS, list("ababab"), 5)):
         expected = layer.transform_many(ROWS)
         np.testing.assert_array_equal(copy_of(layer).transform_many(ROWS), expected)
+
+
+@pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
+def test_features_that_one_copy_meets_are_not_the_others(copy_of):
+    layer = HiddenLayer(3)
+    for name in "abcd":
+        layer.transform_one({name: 1.0})
+    other = copy_of(layer)
+    expected = layer.transform_one({"late": 1.0})
+    other.transform_one({"another": 1.0})
+    assert layer.transform_one({"late": 1.0}) == expected
+    assert other.transform_one({"late": 1.0}) == expected
 
 
 def test_float32_is_kept():

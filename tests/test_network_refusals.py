@@ -218,13 +218,14 @@ def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts, row):
     ("settings", "hidden", "images", "cause"),
     [
         ({"accumulator": "recursive", "ridge": 1e-12}, {}, IMAGES * 1e5, "outweigh"),
-        ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 1e15, "float32"),
+        ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 6e10, "float32"),
     ],
 )
 def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, images, cause):
     """The advice about rows comes too late for those that are held."""
     plain = {"normalize": False, "before_pooling": Power(1.0), "after_pooling": Power(1.0)}
-    parts = (ConvolutionalFeatures(**plain), HiddenLayer(30, "difference", **hidden))
+    features = ConvolutionalFeatures(np.ones((20, 3, 3)), pool_size=1, **plain)
+    parts = (features, HiddenLayer(30, "difference", **hidden))
     model = ShallowConvClassifier(*parts, LeastSquaresClassifier(**settings), warm_up=20)
     with pytest.raises(ValueError, match=cause) as caught:
         model.learn_many(images[:20], LABELS[:20])
@@ -340,3 +341,24 @@ def test_some_images_held_have_times_and_others_are_counted(half_life):
         layer.learn_many(model.transform_many(IMAGES[rows]), LABELS[rows], t=t)
     scale = np.abs(layer.output_weights).max()
     np.testing.assert_allclose(model.output_weights, layer.output_weights, atol=1e-6 * scale)
+
+
+@pytest.mark.parametrize("normalize", [False, "image", "map"])
+@pytest.mark.parametrize("learnt", [0, 30])
+def test_pixels_must_fit_the_precision_of_the_hidden_layer_too(monkeypatch, learnt, normalize):
+    """Else a block that is learnt could stand before one that is refused, or a held image."""
+    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    features = ConvolutionalFeatures(normalize=normalize)
+    hidden = HiddenLayer(10, "difference", dtype="float32")
+    model = ShallowConvClassifier(features, hidden, warm_up=25)
+    if learnt:
+        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
+    before, images = pickle.dumps(model), IMAGES[30:80].copy()
+    images[45] *= 1e45
+    if normalize:
+        model.learn_many(images, LABELS[30:80])
+        assert model.count == learnt + 50
+    else:
+        with pytest.raises(ValueError, match=r"dtype='float32'.*Rescale"):
+            model.learn_many(images, LABELS[30:80])
+        laws.assert_unchanged(before, model, pickle.dumps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 
 import numpy as np
@@ -92,7 +93,7 @@ def check_responses(recipe, images, joint, seed, contrast_offset):
     bank = make_bank(recipe, images, None, seed, joint, contrast_offset)
     random = np.random.default_rng([seed, 1])
     sample = sample_patches(images, recipe.size, recipe.n_sample, random)
-    chosen = choose(sample, recipe.n_filters, random)
+    chosen = choose(sample, recipe.n_filters, random, joint)
     fresh = np.random.default_rng(seed).normal(size=(5, *sample.shape[1:]))
     n_channels = sample.shape[3]
     for channels in [list(range(n_channels))] if joint else [[c] for c in range(n_channels)]:
@@ -229,9 +230,13 @@ def test_even_patches_become_filters_only_if_there_are_no_others():
     patches = np.zeros((20, 2, 2, 2))
     patches[[3, 7], 0, 1, 1] = 1.0
     random = np.random.default_rng(0)
-    assert sorted(choose(patches, 2, random)) == [3, 7]
-    assert set(choose(patches, 5, random)) <= {3, 7}
-    assert len(set(choose(np.ones((20, 2, 2, 1)), 20, random))) == 20
+    for joint in (True, False):
+        assert sorted(choose(patches, 2, random, joint)) == [3, 7]
+        assert set(choose(patches, 5, random, joint)) <= {3, 7}
+        assert len(set(choose(np.ones((20, 2, 2, 1)), 20, random, joint))) == 20
+    patches[7, 0, 1, 0] = 1.0
+    assert choose(patches, 2, random, joint=False).tolist() == [7, 7]
+    assert sorted(choose(patches, 2, random, joint=True)) == [3, 7]
 
 
 @given(labelled_images(), st.integers(1, 300), st.integers(0, 2**32 - 1), st.data())
@@ -311,3 +316,37 @@ def test_recipes_are_equal_by_their_settings():
 def test_patches_must_fit_the_images(recipe):
     with pytest.raises(ValueError, match="size=6 exceeds images of 9 x 5 pixels"):
         make_bank(recipe, IMAGES[:, :, :5], ["a"] * 6)
+
+
+def test_no_channel_of_a_filter_is_of_an_even_patch_while_there_are_others():
+    random = np.random.default_rng(0)
+    images = random.random((40, 6, 6, 2))
+    images[:30, :, :, 1] = 0.5
+    bank = WhitenedPatches(8, size=6, n_sample=40).make(images, None, random)
+    for channel in range(2):
+        filters = bank.filters[..., channel].reshape(8, -1)
+        cosines = filters @ filters.T / np.outer(*[np.linalg.norm(filters, axis=1)] * 2)
+        assert np.abs(np.triu(cosines, 1)).max() < 0.999
+
+
+@pytest.mark.parametrize("contrast_offset", [None, 0.1])
+@given(
+    labelled_images(min_side=3),
+    st.sampled_from([Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3)]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 9),
+)
+def test_made_banks_never_exceed_their_bounds(
+    contrast_offset, examples, recipe, joint, keep_mean, seed
+):
+    images, labels = examples.images, examples.labels
+    if keep_mean and contrast_offset is None and not isinstance(recipe, Patches):
+        recipe = dataclasses.replace(recipe, keep_mean=True)
+    random = np.random.default_rng(seed)
+    made = recipe.make(images, labels, random, joint, contrast_offset)
+    largest, n_channels = float(np.abs(images).max()), images.shape[3]
+    bound = recipe.bound(largest, n_channels, contrast_offset is not None)
+    slack = 1.0 + 1e-9
+    assert np.abs(made.filters).max() <= slack * bound.filters.max()
+    assert np.abs(made.offsets).max() <= slack * bound.offsets.max() + 1e-12

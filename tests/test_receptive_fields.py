@@ -129,7 +129,7 @@ def test_a_network_says_at_its_first_image_that_its_maps_do_not_fit():
     hidden = HiddenLayer(5, "difference", receptive_fields=ReceptiveFields((4, 3)))
     model = ShallowConvClassifier(features, hidden)
     before = pickle.dumps(model)
-    with pytest.raises(ValueError, match="expected a multiple of 12"):
+    with pytest.raises(ValueError, match=r"map_shape=\(4, 3\).*expected \(8, 8\)"):
         model.learn_one({"image": np.ones((8, 8))}, 0)
     laws.assert_unchanged(before, model, pickle.dumps)
 
@@ -162,3 +162,15 @@ def test_a_network_with_receptive_fields_learns():
 def test_bad_fields(settings, error, message):
     with pytest.raises(error, match=message):
         ReceptiveFields(**settings)
+
+
+@pytest.mark.parametrize("map_shape", [(5, 20), (4, 25), (20, 5), (10, 100)])
+def test_a_network_refuses_fields_on_maps_of_another_shape(map_shape):
+    features = ConvolutionalFeatures(stride=2, drop_ring=5)
+    assert features.map_shape((28, 28)) == (10, 10)
+    hidden = HiddenLayer(5, "difference", receptive_fields=ReceptiveFields(map_shape))
+    model = ShallowConvClassifier(features, hidden, warm_up=4)
+    images = np.random.default_rng(0).random((6, 28, 28))
+    with pytest.raises(ValueError, match=r"map_shape=.*expected \(10, 10\). Pass Rec"):
+        model.learn_many(images, [0, 1, 0, 1, 0, 1])
+    assert model.count == 0

@@ -16,6 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
     {"arrays", "settings", "damage"},
+    {"frozen"},
     {"times", "capacity", "row_weights"},
     {"panels"},
     {"cholesky"},

@@ -206,3 +206,9 @@ def test_windows_whose_summed_channels_leave_the_precision_are_refused():
     with pytest.raises(ValueError, match=r"values as large as 8e\+15, expected at most"):
         model.transform_many(windows)
     assert np.isfinite(model.transform_many(windows / 1000.0)).all()
+
+
+def test_how_strongly_a_filter_responds_is_seen_by_default():
+    window = np.random.default_rng(0).normal(size=(1, 30))
+    weak, strong = (WindowFeatures().transform_many(size * window) for size in (1.0, 4.0))
+    np.testing.assert_allclose(strong, 2.0 * weak)

@@ -22,6 +22,7 @@ from results_file import ResultsFile
 
 from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
+from onlinels.panels import SymmetricPanels
 from onlinels.presets import PARTS, preset_settings
 from onlinels.ridge import choose_ridge
 from onlinels.solve import solve_gram
@@ -148,7 +149,8 @@ def errors_by_size(
 def leading_weights(gram: Array, cross: Array, diagonal: Array, size: int, ridge: Any) -> Array:
     """Return the output weights (size, n_classes) of the first hidden units by themselves."""
     chosen = choose_ridge(ridge, diagonal[:size], cross.shape[1])
-    return solve_gram(gram[:size, :size], cross[:size], chosen, diagonal[:size])
+    leading = SymmetricPanels.of(gram[:size, :size])
+    return solve_gram(leading, cross[:size], chosen, diagonal[:size])
 
 
 def sizes(largest: int) -> list[int]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from onlinels.arrays import Matrix
+from onlinels.settings import check_positive
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
@@ -54,3 +57,22 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     variance += centred.dtype.type(contrast_offset)
     centred /= np.sqrt(variance)
     return centred
+
+
+def check_contrast_offset(contrast_offset: Any, dtype: str) -> None:
+    """Raise unless the offset is None or a number above 0 in this precision.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is not.
+    """
+    if contrast_offset is None:
+        return
+    check_positive("contrast_offset", contrast_offset)
+    smallest = float(np.finfo(dtype).tiny)
+    if contrast_offset < smallest:
+        raise ValueError(
+            f"contrast_offset={contrast_offset!r} is 0 in {dtype}, expected at least "
+            f"{smallest:g}. Pass a larger one, for instance 1e-9 times the squared brightness."
+        )

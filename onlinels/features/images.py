@@ -68,7 +68,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read one river sample: {"image": array}, or a dict of pixels if their shape is given.
 
     Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
-    text that ends in these numbers ("12", "pixel_3_4"). An absent pixel is 0.
+    text that ends in these numbers and holds no others ("12", "pixel_3_4"). An absent pixel is 0.
 
     Raises
     ------
@@ -182,7 +182,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             )
         return (*shape, 1)[: n_axes + 1]
     full = (*image_shape, 1)[: n_axes + 1]
-    if shape not in (image_shape, full, (int(np.prod(full)),)):
+    without_channel = full[:-1] if full[-1] == 1 else full
+    if shape not in (full, without_channel, (int(np.prod(full)),)):
         raise ValueError(
             f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
             f"Resize it, or set {kind.name}_shape."
@@ -233,7 +234,7 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     if not fits:
         raise ValueError(
             f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. "
-            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text ending in "
-            "these numbers."
+            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text that ends in "
+            "these numbers and holds no other digit."
         )
     return int(np.ravel_multi_index(index, sizes))

@@ -34,6 +34,11 @@ class Kind:
         return f"({axes}{',' * (len(self.axes) == 1)}) or ({axes}, n_channels)"
 
     @property
+    def batch(self) -> str:
+        """The shape of a batch with channels, in words."""
+        return f"(n, {', '.join(self.axes)}, n_channels)"
+
+    @property
     def places(self) -> str:
         """The place of a pixel, in words."""
         return {1: "(time, channel)", 2: "(row, column[, channel])"}[len(self.axes)]

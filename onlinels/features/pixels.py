@@ -10,7 +10,7 @@ GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
 
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
-"""Largest pixel, before and after scaling, that fits the precision through every step."""
+"""Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
 
 
 def magnitude(images: Matrix) -> float:

@@ -8,10 +8,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onlinels.arrays import Floats, Matrix
+from onlinels.frozen import Frozen
 
 
 @dataclass(frozen=True, eq=False)
-class Whitening:
+class Whitening(Frozen):
     """The affine map x -> (x - mean) matrix.
 
     Parameters

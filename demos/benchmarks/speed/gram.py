@@ -18,7 +18,7 @@ import numpy as np
 from measure import Piece, arguments_of, compare, show
 from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits
 
 from onlinels import LeastSquaresClassifier

@@ -28,9 +28,10 @@ N_CLASSES = 10
 
 def main() -> None:
     arguments = arguments_of(__doc__, repeats=7)
-    n_features, n_hidden, landmarks, n_rows = N_FEATURES, N_HIDDEN, LANDMARKS, 1000
+    n_features, n_hidden, n_rows = N_FEATURES, N_HIDDEN, 1000
+    landmarks: tuple[int, ...] = LANDMARKS
     if arguments.quick:
-        n_features, n_hidden, landmarks, n_rows = 600, 500, (50, 100), 200
+        n_features, n_hidden, n_rows, landmarks = 600, 500, 200, (50, 100)
     random = np.random.default_rng(0)
     rows = random.random((n_rows, n_features), dtype=np.float32)
     full = random.standard_normal((n_features, n_hidden), dtype=np.float32)

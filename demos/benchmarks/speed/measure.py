@@ -8,11 +8,15 @@ import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 
+Array = NDArray[Any]
 Piece = Callable[[], object]
 
 
@@ -74,6 +78,11 @@ def in_words(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-6:.3g} us"
+
+
+def draw(*shape: int) -> Array:
+    """Return random numbers between 0 and 1, float32."""
+    return np.random.default_rng(0).random(shape, dtype=np.float32)
 
 
 def arguments_of(description: str, repeats: int) -> argparse.Namespace:

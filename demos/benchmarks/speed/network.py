@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import in_words
+from measure import draw, in_words
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
@@ -81,15 +81,13 @@ def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
 
 def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str, float]:
     """Return the seconds of the network's calls of BLAS and LAPACK."""
-    random = np.random.default_rng(0)
     n_features, n_images = 6000, n_learnt + n_tested
-    draw = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
     patches, kernel = draw(22, 49, TILE * 22), draw(60, 49)
     pooling, maps, pooled = draw(10, 22), draw(22, 60 * TILE * 22), draw(600 * TILE, 22)
     features, landmarks = draw(BATCH, n_features), draw(n_features, min(warm_up, 2 * n_hidden))
-    rows, gram = random.random((BATCH, n_hidden)), np.zeros((n_hidden, n_hidden), order="F")
+    rows, gram = draw(BATCH, n_hidden).astype(np.float64), np.zeros((n_hidden, n_hidden), order="F")
     system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
-    activations, weights = random.random((BATCH, n_hidden)), random.random((n_hidden, 10))
+    activations, weights = draw(BATCH, n_hidden), draw(n_hidden, 10)
     n_tiles, n_batches = n_images / TILE, n_images / BATCH
     return {
         "convolution": n_tiles * seconds_of(lambda: kernel @ patches),

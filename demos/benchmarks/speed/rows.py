@@ -138,7 +138,7 @@ def with_padasip(X: Array, y: list[int], n_rows: int) -> Piece:
 
 
 def with_river(X: Array, y: list[int], n_rows: int) -> Piece:
-    model = linear_model.BayesianLinearRegression()
+    model: Any = linear_model.BayesianLinearRegression()
     samples = samples_of(X, y)
 
     def run() -> None:

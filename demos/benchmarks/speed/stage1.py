@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from measure import Piece, arguments_of, compare, show
+from measure import Piece, arguments_of, compare, draw, show
 from numpy.typing import NDArray
 
 from onlinels import ConvolutionalFeatures
@@ -106,7 +106,8 @@ def with_torch(case: Case, images: Array) -> Array:
         rows = pooled.reshape(len(images), -1)
         rows /= rows.norm(dim=1, keepdim=True)
     assert n_channels * len(images) == len(maps)
-    return rows.numpy()
+    features: Array = rows.numpy()
+    return features
 
 
 class Products:
@@ -118,8 +119,6 @@ class Products:
         height, width, n_channels = (*case.image_shape, 1)[:3]
         rows, columns = height - 6, width - 6
         kept = round((features.n_features(case.image_shape) / case.n_filters / n_channels) ** 0.5)
-        random = np.random.default_rng(0)
-        draw = lambda *shape: random.random(shape, dtype=np.float32)  # noqa: E731
         self.patches = draw(self.TILE * rows * columns, 49)
         self.kernel = draw(49, case.n_filters)
         self.pool_rows, self.maps = (

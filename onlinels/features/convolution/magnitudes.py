@@ -8,12 +8,13 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.features.convolution.stage import Convolution
+from onlinels.features.pixels import LARGEST_PIXEL
 
 ROUNDINGS = 16.0
 """Rounding errors of a convolution, relative to the brightest pixel times the filter's size."""
 
-LARGEST_RESPONSE = {"float32": 1e17, "float64": 1e60}
-"""Largest convolution; powers of responses may be as large as its square."""
+LARGEST_SHARE = {"float32": 1e30, "float64": 1e120}
+"""Largest feature of a map that is divided by its sum, of up to 100 million positions."""
 
 LARGEST_FEATURE = {"float32": 1e13, "float64": 1e60}
 """Largest feature whose hidden activations, and their squares, still fit the precision."""
@@ -73,19 +74,22 @@ def _longest_responses(filters: Matrix) -> Floats:
     return longest
 
 
-def largest_pixel(filters: Matrix, offsets: Matrix, stage: Convolution, dtype: str) -> float:
+def largest_pixel(
+    filters: Matrix, offsets: Matrix, stage: Convolution, dtype: str, next_dtype: str
+) -> float:
     """Return the largest magnitude of a pixel for which nothing leaves the range of a precision.
 
     With r the largest response, its power r^p before pooling must stay below 1e34 in float32 and
     1e120 in float64, and the feature r^(p q) below 1e13 and 1e60, so that hidden activations and
-    their squares fit as well (or as r^p, if it is divided by its map's sum).
+    their squares fit as well (or below 1e30 and 1e120, if it is divided by its map's sum).
 
     Parameters
     ----------
     filters : ndarray (n_filters, filter_height, filter_width, n_channels)
     offsets : ndarray (n_groups, n_filters)
     stage : Convolution
-    dtype : "float32" or "float64"
+    dtype, next_dtype : "float32" or "float64"
+        The precision of the features, and of what takes them.
 
     Raises
     ------
@@ -93,11 +97,12 @@ def largest_pixel(filters: Matrix, offsets: Matrix, stage: Convolution, dtype: s
         If the filters themselves are too large: their offsets, or their responses to patches of
         normalised contrast, which do not depend on the pixels.
     """
-    largest = LARGEST_RESPONSE[dtype]
+    largest = LARGEST_PIXEL[dtype]
     before, after = stage.before_pooling.exponent, stage.after_pooling.exponent
-    is_share = stage.normalization == "map"
-    feature = log10(largest) * 2.0 if is_share else log10(LARGEST_FEATURE[dtype])
-    room = (log10(largest), log10(largest) * 2.0 / before, feature / (before * after))
+    feature = LARGEST_FEATURE[next_dtype]
+    if stage.normalization is not None:
+        feature = LARGEST_SHARE[dtype] if stage.normalization == "map" else LARGEST_FEATURE[dtype]
+    room = (log10(largest), log10(largest) * 2.0 / before, log10(feature) / (before * after))
     allowed = 10.0 ** min(room)
     groups = [filters[..., channels] for channels in stage.groups(filters.shape[3])]
     fixed = float(np.abs(offsets).max())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -60,3 +61,19 @@ NORMALIZATIONS: dict[str, Callable[[Matrix], None]] = {
     "map": normalize_maps,
     "image": normalize_images,
 }
+
+
+def check_normalize(normalize: Any) -> None:
+    """Raise unless `normalize` is known.
+
+    Raises
+    ------
+    ValueError
+        If it is no bool and no name of a normalisation.
+    """
+    known = isinstance(normalize, (bool, np.bool_))
+    if not known and not (isinstance(normalize, str) and normalize in NORMALIZATIONS):
+        raise ValueError(
+            f"normalize={normalize!r} is not known. Pass True, False, "
+            f"{' or '.join(map(repr, NORMALIZATIONS))}."
+        )

@@ -18,7 +18,7 @@ def box(behind: Integers, pool_size: int) -> Floats:
 
 
 def gaussian(behind: Integers, pool_size: int) -> Floats:
-    """Return weights exp(-d^2 / (2 s^2)), d from the box's middle and s = Q / sqrt(12) as its own.
+    """Return weights exp(-d^2 / (2 s^2)), d from the box's middle and s = Q / sqrt(12).
 
     They add up to 1 over all positions of an image without edges.
     """
@@ -54,7 +54,7 @@ class Axis:
         edge of the convolved image.
     window : "box" or "gaussian"
         What positions are weighed by: alike over Q of them, or by a gaussian about the middle of
-        these with the standard deviation of the box.
+        these with the standard deviation Q / sqrt(12), that of a continuous box.
     """
 
     pool_size: int = 1

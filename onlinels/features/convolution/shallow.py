@@ -76,9 +76,10 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     Notes
     -----
-    There are C P ceil((J - W + Q) / D)^2 features for C channels, P filters of size W and images
-    of size J, ordered by channel, filter, row and column; P such maps of joint channels, and twice
-    the maps, first those above, then those below, with a rectifier. A blank image gives zeros.
+    There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D)^2 features for C channels, P
+    filters of size W and images of size J, ordered by channel, filter, row and column; P such maps
+    of joint channels, and twice the maps, first those above, then those below, with a rectifier. A
+    blank image gives zeros, unless the filters have offsets.
     Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images, and the memory of the features, of
     1 MiB of responses and of the W^2 pixels under each of them.
 
@@ -192,8 +193,12 @@ class ConvolutionalFeatures(FilteringTransformer):
         check_source(self.filters, shape)
         return self.n_features(shape)
 
-    def check_magnitude(self, largest: float, n_channels: int) -> None:
+    def check_magnitude(
+        self, largest: float, n_channels: int, next_dtype: str | None = None
+    ) -> None:
         """Raise unless pixels of this magnitude fit the filters, whatever is made of such pixels.
+
+        Parameters are those of `check_images`.
 
         Raises
         ------
@@ -201,7 +206,7 @@ class ConvolutionalFeatures(FilteringTransformer):
             If a power of a response could leave the range of the precision.
         """
         bank = bounding(self.filters, largest, n_channels, self._joint, self.contrast_offset)
-        self._check_largest(largest, bank)
+        self._check_largest(largest, bank, next_dtype)
 
     @property
     def is_fixed(self) -> bool:

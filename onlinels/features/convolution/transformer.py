@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
+from onlinels.features.contrast import check_contrast_offset
 from onlinels.features.convolution.convolve import convolve
 from onlinels.features.convolution.magnitudes import largest_pixel
 from onlinels.features.convolution.nonlinearities import (
@@ -18,7 +18,7 @@ from onlinels.features.convolution.nonlinearities import (
     Power,
     TwoSidedRectifier,
 )
-from onlinels.features.convolution.normalization import NORMALIZATIONS
+from onlinels.features.convolution.normalization import check_normalize
 from onlinels.features.convolution.pooling import WINDOWS, Axis
 from onlinels.features.convolution.stage import CHANNELS, Convolution
 from onlinels.features.filters.bank import FilterBank
@@ -37,7 +37,6 @@ from onlinels.settings import (
     check_choice,
     check_count,
     check_kind,
-    check_positive,
 )
 
 
@@ -65,10 +64,10 @@ class FilteringTransformer(base.MiniBatchTransformer):
         check_count("stride", stride, 1)
         check_count("padding", padding, 0)
         check_count("drop_ring", drop_ring, 0)
-        _check_normalize(normalize)
+        check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
-        _check_contrast(contrast_offset, dtype)
+        check_contrast_offset(contrast_offset, dtype)
         check_count("seed", seed, 0)
         check_choice("pooling", pooling, WINDOWS)
         self.pool_size = pool_size
@@ -147,23 +146,45 @@ class FilteringTransformer(base.MiniBatchTransformer):
         >>> ConvolutionalFeatures(stride=2).n_features((28, 28))
         9675
         """
+        rows, columns = self.map_shape(shape)
+        n_channels = (*shape, 1)[len(self.kind.axes)]
+        n_groups = len(self._stage().groups(n_channels))
+        n_filters = len(self._bank_for(n_channels))
+        return n_groups * self.before_pooling.n_maps * n_filters * rows * columns
+
+    def map_shape(self, shape: Shape) -> tuple[int, int]:
+        """Return the rows and columns of one filter's pooled map, of which features are made up.
+
+        Parameters and errors are those of `n_features`. Windows have maps of one row.
+
+        Examples
+        --------
+        >>> from onlinels import ConvolutionalFeatures
+        >>> ConvolutionalFeatures(stride=2, drop_ring=5).map_shape((28, 28))
+        (10, 10)
+        """
         check_image_shape(shape, self.kind, optional=False)
         n_axes = len(self.kind.axes)
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
-        stage, filters = self._stage(), self._bank_for(n_channels).filters
-        pooled = stage.pooled_shape((1, *sizes)[-2:], filters)
+        filters = self._bank_for(n_channels).filters
+        pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
                 f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
-                "drop_ring, or pass smaller filters."
+                f"drop_ring, or pass smaller filters; a batch has shape {self.kind.batch}."
             )
-        n_maps = len(stage.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
-        return n_maps * pooled[0] * pooled[1]
+        return pooled
 
-    def check_images(self, images: Matrix) -> int:
+    def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
         """Return the number of features that images (n, height, width, n_channels) turn into.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width, n_channels)
+        next_dtype : "float32" or "float64", optional
+            Precision of what takes the features; their own by default.
 
         Raises
         ------
@@ -172,18 +193,21 @@ class FilteringTransformer(base.MiniBatchTransformer):
             a pixel is so large that a power of its responses leaves the range of the precision.
         """
         n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
-        self._check_largest(magnitude(images), self._bank_for(images.shape[3]))
+        self._check_largest(magnitude(images), self._bank_for(images.shape[3]), next_dtype)
         return n_features
 
-    def _check_largest(self, largest: float, bank: FilterBank) -> None:
+    def _check_largest(self, largest: float, bank: FilterBank, next_dtype: str | None) -> None:
         """Raise if pixels are too large for a bank with a channel for each of theirs."""
         stage = self._stage()
         added = stage.offsets_of_groups(bank.offsets, bank.filters.shape[3])
-        allowed = largest_pixel(bank.filters, added, stage, self.dtype)
+        following = next_dtype or self.dtype
+        allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
         if largest > allowed:
+            narrower = "float32" if "float32" in (self.dtype, following) else "float64"
             raise ValueError(
                 f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
-                f"expected at most {allowed:g} for dtype={self.dtype!r} and {self.before_pooling}. "
+                f"expected at most {allowed:g} for dtype={narrower!r} and "
+                f"{self.before_pooling}. "
                 "Rescale."
             )
 
@@ -219,25 +243,3 @@ class FilteringTransformer(base.MiniBatchTransformer):
         values = images.values.astype(DTYPES[self.dtype], copy=False)
         bank = self._bank_for(values.shape[3])
         return convolve(values, bank.filters, self._stage(), bank.offsets)
-
-
-def _check_normalize(normalize: Any) -> None:
-    known = isinstance(normalize, (bool, np.bool_))
-    if not known and not (isinstance(normalize, str) and normalize in NORMALIZATIONS):
-        raise ValueError(
-            f"normalize={normalize!r} is not known. Pass True, False, "
-            f"{' or '.join(map(repr, NORMALIZATIONS))}."
-        )
-
-
-def _check_contrast(contrast_offset: Any, dtype: str) -> None:
-    """Raise unless the offset is None or a number above 0 in this precision."""
-    if contrast_offset is None:
-        return
-    check_positive("contrast_offset", contrast_offset)
-    smallest = float(np.finfo(dtype).tiny)
-    if contrast_offset < smallest:
-        raise ValueError(
-            f"contrast_offset={contrast_offset!r} is 0 in {dtype}, expected at least "
-            f"{smallest:g}. Pass a larger one, for instance 1e-9 times the squared brightness."
-        )

@@ -24,8 +24,9 @@ class WindowFeatures(FilteringTransformer):
     """Turn windows of sensor values into shallow convolutional features with fixed filters.
 
     Algorithm 1 of the paper in one dimension, that of time: for every channel x and filter h, the
-    convolution x * h is squared, averaged over Q positions, the fourth root is taken, every D-th
-    position is kept, and the response is divided by its sum.
+    convolution x * h is squared, averaged over Q positions, the fourth root is taken, and every
+    D-th position is kept. Other than images' features, these are not divided by their sum unless
+    `normalize` says so: in sensor signals how strongly a filter responds tells most.
 
     Parameters
     ----------
@@ -40,12 +41,13 @@ class WindowFeatures(FilteringTransformer):
 
     Notes
     -----
-    There are C P ceil((J - W + Q) / D) features for C channels, P filters of size W and windows of
-    length J, ordered by channel, filter and time; see ConvolutionalFeatures for joint channels and
-    rectifiers. A window of zeros gives zeros. Cost: ``2 n C P W (J - W + 1)`` operations.
+    There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D) features for C channels, P filters
+    of size W and windows of length J, ordered by channel, filter and time; see
+    ConvolutionalFeatures for joint channels and rectifiers. A window of zeros gives zeros. Cost:
+    ``2 n C P W (J - W + 1)`` operations.
 
     A sample {"window": array} gives {"h": array}; a dict of numbers, named by position, by
-    (time, channel) or by text ending in these numbers, gives {"h0": …, "h1": …}.
+    (time, channel) or by text that ends in these numbers, gives {"h0": …, "h1": …}.
 
     References
     ----------
@@ -68,7 +70,7 @@ class WindowFeatures(FilteringTransformer):
         stride: int = 2,
         padding: int = 0,
         drop_ring: int = 0,
-        normalize: bool | str = True,
+        normalize: bool | str = False,
         before_pooling: Power | TwoSidedRectifier | None = None,
         after_pooling: Power | None = None,
         channels: str = "each",

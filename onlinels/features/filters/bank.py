@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, as_array, frozen_copy
+from onlinels.arrays import Floats, Matrix, as_array
 from onlinels.features.pixels import GREY_WEIGHTS
+from onlinels.frozen import Frozen
 from onlinels.settings import check_count
 
 
-@dataclass(frozen=True, eq=False)
-class FilterBank:
+@dataclass(frozen=True, eq=False, repr=False)
+class FilterBank(Frozen):
     """Filters h with offsets: the response of an image x is x * h + offset.
 
     Parameters
@@ -54,12 +55,9 @@ class FilterBank:
                 f"offsets has shape {offsets.shape}, expected {shapes[0]} or {shapes[1]}. "
                 "Pass one number per filter, 0 for none."
             )
-        object.__setattr__(self, "filters", frozen_copy(filters.astype(np.float64)))
-        object.__setattr__(self, "offsets", frozen_copy(offsets.astype(np.float64)))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the very same bank: it is never written to."""
-        return self
+        object.__setattr__(self, "filters", filters.astype(np.float64))
+        object.__setattr__(self, "offsets", offsets.astype(np.float64))
+        super().__post_init__()
 
     def __len__(self) -> int:
         return len(self.filters)

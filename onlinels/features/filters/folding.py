@@ -61,7 +61,7 @@ class FoldedRecipe(Recipe):
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
         n_patches = min(self.n_sample, max(self.n_filters, bound))
         patches = sample_patches(images, self.size, n_patches, random)
-        chosen = choose(patches, self.n_filters, random)
+        chosen = choose(patches, self.n_filters, random, joint)
         parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
         made = [
             self._fold(self._brought_to_contrast(part, contrast_offset), chosen) for part in parts

@@ -1,4 +1,4 @@
-"""Patches drawn at random from images, and their contrast."""
+"""Patches drawn at random from images."""
 
 from __future__ import annotations
 
@@ -65,15 +65,19 @@ def sample_patches(
     return np.ascontiguousarray(np.moveaxis(patches, 1, 3), dtype=np.float64)
 
 
-def choose(patches: Floats, n_wanted: int, random: np.random.Generator) -> Integers:
+def choose(patches: Floats, n_wanted: int, random: np.random.Generator, joint: bool) -> Integers:
     """Choose patches (n, size, size, n_channels) that are not even, if there are any.
+
+    Of channels that are kept apart, none should be even; of joint ones, not all.
 
     Returns
     -------
     ndarray (n_wanted,) of int
         Rows, some more than once if there are too few.
     """
-    uneven = np.flatnonzero(np.ptp(patches, axis=(1, 2)).any(axis=1))
-    rows = uneven if len(uneven) else np.arange(len(patches))
+    spread = np.ptp(patches, axis=(1, 2))
+    groups = [spread.any(axis=1)] if joint else [spread.all(axis=1), spread.any(axis=1)]
+    uneven = [np.flatnonzero(group) for group in groups if group.any()]
+    rows = uneven[0] if uneven else np.arange(len(patches))
     chosen: Integers = rows[draw(random, len(rows), n_wanted)]
     return chosen

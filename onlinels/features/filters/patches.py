@@ -152,7 +152,8 @@ class WhitenedPatches(FoldedRecipe):
     mean removed unless they keep it. Where the convolution has a contrast offset, they are divided
     by sqrt(variance + contrast_offset) as the patches that the filters will meet. Those that become
     filters are drawn from the sample, with replacement if it holds fewer than are needed; patches
-    of even brightness are left out, unless there are no others. With channels kept apart each has
+    of even brightness (in any channel that is kept apart) are left out, unless there are no
+    others. With channels kept apart each has
     a whitening and offsets of its own, and mean and variance of a patch are its channel's;
     otherwise they are those of all its channels. A filter of size W that is padded with zeros in a
     combination meets patches whose contrast is normalised over more than its own W x W pixels.

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.arrays import Matrix
+from onlinels.frozen import Frozen
 from onlinels.names import Name
 
 
-@dataclass(frozen=True, eq=False)
-class InputWeights(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class InputWeights(Frozen, ABC):
     """What every kind of fixed input weights has.
 
     Parameters
@@ -37,10 +38,6 @@ class InputWeights(ABC):
     @abstractmethod
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the very same weights: they are never written to."""
-        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.names)} features, {self.n_hidden} hidden units)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -136,8 +137,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         Returns
         -------
         HiddenLayer
-            Its input weights are fixed, receptive fields included. Features that are not in `X` get
-            no weight.
+            Its input weights are fixed; features that are not in `X` get no weight.
 
         Raises
         ------
@@ -161,6 +161,10 @@ class HiddenLayer(base.MiniBatchTransformer):
         examples = (columns.names, features, labels)
         made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
         return cls(n_hidden, made, activation, seed, dtype)
+
+    def __copy__(self) -> Self:
+        """Return an independent copy: weights are drawn into what two layers would share."""
+        return copy.deepcopy(self)
 
     @property
     def is_fixed(self) -> bool:

@@ -84,6 +84,20 @@ class ReceptiveFields:
                 "shape of one map."
             )
 
+    def check_maps(self, map_shape: tuple[int, int]) -> None:
+        """Raise unless features come as maps of this shape.
+
+        Raises
+        ------
+        ValueError
+            If they come as maps of another.
+        """
+        if map_shape != self.map_shape:
+            raise ValueError(
+                f"map_shape={self.map_shape} of ReceptiveFields is not that of the features' maps, "
+                f"expected {map_shape}. Pass ReceptiveFields({map_shape})."
+            )
+
     def check_layouts(self, layouts: Iterable[Layout]) -> None:
         """Raise unless arrays among the columns are whole maps.
 

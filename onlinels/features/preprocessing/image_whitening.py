@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from onlinels.arrays import Matrix
 from onlinels.features.pixels import magnitude
 from onlinels.features.whitening import Whitening, fit_whitening
+from onlinels.frozen import Frozen
 from onlinels.settings import check_between
 
 SMALLEST_OFFSET = 1e-20
@@ -85,8 +86,8 @@ class ZCA:
         return float(np.sqrt(n_examples) + rounding / np.sqrt(self.variance_offset))
 
 
-@dataclass(frozen=True, eq=False)
-class FixedZCA:
+@dataclass(frozen=True, eq=False, repr=False)
+class FixedZCA(Frozen):
     """Whitening that was made from examples and changes no more.
 
     Parameters
@@ -98,10 +99,6 @@ class FixedZCA:
 
     image_shape: tuple[int, ...]
     channels: tuple[Whitening, ...]
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        """Return the very same whitening: it is never written to."""
-        return self
 
     def __repr__(self) -> str:
         height, width = self.image_shape
