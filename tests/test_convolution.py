@@ -14,6 +14,7 @@ from scipy.stats import norm
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures
 from onlinels.features.convolution import convolve as convolution
+from onlinels.features.convolution import pooling
 from onlinels.features.convolution.convolve import convolve
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution.pooling import Axis
@@ -127,15 +128,25 @@ def test_transformer_does_the_same(case, settings):
     np.testing.assert_allclose(features, expected, rtol=1e-7, atol=faintest(model._stage()))
 
 
-@given(general_cases(), st.integers(1, 3), st.integers(1, 3), st.sampled_from([1, 300, 1 << 20]))
-def test_tiles_make_no_difference(case, tile_images, tile_filters, tile_bytes):
+sizes = st.sampled_from([1, 300, 1 << 20])
+
+
+@given(general_cases(), st.integers(1, 3), st.integers(1, 3), sizes, sizes)
+def test_tiles_and_threads_make_no_difference(
+    case, part_images, tile_filters, tile_bytes, small_product
+):
     images, filters, offsets, stage = case
     whole = convolve(images, filters, stage, offsets)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(convolution, "TILE_IMAGES", tile_images)
+        patch.setattr(convolution, "PART_IMAGES", part_images)
         patch.setattr(convolution, "TILE_FILTERS", tile_filters)
         patch.setattr(convolution, "TILE_BYTES", tile_bytes)
+        for module in (convolution, pooling):
+            patch.setattr(module, "SMALL_PRODUCT", small_product)
+        patch.setenv("OPENBLAS_NUM_THREADS", "1")
         tiled = convolve(images, filters, stage, offsets)
+        patch.setenv("OPENBLAS_NUM_THREADS", "3")
+        assert (convolve(images, filters, stage, offsets) == tiled).all()
     np.testing.assert_allclose(tiled, whole, rtol=1e-9, atol=1e-9)
 
 

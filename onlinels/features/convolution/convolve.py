@@ -9,12 +9,15 @@ from onlinels.features.convolution.magnitudes import faintest_maps
 from onlinels.features.convolution.normalization import NORMALIZATIONS
 from onlinels.features.convolution.pooling import pool
 from onlinels.features.convolution.stage import Convolution, repeat_channel
+from onlinels.threads import SMALL_PRODUCT, in_threads
 
-TILE_IMAGES = 16
 TILE_FILTERS = 128
 TILE_BYTES = 1 << 20
-"""Images, filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache
-and are slower."""
+"""Filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache and are
+slower."""
+
+PART_IMAGES = 64
+"""Images that one thread deals with before it takes others."""
 
 
 def convolve(
@@ -43,9 +46,10 @@ def convolve(
 
     Notes
     -----
-    n * C * P * W^2 * J^2 multiplications, in tiles of 16 images and 128 filters, or fewer if their
-    maps would take more than 1 MiB. The patches of at least one image are held as well: W^2 C
-    numbers for every position.
+    n * C * P * W^2 * J^2 multiplications, in tiles of at most 128 filters, 1 MiB of maps, and as
+    many images as make a product that BLAS does not divide among its threads. W C lines for every
+    row of these images are held as well. Parts of 64 images are dealt with at the same time, on as
+    many threads as `onlinels.threads.n_threads` says; their number does not change the result.
 
     Examples
     --------
@@ -63,16 +67,21 @@ def convolve(
     height, width = stage.pooled_shape(images.shape[1:], filters)
     shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height, width)
     features = np.empty(shape, dtype=images.dtype)
-    for group, channels in enumerate(groups):
-        bank = filters[..., channels]
-        _fill(features[:, group], images[..., channels], bank, added[group], stage)
-    if stage.normalization is not None:
-        # What is nothing but rounding errors, as a filter of zero mean leaves of even brightness,
-        # would pass for a strong response once it is divided by its size.
-        faintest = faintest_maps(images, filters, added, stage)
-        maps = features.reshape(*shape[:4], -1)
-        maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
-        NORMALIZATIONS[stage.normalization](maps)
+
+    def work(part: slice) -> None:
+        for group, channels in enumerate(groups):
+            bank, some = filters[..., channels], images[part, ..., channels]
+            _fill(features[part, group], some, bank, added[group], stage)
+        if stage.normalization is not None:
+            # What is nothing but rounding errors, as a filter of zero mean leaves of even
+            # brightness, would pass for a strong response once it is divided by its size.
+            faintest = faintest_maps(images[part], filters, added, stage)
+            maps = features[part].reshape(-1, *shape[1:4], height * width)
+            maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
+            NORMALIZATIONS[stage.normalization](maps)
+
+    starts = range(0, len(images), PART_IMAGES)
+    in_threads(work, [slice(start, start + PART_IMAGES) for start in starts])
     return features.reshape(len(images), -1)
 
 
@@ -84,8 +93,10 @@ def _fill(
     kernel = _kernel_rows(filters, images.dtype.type)
     n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
     n_bytes *= stage.before_pooling.n_maps
-    tile_filters = _tile(TILE_FILTERS, n_bytes)
-    tile_images = _tile(TILE_IMAGES, n_bytes * min(len(filters), tile_filters))
+    tile_filters = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes))
+    n_filters = min(len(filters), tile_filters)
+    products = n_filters * kernel.shape[1] * pools[1].shape[1]
+    tile_images = max(1, min(TILE_BYTES // (n_bytes * n_filters), SMALL_PRODUCT // products))
     for start in range(0, len(images), tile_images):
         some = slice(start, start + tile_images)
         patches = stage.patches(images[some], filters)
@@ -98,11 +109,6 @@ def _fill(
                 by_image = maps.reshape(*maps.shape[:2], -1, pools[1].shape[1])
                 (pooled,) = stage.after_pooling.apply(pool(by_image, *pools))
                 features[some, side, those] = pooled.transpose(2, 1, 0, 3)
-
-
-def _tile(most: int, n_bytes: int) -> int:
-    """Return how many pieces of that many bytes make up a tile: at least one, at most `most`."""
-    return min(most, max(1, TILE_BYTES // n_bytes))
 
 
 def _kernel_rows(filters: Matrix, dtype: type) -> Matrix:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil
 
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.threads import SMALL_PRODUCT
 
 
 def box(behind: Integers, pool_size: int) -> Floats:
@@ -103,7 +104,8 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
 
     Notes
     -----
-    Two matrix products for all maps, as rows come first and columns last.
+    Two matrix products for all maps, as rows come first and columns last, in parts that BLAS does
+    not divide among its threads: several threads may pool at the same time.
 
     Examples
     --------
@@ -111,6 +113,18 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
     (1, 7, 2, 1)
     """
     rows, columns = maps.shape[0], maps.shape[-1]
-    along_rows = pool_rows @ maps.reshape(rows, -1)
-    pooled: Matrix = along_rows.reshape(-1, columns) @ pool_columns.T
+    flat = maps.reshape(rows, -1)
+    along_rows = np.empty((len(pool_rows), flat.shape[1]), dtype=maps.dtype)
+    for part in _small_parts(flat.shape[1], pool_rows.size):
+        np.matmul(pool_rows, flat[:, part], out=along_rows[:, part])
+    lines = along_rows.reshape(-1, columns)
+    pooled = np.empty((len(lines), len(pool_columns)), dtype=maps.dtype)
+    for part in _small_parts(len(lines), pool_columns.size):
+        np.matmul(lines[part], pool_columns.T, out=pooled[part])
     return pooled.reshape(len(pool_rows), *maps.shape[1:-1], len(pool_columns))
+
+
+def _small_parts(n: int, n_products: int) -> Iterator[slice]:
+    """Cut n lines that take so many multiplications each into parts that are small for BLAS."""
+    step = max(1, SMALL_PRODUCT // n_products)
+    return (slice(start, start + step) for start in range(0, n, step))

@@ -1,0 +1,62 @@
+"""Work on parts of a batch at the same time, where steps are too small for BLAS's own threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
+"""What BLAS libraries take their number of threads from, and so does this package."""
+
+SMALL_PRODUCT = 1 << 18
+"""Multiplications up to which OpenBLAS computes a product in the thread that asks for it."""
+
+
+def n_threads() -> int:
+    """Return how many threads may work: what the environment says, or the cores of this process.
+
+    Examples
+    --------
+    >>> n_threads() >= 1
+    True
+    """
+    for variable in VARIABLES:
+        text = os.environ.get(variable, "")
+        if text.isdecimal() and int(text) > 0:
+            return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
+    """Do work on every part, several at a time.
+
+    Parameters
+    ----------
+    work : callable
+        Takes a part, and touches nothing that another part's does but to read it.
+    parts : iterable of slice
+
+    Notes
+    -----
+    Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
+    process that forks. With one part, or one thread allowed, nothing is made.
+
+    Examples
+    --------
+    >>> done = [0, 0, 0]
+    >>> in_threads(lambda part: done.__setitem__(part, [1] * len(done[part])), [slice(0, 2)])
+    >>> done
+    [1, 1, 0]
+    """
+    parts = list(parts)
+    workers = min(n_threads(), len(parts))
+    if workers <= 1:
+        for part in parts:
+            work(part)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        for _ in pool.map(work, parts):
+            pass

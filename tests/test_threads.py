@@ -1,0 +1,62 @@
+"""Work on parts at the same time."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from onlinels.threads import VARIABLES, in_threads, n_threads
+
+PARTS = [slice(number, number + 1) for number in range(7)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_set(monkeypatch):
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.mark.parametrize("variable", VARIABLES)
+def test_the_environment_says_how_many_threads(monkeypatch, variable):
+    cores = n_threads()
+    for text, expected in {
+        "3": 3,
+        "1": 1,
+        "": cores,
+        "0": cores,
+        "many": cores,
+        "-2": cores,
+    }.items():
+        monkeypatch.setenv(variable, text)
+        assert n_threads() == expected
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "9"])
+def test_every_part_is_dealt_with_once(monkeypatch, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    done = []
+    in_threads(done.append, PARTS)
+    assert sorted(done, key=lambda part: part.start) == PARTS
+    in_threads(done.append, [])
+    assert len(done) == len(PARTS)
+
+
+def test_parts_are_dealt_with_at_the_same_time(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    together = threading.Barrier(2, timeout=60)
+    in_threads(lambda part: together.wait(), PARTS[:2])
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_what_goes_wrong_is_raised_and_no_thread_is_left(monkeypatch, threads):
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    before = threading.active_count()
+
+    def work(part):
+        if part.start == 4:
+            raise ValueError("at four")
+
+    with pytest.raises(ValueError, match="at four"):
+        in_threads(work, PARTS)
+    assert threading.active_count() == before
