@@ -69,6 +69,7 @@ def convolve(
     features = np.empty(shape, dtype=images.dtype)
 
     def work(part: slice) -> None:
+        """Write the features of some of the images."""
         for group, channels in enumerate(groups):
             bank, some = filters[..., channels], images[part, ..., channels]
             _fill(features[part, group], some, bank, added[group], stage)
