@@ -25,7 +25,7 @@ from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
 from own_process import peak_memory
 from patch_network import Settings
-from photograph_run import Run, learn, predict
+from photograph_run import PhotographRun, learn, predict
 from rich.console import Console
 from stopwatch import Stopwatch
 from threads import Threads
@@ -60,7 +60,7 @@ def main(argv: list[str] | None = None) -> None:
     console.print(f"Test error: {result['error']:.2%}")
 
 
-def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, LabelledImages]:
+def prepare(arguments: argparse.Namespace) -> tuple[PhotographRun, LabelledImages, LabelledImages]:
     """Read and check everything before anything takes long."""
     for path in (arguments.result, arguments.predictions):
         if path is not None and not path.parent.is_dir():
@@ -83,7 +83,7 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
     return run, in_order, LabelledImages(test.x[rows], test.y[rows])
 
 
-def make_run(arguments: argparse.Namespace) -> Run:
+def make_run(arguments: argparse.Namespace) -> PhotographRun:
     """Return checked settings: those of the command line, others by default."""
     given = {f.name: getattr(arguments, f.name) for f in fields(Settings)}
     chosen = {name: value for name, value in given.items() if value is not None}
@@ -93,7 +93,7 @@ def make_run(arguments: argparse.Namespace) -> Run:
         raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
     if arguments.test_shifts not in range(32):
         raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
-    return Run(
+    return PhotographRun(
         settings,
         arguments.warm_up or (QUICK_WARM_UP if arguments.quick else WARM_UP),
         arguments.ridge,
@@ -105,7 +105,11 @@ def make_run(arguments: argparse.Namespace) -> Run:
 
 
 def summary(
-    run: Run, train: LabelledImages, test: LabelledImages, predictions: Array, watch: Stopwatch
+    run: PhotographRun,
+    train: LabelledImages,
+    test: LabelledImages,
+    predictions: Array,
+    watch: Stopwatch,
 ) -> dict[str, Any]:
     """Return what the result file holds."""
     settings = run.settings.as_json() | {

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from command_line import above_zero, not_negative, positive
-from distorted_runs import NORMALIZE, Run, read_rows, run_here
+from distorted_runs import NORMALIZE, DistortedRun, read_rows, run_here
 from own_process import call_alone, until_interrupted
 from results_file import ResultsFile
 from rich.box import SIMPLE
@@ -77,9 +77,9 @@ def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
     return 0
 
 
-def make_run(arguments: argparse.Namespace, seed: int) -> Run:
+def make_run(arguments: argparse.Namespace, seed: int) -> DistortedRun:
     """Return what defines the run with this seed."""
-    return Run(
+    return DistortedRun(
         data=arguments.data.stem,
         path=str(arguments.data),
         n_hidden=arguments.n_hidden,

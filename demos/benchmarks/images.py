@@ -16,6 +16,7 @@ from command_line import not_negative, positive, setting
 from held_out import read_parts
 from own_process import peak_memory
 from rich.progress import track
+from slices import row_slices
 
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData
@@ -42,9 +43,8 @@ def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace
     """Learn all training images in one pass of mini-batches; return the test error."""
     model = ShallowConvClassifier.from_preset("mnist", **settings)
     started = time.perf_counter()
-    starts = range(0, len(data.x_train), arguments.batch_size)
-    for start in track(starts, description="Learning", disable=not arguments.progress):
-        batch = slice(start, start + arguments.batch_size)
+    batches = row_slices(len(data.x_train), arguments.batch_size)
+    for batch in track(batches, description="Learning", disable=not arguments.progress):
         model.learn_many(data.x_train[batch], data.y_train[batch])
     learnt = time.perf_counter()
     _ = model.output_weights

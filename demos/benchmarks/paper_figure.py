@@ -19,6 +19,7 @@ from own_process import call_alone
 from paper_runs import DataSet, Settings, digest, progress
 from paper_stage import Array, Parts, Stage
 from results_file import ResultsFile
+from slices import row_slices
 
 from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
@@ -30,6 +31,7 @@ Curve = dict[int, list[float]]
 
 SMALLEST = 100
 BLOCK_ROWS = 1000
+"""Rows whose activations are held at a time, to bound memory."""
 
 
 def measure_curve(
@@ -109,16 +111,11 @@ def write_features(stage: Stage, images: Array, path: Path) -> None:
     # Two commands at once must not write into one file.
     unfinished = path.with_suffix(f".{os.getpid()}.part")
     file = np.lib.format.open_memmap(unfinished, "w+", stage.filters.dtype, shape)
-    parts = blocks(len(images))
+    parts = row_slices(len(images), BLOCK_ROWS)
     for rows in progress(parts, f"Features of {len(images)} images", len(parts)):
         file[rows] = stage.features(images[rows])
     file.flush()
     unfinished.replace(path)
-
-
-def blocks(n_rows: int) -> list[slice]:
-    """Cut rows into blocks, to bound memory."""
-    return [slice(start, start + BLOCK_ROWS) for start in range(0, n_rows, BLOCK_ROWS)]
 
 
 def errors_by_size(
@@ -132,10 +129,11 @@ def errors_by_size(
     )
     classes, columns = np.unique(data.y_train, return_inverse=True)
     sums = GramAccumulator(layer.n_hidden, len(classes))
-    parts = blocks(len(train))
+    parts = row_slices(len(train), BLOCK_ROWS)
     for rows in progress(parts, f"Figure: draw {layer.seed + 1}", len(parts)):
         sums.update(layer.transform_many(np.array(train[rows])), columns[rows])
-    activations = [layer.transform_many(np.array(test[rows])) for rows in blocks(len(test))]
+    tested = row_slices(len(test), BLOCK_ROWS)
+    activations = [layer.transform_many(np.array(test[rows])) for rows in tested]
     statistics = (sums.gram, sums.cross, sums.diagonal)
     errors = {}
     for size in sizes(layer.n_hidden):

@@ -24,7 +24,7 @@ from held_out import read_parts
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
-from photograph_run import Run, learn, predict
+from photograph_run import PhotographRun, learn, predict
 from results_file import Key, ResultsFile
 from rich.console import Console
 from stopwatch import Stopwatch
@@ -107,7 +107,7 @@ def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) ->
 def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
     """Learn and test; return the error, peak memory in GiB and seconds by stage."""
     data = read_parts(arguments.data, arguments.validate, arguments.rows)
-    run = Run(
+    run = PhotographRun(
         settings,
         arguments.warm_up,
         arguments.ridge,
