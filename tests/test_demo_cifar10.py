@@ -162,7 +162,6 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         ([f"--result={tmp_path / 'nowhere' / 'r.json'}"], "nowhere is no folder"),
         (["--contrast-filters=0", "--colour-filters=0"], "There are 0 filters"),
         (["--threshold=-1"], "threshold"),
-        (["--ridge=0"], "--ridge is 0.0, expected a number above 0"),
         (["--patch-size=33"], "leave no pooled position"),
         (["--pool-size=28"], "leave no pooled position"),
         (["--test-shifts=32"], "--test-shifts is 32, expected 0 to 31"),
@@ -170,6 +169,23 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         parsed = demo.make_parser().parse_args([*command, *extra])
         with pytest.raises(ValueError, match=message):
             demo.prepare(parsed)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("--ridge=0", "--ridge: '0' is no number above 0"),
+        ("--ridge=inf", "--ridge: 'inf' is no number above 0"),
+        ("--warm-up=0", "--warm-up: '0' is no whole number of at least 1"),
+        ("--test-shifts=-1", "--test-shifts: '-1' is no whole number of at least 0"),
+        ("--batch-size=some", "--batch-size: 'some' is no whole number of at least 1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(demo, command, capsys, extra, message):
+    with pytest.raises(SystemExit) as ended:
+        demo.main([*command, extra])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -99,8 +99,8 @@ def test_test_images_are_left_alone_while_validating(demo, data, command, capsys
     ("extra", "message"),
     [
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
-        (["--n-hidden=0"], "--n-hidden: invalid positive value: '0'"),
-        (["--seeds=0"], "--seeds: invalid positive value: '0'"),
+        (["--n-hidden=0"], "--n-hidden: '0' is no whole number of at least 1"),
+        (["--seeds=0"], "--seeds: '0' is no whole number of at least 1"),
         (["--set=pooled=round"], "'pooled=round' is not NAME=VALUE"),
         (["--validate=45"], "--validate is 45, expected less than the 45 training images"),
     ],

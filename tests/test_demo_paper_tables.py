@@ -369,6 +369,7 @@ def test_the_table_of_all_data_sets_fits_into_80_characters(tmp_path, reports, r
         (["--only", "digits"], "invalid choice: 'digits'"),
         (["--n-hidden=0"], "'0' is no whole number of at least 1"),
         (["--rows=some"], "'some' is no whole number of at least 1"),
+        (["--figure-draws=-1"], "'-1' is no whole number of at least 0"),
         (["--set", "seed=1"], "'seed=1' is not NAME=VALUE"),
         (["--set", "warm_up"], "'warm_up' is not NAME=VALUE"),
         (["--filters", "no.npy"], "There is no file no.npy"),

@@ -20,13 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import positive
+from command_line import above_zero, not_negative, positive
 from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
 from own_process import peak_memory
 from patch_network import Settings
 from photograph_run import PhotographRun, learn, predict
 from rich.console import Console
+from shifts import check_shifts
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -89,10 +90,7 @@ def make_run(arguments: argparse.Namespace) -> PhotographRun:
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
     settings.n_features(IMAGE_SHAPE)
-    if not 0.0 < arguments.ridge < np.inf:
-        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
-    if arguments.test_shifts not in range(32):
-        raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
+    check_shifts(arguments.test_shifts, IMAGE_SHAPE)
     return PhotographRun(
         settings,
         arguments.warm_up or (QUICK_WARM_UP if arguments.quick else WARM_UP),
@@ -155,14 +153,14 @@ def make_parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
     parser.add_argument("--warm-up", type=positive, help=f"rows that fix the features ({WARM_UP})")
     parser.add_argument(
-        "--ridge", type=float, default=0.02, help="ridge for each training row (%(default)s)"
+        "--ridge", type=above_zero, default=0.02, help="ridge for each training row (%(default)s)"
     )
     parser.add_argument(
         "--batch-size", type=positive, default=500, help="rows at a time (%(default)s)"
     )
     parser.add_argument(
         "--test-shifts",
-        type=int,
+        type=not_negative,
         default=0,
         help="sum scores over test images shifted four ways by so many pixels (0: do not)",
     )

@@ -12,7 +12,7 @@ from held_out import read_parts
 from numpy.typing import NDArray
 from own_process import peak_memory
 from rich.progress import track
-from shifts import shifted
+from shifts import check_shifts, shifted
 from slices import row_slices
 from stopwatch import Stopwatch
 
@@ -120,7 +120,9 @@ def read_rows(run: DistortedRun) -> ImageData:
             f"{run.path} leaves {len(data.x_train)} training rows, expected at least {run.warm_up} "
             "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
         )
-    ConvolutionalFeatures(RECIPE, **run.stage).n_features(data.x_train.shape[1:])
+    image_shape = data.x_train.shape[1:]
+    ConvolutionalFeatures(RECIPE, **run.stage).n_features(image_shape)
+    check_shifts(run.test_shifts, image_shape)
     return data
 
 

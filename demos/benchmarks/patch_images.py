@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from command_line import not_negative, positive
+from command_line import above_zero, not_negative, positive
 from held_out import read_parts
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
@@ -27,6 +27,7 @@ from patch_network import Settings
 from photograph_run import PhotographRun, learn, predict
 from results_file import Key, ResultsFile
 from rich.console import Console
+from shifts import check_shifts
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -72,17 +73,12 @@ def check(arguments: argparse.Namespace) -> tuple[int, int]:
     Raises
     ------
     OSError, TypeError, ValueError
-        If an option is out of range, or the data cannot be read or do not fit.
+        If the shifts are too large, or the data cannot be read or do not fit.
     """
-    if not 0.0 < arguments.ridge < np.inf:
-        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
     data = read_parts(arguments.data, arguments.validate, arguments.rows)
     n_train, shape = len(data.x_train), data.x_train.shape[1:]
     make_settings(arguments, 0).n_features(shape)
-    if arguments.test_shifts not in range(min(shape[:2])):
-        raise ValueError(
-            f"--test-shifts is {arguments.test_shifts}, expected 0 to {min(shape[:2]) - 1} pixels."
-        )
+    check_shifts(arguments.test_shifts, shape)
     if n_train < arguments.warm_up:
         raise ValueError(
             f"{arguments.data} leaves {n_train} training rows, expected at least "
@@ -133,7 +129,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--filters", type=positive, default=150, help="filters of each of the two kinds" + default)
     hidden = "hidden units of the paper's network beside them, 0 for none" + default
     add("--n-hidden", type=not_negative, default=6400, help=hidden)
-    add("--ridge", type=float, default=0.005, help="ridge for each training row" + default)
+    add("--ridge", type=above_zero, default=0.005, help="ridge for each training row" + default)
     add("--rows", type=positive, help="training rows, the first ones (all)")
     held_out = "training rows, the last, to hold out and test on instead"
     add("--validate", type=not_negative, default=0, help=held_out)
@@ -141,7 +137,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--warm-up", type=positive, default=5000, help="rows that fix the features" + default)
     add("--batch-size", type=positive, default=500, help="rows at a time" + default)
     shifts = "sum scores over test images shifted four ways by so many pixels (0: do not)"
-    add("--test-shifts", type=int, default=0, help=shifts)
+    add("--test-shifts", type=not_negative, default=0, help=shifts)
     cores = os.cpu_count() or 1
     add("--threads", type=positive, default=cores, help="threads for the features" + default)
     results = Path("patch_images.jsonl")
