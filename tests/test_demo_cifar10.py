@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import struct
 import sys
 from pathlib import Path
 
@@ -124,6 +126,27 @@ def single_array(path):
         np.save(file, np.zeros(3))
 
 
+def damaged(old, new):
+    """Write a file in which some bytes are others."""
+
+    def write(path):
+        np.savez(path, x=X, y=Y)
+        content = path.read_bytes()
+        assert old in content
+        path.write_bytes(content.replace(old, new))
+
+    return write
+
+
+def compressed_and_damaged(path):
+    """Write a file whose compressed images begin as no compressed data do."""
+    np.savez_compressed(path, x=X, y=Y)
+    content = bytearray(path.read_bytes())
+    start = 30 + sum(struct.unpack("<2H", content[26:30]))
+    content[start] = 0xFF
+    path.write_bytes(content)
+
+
 X, Y = photographs(50, 2)
 
 
@@ -133,6 +156,8 @@ X, Y = photographs(50, 2)
         (lambda path: None, "train.npz does not exist"),
         (lambda path: path.write_bytes(b"no zip"), "train.npz cannot be read"),
         (lambda path: path.write_bytes(b"PK\x03\x04cut"), "train.npz cannot be read"),
+        (compressed_and_damaged, "train.npz cannot be read: Error -3"),
+        (damaged(b"(50, 32", b"(50, (2"), "train.npz cannot be read: "),
         (single_array, "no array x, only "),
         (with_arrays(x=X), r"no array y, only \['x'\]"),
         (with_arrays(x_train=X, y=Y), "no array x, only"),
@@ -155,6 +180,23 @@ def test_what_cannot_be_learnt_is_refused(tmp_path, demo, command, capsys, write
     with pytest.raises(ValueError, match=message):
         demo.prepare(demo.make_parser().parse_args(command))
     assert "error: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kinds", [("U2", "S2"), ("S2", "U2"), ("S2", "u1"), ("u1", "U2")])
+def test_labels_of_two_kinds_are_refused(tmp_path, demo, command, kinds):
+    types = [np.dtype(kind) for kind in kinds]
+    for name, dtype in zip(("train", "test"), types, strict=True):
+        np.savez(tmp_path / f"{name}.npz", x=X, y=Y.astype(dtype))
+    message = r"Labels are {} in .*train\.npz and {} in .*test\.npz, expected one kind"
+    with pytest.raises(ValueError, match=message.format(*map(re.escape, map(str, types)))):
+        demo.prepare(demo.make_parser().parse_args(command))
+
+
+def test_whole_numbers_are_one_kind_of_labels(tmp_path, demo, command):
+    for name, dtype in (("train", "i8"), ("test", "u1")):
+        np.savez(tmp_path / f"{name}.npz", x=X, y=Y.astype(dtype))
+    demo.main([*command, f"--result={tmp_path / 'r.json'}"])
+    assert json.loads((tmp_path / "r.json").read_text())["error"] < 0.2
 
 
 def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):

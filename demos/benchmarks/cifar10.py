@@ -68,7 +68,7 @@ def prepare(arguments: argparse.Namespace) -> tuple[PhotographRun, LabelledImage
             raise ValueError(f"{path.parent} is no folder, expected one to write {path.name} to.")
     run = make_run(arguments)
     train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
-    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+    if label_kind(train.y) != label_kind(test.y):
         raise ValueError(
             f"Labels are {train.y.dtype} in {arguments.train} and {test.y.dtype} in "
             f"{arguments.test}, expected one kind. Convert one of them."
@@ -82,6 +82,12 @@ def prepare(arguments: argparse.Namespace) -> tuple[PhotographRun, LabelledImage
         )
     in_order = LabelledImages(train.x[order], train.y[order])
     return run, in_order, LabelledImages(test.x[rows], test.y[rows])
+
+
+def label_kind(labels: Array) -> str:
+    """Return what labels can be equal to: numbers ("i"), text ("U") or bytes ("S")."""
+    kind = labels.dtype.kind
+    return kind if kind in "US" else "i"
 
 
 def make_run(arguments: argparse.Namespace) -> PhotographRun:
