@@ -394,6 +394,15 @@ def test_a_digest_differs_if_anything_inside_does(runs, first, second):
         assert runs.digest(thing) == runs.digest(deepcopy(thing))
 
 
+def test_results_of_another_version_do_not_count(tmp_path, runs, results_file, monkeypatch):
+    data = runs.DataSet("mnist", tmp_path, 30, 10, 20)
+    before = data.key
+    assert (before["images"], before["rows"]) == ([30, 10], 20)
+    assert replace(data, path=tmp_path / "elsewhere").key == before
+    monkeypatch.setattr(results_file, "__version__", "other")
+    assert data.key != before
+
+
 def test_a_results_file_finds_what_was_added_and_skips_a_line_cut_short(tmp_path, results_file):
     path = tmp_path / "new" / "results.jsonl"
     results = results_file.ResultsFile(path)

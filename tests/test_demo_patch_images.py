@@ -98,6 +98,28 @@ def test_another_setting_is_another_run(tmp_path, demo, here, command, option):
     assert len(results_in(tmp_path)) == 2
 
 
+def test_other_data_or_another_version_is_another_run(
+    tmp_path, demo, here, command, images, monkeypatch
+):
+    import results_file
+
+    x, y = images
+    parts = {"x_test": x[N_TRAIN:], "y_test": y[N_TRAIN:]}
+    demo.main(command)
+    path = tmp_path / "moved" / "data.npz"
+    path.parent.mkdir()
+    (tmp_path / "data.npz").rename(path)
+    command.append(f"--data={path}")
+    demo.main(command)
+    assert len(results_in(tmp_path)) == 1
+    np.savez(path, x_train=x[:N_TRAIN], y_train=3 - y[:N_TRAIN], **parts)
+    demo.main(command)
+    assert len(results_in(tmp_path)) == 2
+    monkeypatch.setattr(results_file, "__version__", "other")
+    demo.main(command)
+    assert [line["run"]["version"] for line in results_in(tmp_path)][2:] == ["other"]
+
+
 def test_hidden_units_stand_beside_patches(demo, images, monkeypatch):
     import photograph_run
 
@@ -127,7 +149,7 @@ def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command
     assert len(demo.read_parts(path, 30).x_train) == N_TRAIN - 30
     assert demo.main([*command, "--validate=30"]) == 0
     (line,) = results_in(tmp_path)
-    assert (line["run"]["validate"], line["run"]["rows"]) == (30, N_TRAIN - 30)
+    assert (line["run"]["validate"], line["run"]["images"]) == (30, [N_TRAIN - 30, 30])
     assert line["result"]["error"] < 0.2
 
 

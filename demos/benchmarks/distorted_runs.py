@@ -11,6 +11,7 @@ import numpy as np
 from held_out import read_parts
 from numpy.typing import NDArray
 from own_process import peak_memory
+from results_file import Key
 from rich.progress import track
 from shifts import check_shifts, shifted
 from slices import row_slices
@@ -50,8 +51,8 @@ class DistortedRun:
 
     Parameters
     ----------
-    data, path : str
-        Name and place of the data.
+    path : str
+        Where the data lies.
     n_hidden, warm_up, seed : int
     ridge : float
         Multiple of the activations' mean sum of squares about the mean.
@@ -74,7 +75,6 @@ class DistortedRun:
         Settings of `onlinels.Distortion`.
     """
 
-    data: str
     path: str
     n_hidden: int
     warm_up: int
@@ -91,10 +91,10 @@ class DistortedRun:
     deskew: bool
     distortion: dict[str, Any]
 
-    @property
-    def key(self) -> dict[str, Any]:
-        """What the results file knows the run by: everything but where the data lies."""
-        return {name: value for name, value in asdict(self).items() if name != "path"}
+    def key(self, data: Key) -> dict[str, Any]:
+        """Return what the results file knows the run by: everything but where the data lies."""
+        own = {name: value for name, value in asdict(self).items() if name != "path"}
+        return own | dict(data)
 
     @property
     def stage(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from digests import digest
 from numpy.typing import NDArray
 from own_process import peak_memory
+from results_file import data_key
 from rich.console import Console
 from rich.progress import track
 
@@ -78,7 +79,7 @@ class DataSet:
     @property
     def key(self) -> dict[str, Any]:
         """What tells it from others: everything but where it lies."""
-        return {"data": self.name, "images": [self.n_train, self.n_test], "rows": self.rows}
+        return data_key(self.name, self.n_train, self.n_test) | {"rows": self.rows}
 
 
 def _count(path: Path, part: str) -> int:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 from command_line import above_zero, not_negative, positive
-from held_out import read_parts
+from held_out import parts_key, read_parts
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
@@ -46,17 +46,18 @@ def main(argv: list[str] | None = None) -> int:
 def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Measure what is not in the results yet, and report; return the exit code."""
     try:
-        n_train, n_test = check(arguments)
+        data = check(arguments)
         results = ResultsFile(arguments.results)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     console = Console()
     tested = "held-out" if arguments.validate else "test"
+    n_train, n_test = data["images"]
     console.print(f"{os.cpu_count()} cores; {n_train} images, {n_test} {tested} images")
     errors = []
     for seed in range(arguments.seeds):
         settings = make_settings(arguments, seed)
-        key = make_key(settings, arguments, n_train)
+        key = make_key(settings, arguments, data)
         found = results.find(key)
         if found is None:
             found = call_alone(run_here, settings, arguments)
@@ -67,8 +68,8 @@ def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
     return 0
 
 
-def check(arguments: argparse.Namespace) -> tuple[int, int]:
-    """Return the numbers of rows to learn and to answer for.
+def check(arguments: argparse.Namespace) -> Key:
+    """Return what the results file knows the data by.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def check(arguments: argparse.Namespace) -> tuple[int, int]:
             f"{arguments.data} leaves {n_train} training rows, expected at least "
             f"{arguments.warm_up} for the warm-up. Pass more rows, or --warm-up {n_train}."
         )
-    return n_train, len(data.x_test)
+    return parts_key(arguments.data, data)
 
 
 def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
@@ -93,11 +94,11 @@ def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
     return replace(SETTINGS, contrast_filters=n_filters, colour_filters=n_filters, seed=seed)
 
 
-def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) -> Key:
+def make_key(settings: Settings, arguments: argparse.Namespace, data: Key) -> Key:
     """Return what the results file knows the run by."""
     names = ("validate", "ridge", "warm_up", "test_shifts", "n_hidden")
     given = {name: getattr(arguments, name) for name in names}
-    return settings.as_json() | given | {"data": str(arguments.data), "rows": n_train}
+    return settings.as_json() | given | dict(data)
 
 
 def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
