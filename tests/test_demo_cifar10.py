@@ -100,6 +100,31 @@ def test_averaging_over_shifts_classifies_too(tmp_path, demo, command):
     assert result["settings"]["test_shifts"] == 1
 
 
+def test_hidden_units_beside_patches_see_colours(tmp_path, demo, command):
+    assert demo.make_parser().parse_args(command).n_hidden == 0
+    files = [f"--result={tmp_path / 'r.json'}", f"--predictions={tmp_path / 'p.npy'}"]
+    demo.main([*command, *files, "--n-hidden=30", "--test-shifts=1"])
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["error"] == (np.load(tmp_path / "p.npy") != photographs(40, 1)[1]).mean() < 0.2
+    assert result["settings"]["n_hidden"] == 30
+    run, train, test = demo.prepare(demo.make_parser().parse_args([*command, "--n-hidden=30"]))
+    features, _ = demo.learn(run, train, demo.Stopwatch())
+    rows = features.transform(test.x)
+    _, hidden = features.parts
+    assert rows.shape == (40, 8 * 9 + 30)
+    assert (rows[:, -30:] == hidden.transform(test.x)).all()
+    assert hidden.stage.bank.filters.shape == (60, 7, 7, 3)
+    grey = np.repeat(test.x.mean(axis=3, keepdims=True), 3, axis=3).astype(np.uint8)
+    assert np.abs(hidden.transform(grey) - rows[:, -30:]).max() > 1.0
+
+
+def test_hidden_units_need_two_classes(tmp_path, demo, command):
+    np.savez(tmp_path / "train.npz", x=X, y=np.full(50, 3))
+    with pytest.raises(ValueError, match=r"warm-up holds only the label 3, .* Pass --n-hidden 0"):
+        demo.prepare(demo.make_parser().parse_args([*command, "--n-hidden=12"]))
+    demo.prepare(demo.make_parser().parse_args(command))
+
+
 @pytest.mark.parametrize("labels", [[4], [4, 6], ["car", "cat"]])
 def test_any_labels(tmp_path, demo, command, labels):
     for name, n_rows in (("train", 90), ("test", 40)):
@@ -219,6 +244,7 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         ("--ridge=0", "--ridge: '0' is no number above 0"),
         ("--ridge=inf", "--ridge: 'inf' is no number above 0"),
         ("--warm-up=0", "--warm-up: '0' is no whole number of at least 1"),
+        ("--n-hidden=-1", "--n-hidden: '-1' is no whole number of at least 0"),
         ("--test-shifts=-1", "--test-shifts: '-1' is no whole number of at least 0"),
         ("--batch-size=some", "--batch-size: 'some' is no whole number of at least 1"),
     ],

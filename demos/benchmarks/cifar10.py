@@ -7,7 +7,8 @@ The files hold arrays x (n, 32, 32, 3), uint8 RGB, and y (n,), whole numbers or 
 rows from the warm-up on, any labels. Rows come in random order, as files may be sorted by class.
 The first of them, the warm-up, fix the features: filters are whitened patches of them, and every
 feature is divided by its standard deviation among them. Then every row is learnt, once, in
-mini-batches, and none is kept. Labels of test rows are looked at only to count errors.
+mini-batches, and none is kept. With --n-hidden, hidden units of the paper's network are learnt
+beside the patches' features. Labels of test rows are looked at only to count errors.
 """
 
 from __future__ import annotations
@@ -81,6 +82,12 @@ def prepare(arguments: argparse.Namespace) -> tuple[PhotographRun, LabelledImage
             f"warm-up. Pass more rows, or --warm-up {len(order)}."
         )
     in_order = LabelledImages(train.x[order], train.y[order])
+    first = np.unique(in_order.y[: run.warm_up])
+    if run.n_hidden and len(first) < 2:
+        raise ValueError(
+            f"The warm-up holds only the label {first[0]}, expected two at least for hidden units. "
+            "Pass --n-hidden 0."
+        )
     return run, in_order, LabelledImages(test.x[rows], test.y[rows])
 
 
@@ -105,6 +112,7 @@ def make_run(arguments: argparse.Namespace) -> PhotographRun:
         arguments.test_shifts,
         Threads(arguments.threads),
         arguments.progress,
+        arguments.n_hidden,
     )
 
 
@@ -116,9 +124,8 @@ def summary(
     watch: Stopwatch,
 ) -> dict[str, Any]:
     """Return what the result file holds."""
-    settings = run.settings.as_json() | {
-        name: getattr(run, name) for name in ("warm_up", "ridge", "batch_size", "test_shifts")
-    }
+    names = ("warm_up", "ridge", "batch_size", "test_shifts", "n_hidden")
+    settings = run.settings.as_json() | {name: getattr(run, name) for name in names}
     return {
         "error": float(np.mean(predictions != test.y)),
         "n_train": len(train),
@@ -157,6 +164,8 @@ def make_parser() -> argparse.ArgumentParser:
     for name, default in Settings().as_json().items():
         text = f"{HELP[name]} ({default})"
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
+    hidden = "hidden units of the paper's network beside them (%(default)s)"
+    parser.add_argument("--n-hidden", type=not_negative, default=0, help=hidden)
     parser.add_argument("--warm-up", type=positive, help=f"rows that fix the features ({WARM_UP})")
     parser.add_argument(
         "--ridge", type=above_zero, default=0.02, help="ridge for each training row (%(default)s)"
