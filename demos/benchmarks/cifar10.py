@@ -164,7 +164,7 @@ def make_parser() -> argparse.ArgumentParser:
     for name, default in Settings().as_json().items():
         text = f"{HELP[name]} ({default})"
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
-    hidden = "hidden units of the paper's network beside them (%(default)s)"
+    hidden = "hidden units of the paper's network beside the patches (%(default)s)"
     parser.add_argument("--n-hidden", type=not_negative, default=0, help=hidden)
     parser.add_argument("--warm-up", type=positive, help=f"rows that fix the features ({WARM_UP})")
     parser.add_argument(
