@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import struct
 import sys
 from pathlib import Path
 
@@ -98,6 +100,31 @@ def test_averaging_over_shifts_classifies_too(tmp_path, demo, command):
     assert result["settings"]["test_shifts"] == 1
 
 
+def test_hidden_units_beside_patches_see_colours(tmp_path, demo, command):
+    assert demo.make_parser().parse_args(command).n_hidden == 0
+    files = [f"--result={tmp_path / 'r.json'}", f"--predictions={tmp_path / 'p.npy'}"]
+    demo.main([*command, *files, "--n-hidden=30", "--test-shifts=1"])
+    result = json.loads((tmp_path / "r.json").read_text())
+    assert result["error"] == (np.load(tmp_path / "p.npy") != photographs(40, 1)[1]).mean() < 0.2
+    assert result["settings"]["n_hidden"] == 30
+    run, train, test = demo.prepare(demo.make_parser().parse_args([*command, "--n-hidden=30"]))
+    features, _ = demo.learn(run, train, demo.Stopwatch())
+    rows = features.transform(test.x)
+    _, hidden = features.parts
+    assert rows.shape == (40, 8 * 9 + 30)
+    assert (rows[:, -30:] == hidden.transform(test.x)).all()
+    assert hidden.stage.bank.filters.shape == (60, 7, 7, 3)
+    grey = np.repeat(test.x.mean(axis=3, keepdims=True), 3, axis=3).astype(np.uint8)
+    assert np.abs(hidden.transform(grey) - rows[:, -30:]).max() > 1.0
+
+
+def test_hidden_units_need_two_classes(tmp_path, demo, command):
+    np.savez(tmp_path / "train.npz", x=X, y=np.full(50, 3))
+    with pytest.raises(ValueError, match=r"warm-up holds only the label 3, .* Pass --n-hidden 0"):
+        demo.prepare(demo.make_parser().parse_args([*command, "--n-hidden=12"]))
+    demo.prepare(demo.make_parser().parse_args(command))
+
+
 @pytest.mark.parametrize("labels", [[4], [4, 6], ["car", "cat"]])
 def test_any_labels(tmp_path, demo, command, labels):
     for name, n_rows in (("train", 90), ("test", 40)):
@@ -124,6 +151,27 @@ def single_array(path):
         np.save(file, np.zeros(3))
 
 
+def damaged(old, new):
+    """Write a file in which some bytes are others."""
+
+    def write(path):
+        np.savez(path, x=X, y=Y)
+        content = path.read_bytes()
+        assert old in content
+        path.write_bytes(content.replace(old, new))
+
+    return write
+
+
+def compressed_and_damaged(path):
+    """Write a file whose compressed images begin as no compressed data do."""
+    np.savez_compressed(path, x=X, y=Y)
+    content = bytearray(path.read_bytes())
+    start = 30 + sum(struct.unpack("<2H", content[26:30]))
+    content[start] = 0xFF
+    path.write_bytes(content)
+
+
 X, Y = photographs(50, 2)
 
 
@@ -133,6 +181,8 @@ X, Y = photographs(50, 2)
         (lambda path: None, "train.npz does not exist"),
         (lambda path: path.write_bytes(b"no zip"), "train.npz cannot be read"),
         (lambda path: path.write_bytes(b"PK\x03\x04cut"), "train.npz cannot be read"),
+        (compressed_and_damaged, "train.npz cannot be read: Error -3"),
+        (damaged(b"(50, 32", b"(50, (2"), "train.npz cannot be read: "),
         (single_array, "no array x, only "),
         (with_arrays(x=X), r"no array y, only \['x'\]"),
         (with_arrays(x_train=X, y=Y), "no array x, only"),
@@ -157,12 +207,28 @@ def test_what_cannot_be_learnt_is_refused(tmp_path, demo, command, capsys, write
     assert "error: " in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kinds", [("U2", "S2"), ("S2", "U2"), ("S2", "u1"), ("u1", "U2")])
+def test_labels_of_two_kinds_are_refused(tmp_path, demo, command, kinds):
+    types = [np.dtype(kind) for kind in kinds]
+    for name, dtype in zip(("train", "test"), types, strict=True):
+        np.savez(tmp_path / f"{name}.npz", x=X, y=Y.astype(dtype))
+    message = r"Labels are {} in .*train\.npz and {} in .*test\.npz, expected one kind"
+    with pytest.raises(ValueError, match=message.format(*map(re.escape, map(str, types)))):
+        demo.prepare(demo.make_parser().parse_args(command))
+
+
+def test_whole_numbers_are_one_kind_of_labels(tmp_path, demo, command):
+    for name, dtype in (("train", "i8"), ("test", "u1")):
+        np.savez(tmp_path / f"{name}.npz", x=X, y=Y.astype(dtype))
+    demo.main([*command, f"--result={tmp_path / 'r.json'}"])
+    assert json.loads((tmp_path / "r.json").read_text())["error"] < 0.2
+
+
 def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
     for extra, message in (
         ([f"--result={tmp_path / 'nowhere' / 'r.json'}"], "nowhere is no folder"),
         (["--contrast-filters=0", "--colour-filters=0"], "There are 0 filters"),
         (["--threshold=-1"], "threshold"),
-        (["--ridge=0"], "--ridge is 0.0, expected a number above 0"),
         (["--patch-size=33"], "leave no pooled position"),
         (["--pool-size=28"], "leave no pooled position"),
         (["--test-shifts=32"], "--test-shifts is 32, expected 0 to 31"),
@@ -170,6 +236,24 @@ def test_settings_are_refused_before_anything_is_read(tmp_path, demo, command):
         parsed = demo.make_parser().parse_args([*command, *extra])
         with pytest.raises(ValueError, match=message):
             demo.prepare(parsed)
+
+
+@pytest.mark.parametrize(
+    ("extra", "message"),
+    [
+        ("--ridge=0", "--ridge: '0' is no number above 0"),
+        ("--ridge=inf", "--ridge: 'inf' is no number above 0"),
+        ("--warm-up=0", "--warm-up: '0' is no whole number of at least 1"),
+        ("--n-hidden=-1", "--n-hidden: '-1' is no whole number of at least 0"),
+        ("--test-shifts=-1", "--test-shifts: '-1' is no whole number of at least 0"),
+        ("--batch-size=some", "--batch-size: 'some' is no whole number of at least 1"),
+    ],
+)
+def test_numbers_out_of_range_are_refused(demo, command, capsys, extra, message):
+    with pytest.raises(SystemExit) as ended:
+        demo.main([*command, extra])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
 
 
 @pytest.fixture

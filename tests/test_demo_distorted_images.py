@@ -74,6 +74,31 @@ def test_runs_are_measured_once(tmp_path, demo, command, capsys):
     assert (tmp_path / "r.jsonl").read_text().splitlines() == lines
 
 
+def test_other_data_of_the_same_name_are_other_runs(tmp_path, demo, command, data, capsys):
+    demo.call_alone = lambda function, *arguments: {
+        "error": 0.5,
+        "seconds": {"all": 1.0},
+        "peak_memory": 1.0,
+    }
+    with np.load(data) as arrays:
+        read = dict(arrays)
+    one_fewer = {name: rows[:-1] if "test" in name else rows for name, rows in read.items()}
+    changed = read | {"x_train": 255 - read["x_train"]}
+    for place, arrays, n_expected in (
+        (tmp_path, read, 1),
+        (tmp_path / "moved", read, 1),
+        (tmp_path / "fewer", one_fewer, 2),
+        (tmp_path / "changed", changed, 3),
+        (tmp_path, changed, 3),
+    ):
+        place.mkdir(exist_ok=True)
+        np.savez(place / "mnist.npz", **arrays)
+        demo.main([*command, "--seeds=1", f"--data={place / 'mnist.npz'}"])
+        assert n_lines(tmp_path / "r.jsonl") == n_expected
+    last = json.loads((tmp_path / "r.jsonl").read_text().splitlines()[1])["run"]
+    assert (last["data"], last["images"]) == ("mnist", [300, 99])
+
+
 def n_lines(path):
     return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -114,8 +139,9 @@ def test_the_same_seed_gives_the_same_error_and_distortions_count(demo, runs, co
     stages = ["warm_up", "features", "learning", "distorting", "solving", "testing", "all"]
     assert list(first["seconds"]) == stages
     assert run.distortion["shift"] == 6.0
-    assert run.key != run_of(demo, command).key
-    assert run.key == replace(run, path="elsewhere").key
+    known = demo.parts_key(Path("mnist.npz"), runs.read_rows(run))
+    assert run.key(known) != run_of(demo, command).key(known)
+    assert run.key(known) == replace(run, path="elsewhere").key(known)
 
 
 def test_features_are_as_asked(demo, runs, command):
@@ -132,7 +158,7 @@ def test_features_are_as_asked(demo, runs, command):
     assert [each.normalize for each in features] == ["image", "image", "map", False, *["image"] * 2]
     assert [each.stride for each in features] == [2, 2, 2, 2, 3, 2]
     assert [each.preprocessing.deskew for each in layers] == [*[False] * 5, True]
-    keys = [json.dumps(run.key) for run in made]
+    keys = [json.dumps(run.key({})) for run in made]
     assert len(set(keys)) == len(keys)
 
 
@@ -161,7 +187,8 @@ def test_test_rows_are_left_alone_while_validating(demo, runs, command, data):
         (["--validate"], "--validate is 10000, expected less than the 300 training images"),
         (["--rows=59"], "leaves 59 training rows, expected at least 60 for the warm-up"),
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
-        (["--ridge=0"], "invalid above_zero value: '0'"),
+        (["--ridge=0"], "--ridge: '0' is no number above 0"),
+        (["--test-shifts=28"], "--test-shifts is 28, expected 0 to 27 pixels"),
         (["--rotation=-1"], "rotation=-1.0 must be from 0 to 180"),
         (["--elastic-smoothness=0"], "elastic_smoothness=0"),
     ],

@@ -30,7 +30,7 @@ def demo(monkeypatch, asked):
 
     def from_preset(name, **settings):
         asked.append({"preset": name} | settings)
-        return ShallowConvClassifier.from_preset(name, warm_up=30, **settings)
+        return ShallowConvClassifier.from_preset(name, **{"warm_up": 30} | settings)
 
     monkeypatch.setattr(module, "ShallowConvClassifier", SimpleNamespace(from_preset=from_preset))
     return module
@@ -71,7 +71,7 @@ def expected_error(data, **settings):
 def test_options_override_the_preset(demo, asked, data, command, capsys, options, settings):
     demo.main([*command, "--n-hidden=20", "--seeds=2", *options])
     given = {"n_hidden": 20} | settings
-    assert asked == [{"preset": "mnist", "seed": seed} | given for seed in (0, 1)]
+    assert asked == [{"preset": "mnist"} | given | seed for seed in ({}, {"seed": 0}, {"seed": 1})]
     first, *_, last = capsys.readouterr().out.splitlines()
     assert first.endswith(", ".join(f"{name}={value}" for name, value in given.items()))
     errors = [100 * expected_error(data, seed=seed, **given) for seed in (0, 1)]
@@ -95,13 +95,37 @@ def test_test_images_are_left_alone_while_validating(demo, data, command, capsys
     assert capsys.readouterr().out.strip().endswith(f"test error {error:.2f}%")
 
 
+def test_just_enough_rows_for_the_warm_up_are_enough(demo, command, capsys):
+    demo.main([*command, "--n-hidden=20", "--set=warm_up=45"])
+    assert "GiB so far; test error" in capsys.readouterr().out
+
+
+def test_images_of_another_shape_are_refused(tmp_path, demo, data, command, capsys):
+    small = {name: rows[:, 1:] if rows.ndim > 1 else rows for name, rows in data.items()}
+    np.savez(tmp_path / "mnist.npz", **small)
+    with pytest.raises(SystemExit) as ended:
+        demo.main(command)
+    assert ended.value.code == 2
+    assert "27" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("extra", "message"),
     [
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
-        (["--n-hidden=0"], "--n-hidden: invalid positive value: '0'"),
-        (["--seeds=0"], "--seeds: invalid positive value: '0'"),
+        (["--n-hidden=0"], "--n-hidden: '0' is no whole number of at least 1"),
+        (["--seeds=0"], "--seeds: '0' is no whole number of at least 1"),
         (["--set=pooled=round"], "'pooled=round' is not NAME=VALUE"),
+        (["--set=pooling=foo"], "pooling='foo'"),
+        (["--set=warm_up=few"], "warm_up='few' must be an int"),
+        (["--set=pool_size=-1"], "pool_size=-1"),
+        (["--set=dtype=[]"], "dtype=[]"),
+        (
+            ["--validate=16"],
+            "mnist.npz leaves 29 training rows, expected at least 30 for the warm-up. "
+            "Hold out fewer, or pass --set warm_up=29.",
+        ),
+        (["--set=warm_up=46"], "leaves 45 training rows, expected at least 46"),
         (["--validate=45"], "--validate is 45, expected less than the 45 training images"),
     ],
 )

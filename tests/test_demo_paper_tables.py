@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
+from copy import deepcopy
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 import pytest
 
 import formats
-from onlinels import ShallowConvClassifier
+from onlinels import FilterBank, Patches, ShallowConvClassifier, WhitenedPatches
 from onlinels.datasets import ImageData
 from onlinels.presets import preset_settings
 
@@ -62,6 +63,11 @@ def here(monkeypatch, tables, figure):
     """Measure in this process: as well, and no process has to start."""
     for module in (tables, figure):
         monkeypatch.setattr(module, "call_alone", lambda function, *arguments: function(*arguments))
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    return load("paper_runs", monkeypatch)
 
 
 @pytest.fixture
@@ -298,9 +304,37 @@ def test_features_are_made_again_if_anything_that_they_depend_on_differs(tmp_pat
         assert len(list(tmp_path.iterdir())) > n_before
 
 
-def test_settings_that_the_figure_does_not_know_are_refused(figure):
-    with pytest.raises(ValueError, match="The figure knows no 'half_life'"):
-        figure.measure_curve(None, {"half_life": 5}, 1, None, None)
+FIGURE_REFUSES = [
+    ("half_life=5", "The figure knows no 'half_life'. Leave it out, or pass --figure-draws 0."),
+    ("ridge=auto", "the figure knows a number or 'paper'. Pass one, or --figure-draws 0."),
+    ("ridge=-1.0", "ridge=-1.0 must be at least 0"),
+    ("ridge=some", "ridge='some' is not known"),
+]
+
+
+@pytest.mark.parametrize(("setting", "message"), FIGURE_REFUSES)
+def test_settings_that_the_figure_does_not_know_are_refused_at_once(
+    tmp_path, tables, command, setting, message, capsys
+):
+    with pytest.raises(SystemExit) as ended:
+        tables.main([*command, "--only", "mnist", "--set", setting])
+    assert ended.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert results_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("ridge", ["0", "0.5", "paper"])
+def test_the_figure_knows_ridges_that_are_numbers(figure, ridge):
+    figure.check_settings({"ridge": json.loads(ridge) if ridge != "paper" else ridge})
+
+
+def test_a_ridge_that_the_figure_does_not_know_serves_the_table(tmp_path, tables, here, command):
+    options = ["--only", "mnist", "--draws=1", "--set", "ridge=auto", "--figure-draws=0"]
+    assert tables.main([*command, *options]) == 0
+    assert len(results_in(tmp_path)) == 1
+    options[1:2] = ["svhn"]
+    assert tables.main([*command, *options[:-1]]) == 0
+    assert len(results_in(tmp_path)) == 2
 
 
 def interrupted_in_the_test_images(steps, description, n_steps):
@@ -319,6 +353,54 @@ def test_features_that_were_not_finished_are_made_again(tmp_path, figure, data, 
             figure.cached_features(data["mnist"], settings, tmp_path)
     _, test = figure.cached_features(data["mnist"], settings, tmp_path)
     np.testing.assert_array_equal(test, expected)
+
+
+def test_features_that_were_not_finished_go_when_a_command_is_interrupted(
+    tmp_path, tables, figure, here, command, monkeypatch
+):
+    def interrupted(steps, description, n_steps):
+        assert len(list((tmp_path / "cache").glob("*.part"))) == 2
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(figure, "progress", interrupted)
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "of_another_command.1.part").touch()
+    assert tables.main([*command, "--only", "mnist", "--draws=1"]) == 130
+    left = [path.name for path in (tmp_path / "cache").glob("*.part")]
+    assert left == ["of_another_command.1.part"]
+
+
+BANK = np.arange(18.0).reshape(2, 3, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"a": {"b": 1}, "c": 2}, {"a": {"b": 1, "c": 2}}),
+        (("a", ("b", "c")), (("a", "b"), "c")),
+        ((1, 2), [1, 2]),
+        (1, "1"),
+        ((np.zeros(2000),), (np.eye(1, 2000, 1000)[0],)),
+        ({"filters": ("hand-designed", BANK)}, {"filters": ("hand-designed", BANK + 1)}),
+        (FilterBank(BANK, np.zeros(2)), FilterBank(BANK, np.ones(2))),
+        ((FilterBank(BANK, np.zeros(2)), 1), (FilterBank(BANK[::-1], np.zeros(2)), 1)),
+        (Patches(5), Patches(6)),
+        (Patches(5), WhitenedPatches(5)),
+    ],
+)
+def test_a_digest_differs_if_anything_inside_does(runs, first, second):
+    assert runs.digest(first) != runs.digest(second)
+    for thing in (first, second):
+        assert runs.digest(thing) == runs.digest(deepcopy(thing))
+
+
+def test_results_of_another_version_do_not_count(tmp_path, runs, results_file, monkeypatch):
+    data = runs.DataSet("mnist", tmp_path, 30, 10, 20)
+    before = data.key
+    assert (before["images"], before["rows"]) == ([30, 10], 20)
+    assert replace(data, path=tmp_path / "elsewhere").key == before
+    monkeypatch.setattr(results_file, "__version__", "other")
+    assert data.key != before
 
 
 def test_a_results_file_finds_what_was_added_and_skips_a_line_cut_short(tmp_path, results_file):
@@ -369,6 +451,7 @@ def test_the_table_of_all_data_sets_fits_into_80_characters(tmp_path, reports, r
         (["--only", "digits"], "invalid choice: 'digits'"),
         (["--n-hidden=0"], "'0' is no whole number of at least 1"),
         (["--rows=some"], "'some' is no whole number of at least 1"),
+        (["--figure-draws=-1"], "'-1' is no whole number of at least 0"),
         (["--set", "seed=1"], "'seed=1' is not NAME=VALUE"),
         (["--set", "warm_up"], "'warm_up' is not NAME=VALUE"),
         (["--filters", "no.npy"], "There is no file no.npy"),

@@ -98,13 +98,35 @@ def test_another_setting_is_another_run(tmp_path, demo, here, command, option):
     assert len(results_in(tmp_path)) == 2
 
 
+def test_other_data_or_another_version_is_another_run(
+    tmp_path, demo, here, command, images, monkeypatch
+):
+    import results_file
+
+    x, y = images
+    parts = {"x_test": x[N_TRAIN:], "y_test": y[N_TRAIN:]}
+    demo.main(command)
+    path = tmp_path / "moved" / "data.npz"
+    path.parent.mkdir()
+    (tmp_path / "data.npz").rename(path)
+    command.append(f"--data={path}")
+    demo.main(command)
+    assert len(results_in(tmp_path)) == 1
+    np.savez(path, x_train=x[:N_TRAIN], y_train=3 - y[:N_TRAIN], **parts)
+    demo.main(command)
+    assert len(results_in(tmp_path)) == 2
+    monkeypatch.setattr(results_file, "__version__", "other")
+    demo.main(command)
+    assert [line["run"]["version"] for line in results_in(tmp_path)][2:] == ["other"]
+
+
 def test_hidden_units_stand_beside_patches(demo, images, monkeypatch):
     import photograph_run
 
     x, y = images
     arguments = demo.make_parser().parse_args(["--data=x", "--filters=4", "--n-hidden=12"])
     settings, threads = demo.make_settings(arguments, 3), demo.Threads(1)
-    run = demo.Run(settings, 50, 0.01, 40, 0, threads, False, arguments.n_hidden)
+    run = demo.PhotographRun(settings, 50, 0.01, 40, 0, threads, False, arguments.n_hidden)
     patches, hidden = (joint := photograph_run.fix_features(run, x[:50], y[:50])).parts
     features = joint.transform(x)
     assert features.shape == (len(x), settings.n_features((28, 28)) + 12)
@@ -127,7 +149,7 @@ def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command
     assert len(demo.read_parts(path, 30).x_train) == N_TRAIN - 30
     assert demo.main([*command, "--validate=30"]) == 0
     (line,) = results_in(tmp_path)
-    assert (line["run"]["validate"], line["run"]["rows"]) == (30, N_TRAIN - 30)
+    assert (line["run"]["validate"], line["run"]["images"]) == (30, [N_TRAIN - 30, 30])
     assert line["result"]["error"] < 0.2
 
 
@@ -135,16 +157,16 @@ def test_test_rows_are_left_alone_while_validating(tmp_path, demo, here, command
     ("extra", "message"),
     [
         (["--validate=120"], "--validate is 120, expected less than the 120 training images"),
-        (["--validate=-1"], "--validate: invalid not_negative value: '-1'"),
+        (["--validate=-1"], "--validate: '-1' is no whole number of at least 0"),
         (["--validate=71"], "leaves 49 training rows, expected at least 50 for the warm-up"),
         (["--rows=49"], "Pass more rows, or --warm-up 49."),
         (["--data=nowhere.npz"], "nowhere.npz does not exist"),
-        (["--filters=0"], "--filters: invalid positive value: '0'"),
-        (["--rows=0"], "--rows: invalid positive value: '0'"),
-        (["--seeds=0"], "--seeds: invalid positive value: '0'"),
-        (["--warm-up=0"], "--warm-up: invalid positive value: '0'"),
-        (["--ridge=0"], "--ridge is 0.0, expected a number above 0"),
-        (["--ridge=nan"], "--ridge is nan, expected"),
+        (["--filters=0"], "--filters: '0' is no whole number of at least 1"),
+        (["--rows=0"], "--rows: '0' is no whole number of at least 1"),
+        (["--seeds=0"], "--seeds: '0' is no whole number of at least 1"),
+        (["--warm-up=0"], "--warm-up: '0' is no whole number of at least 1"),
+        (["--ridge=0"], "--ridge: '0' is no number above 0"),
+        (["--ridge=nan"], "--ridge: 'nan' is no number above 0"),
         (["--test-shifts=28"], "--test-shifts is 28, expected 0 to 27 pixels"),
     ],
 )

@@ -7,7 +7,8 @@ The files hold arrays x (n, 32, 32, 3), uint8 RGB, and y (n,), whole numbers or 
 rows from the warm-up on, any labels. Rows come in random order, as files may be sorted by class.
 The first of them, the warm-up, fix the features: filters are whitened patches of them, and every
 feature is divided by its standard deviation among them. Then every row is learnt, once, in
-mini-batches, and none is kept. Labels of test rows are looked at only to count errors.
+mini-batches, and none is kept. With --n-hidden, hidden units of the paper's network are learnt
+beside the patches' features. Labels of test rows are looked at only to count errors.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import positive
+from command_line import above_zero, not_negative, positive
 from labelled_images import IMAGE_SHAPE, LabelledImages, read_labelled_images
 from numpy.typing import NDArray
 from own_process import peak_memory
 from patch_network import Settings
-from photograph_run import Run, learn, predict
+from photograph_run import PhotographRun, learn, predict
 from rich.console import Console
+from shifts import check_shifts
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -60,14 +62,14 @@ def main(argv: list[str] | None = None) -> None:
     console.print(f"Test error: {result['error']:.2%}")
 
 
-def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, LabelledImages]:
+def prepare(arguments: argparse.Namespace) -> tuple[PhotographRun, LabelledImages, LabelledImages]:
     """Read and check everything before anything takes long."""
     for path in (arguments.result, arguments.predictions):
         if path is not None and not path.parent.is_dir():
             raise ValueError(f"{path.parent} is no folder, expected one to write {path.name} to.")
     run = make_run(arguments)
     train, test = (read_labelled_images(path) for path in (arguments.train, arguments.test))
-    if (train.y.dtype.kind in "US") != (test.y.dtype.kind in "US"):
+    if label_kind(train.y) != label_kind(test.y):
         raise ValueError(
             f"Labels are {train.y.dtype} in {arguments.train} and {test.y.dtype} in "
             f"{arguments.test}, expected one kind. Convert one of them."
@@ -80,20 +82,29 @@ def prepare(arguments: argparse.Namespace) -> tuple[Run, LabelledImages, Labelle
             f"warm-up. Pass more rows, or --warm-up {len(order)}."
         )
     in_order = LabelledImages(train.x[order], train.y[order])
+    first = np.unique(in_order.y[: run.warm_up])
+    if run.n_hidden and len(first) < 2:
+        raise ValueError(
+            f"The warm-up holds only the label {first[0]}, expected two at least for hidden units. "
+            "Pass --n-hidden 0."
+        )
     return run, in_order, LabelledImages(test.x[rows], test.y[rows])
 
 
-def make_run(arguments: argparse.Namespace) -> Run:
+def label_kind(labels: Array) -> str:
+    """Return what labels can be equal to: numbers ("i"), text ("U") or bytes ("S")."""
+    kind = labels.dtype.kind
+    return kind if kind in "US" else "i"
+
+
+def make_run(arguments: argparse.Namespace) -> PhotographRun:
     """Return checked settings: those of the command line, others by default."""
     given = {f.name: getattr(arguments, f.name) for f in fields(Settings)}
     chosen = {name: value for name, value in given.items() if value is not None}
     settings = replace(Settings(**QUICK if arguments.quick else {}), **chosen)
     settings.n_features(IMAGE_SHAPE)
-    if not 0.0 < arguments.ridge < np.inf:
-        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
-    if arguments.test_shifts not in range(32):
-        raise ValueError(f"--test-shifts is {arguments.test_shifts}, expected 0 to 31 pixels.")
-    return Run(
+    check_shifts(arguments.test_shifts, IMAGE_SHAPE)
+    return PhotographRun(
         settings,
         arguments.warm_up or (QUICK_WARM_UP if arguments.quick else WARM_UP),
         arguments.ridge,
@@ -101,16 +112,20 @@ def make_run(arguments: argparse.Namespace) -> Run:
         arguments.test_shifts,
         Threads(arguments.threads),
         arguments.progress,
+        arguments.n_hidden,
     )
 
 
 def summary(
-    run: Run, train: LabelledImages, test: LabelledImages, predictions: Array, watch: Stopwatch
+    run: PhotographRun,
+    train: LabelledImages,
+    test: LabelledImages,
+    predictions: Array,
+    watch: Stopwatch,
 ) -> dict[str, Any]:
     """Return what the result file holds."""
-    settings = run.settings.as_json() | {
-        name: getattr(run, name) for name in ("warm_up", "ridge", "batch_size", "test_shifts")
-    }
+    names = ("warm_up", "ridge", "batch_size", "test_shifts", "n_hidden")
+    settings = run.settings.as_json() | {name: getattr(run, name) for name in names}
     return {
         "error": float(np.mean(predictions != test.y)),
         "n_train": len(train),
@@ -149,16 +164,18 @@ def make_parser() -> argparse.ArgumentParser:
     for name, default in Settings().as_json().items():
         text = f"{HELP[name]} ({default})"
         parser.add_argument(f"--{name.replace('_', '-')}", type=type(default), help=text)
+    hidden = "hidden units of the paper's network beside the patches (%(default)s)"
+    parser.add_argument("--n-hidden", type=not_negative, default=0, help=hidden)
     parser.add_argument("--warm-up", type=positive, help=f"rows that fix the features ({WARM_UP})")
     parser.add_argument(
-        "--ridge", type=float, default=0.02, help="ridge for each training row (%(default)s)"
+        "--ridge", type=above_zero, default=0.02, help="ridge for each training row (%(default)s)"
     )
     parser.add_argument(
         "--batch-size", type=positive, default=500, help="rows at a time (%(default)s)"
     )
     parser.add_argument(
         "--test-shifts",
-        type=int,
+        type=not_negative,
         default=0,
         help="sum scores over test images shifted four ways by so many pixels (0: do not)",
     )

@@ -10,23 +10,26 @@ from onlinels.presets import PARTS
 
 
 def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
+    return _whole_number(text, 1)
 
 
 def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
+    return _whole_number(text, 0)
+
+
+def _whole_number(text: str, smallest: int) -> int:
+    if not text.isdecimal() or int(text) < smallest:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least {smallest}")
+    return int(text)
 
 
 def above_zero(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
     if not 0.0 < number < float("inf"):
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return number
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from command_line import above_zero, not_negative, positive
-from distorted_runs import NORMALIZE, Run, read_rows, run_here
+from distorted_runs import NORMALIZE, DistortedRun, read_rows, run_here
+from held_out import parts_key
 from own_process import call_alone, until_interrupted
 from results_file import ResultsFile
 from rich.box import SIMPLE
@@ -66,21 +67,21 @@ def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
         f"{len(data.x_test)} {'held-out' if arguments.validate else 'test'} images, "
         f"n_hidden={arguments.n_hidden}"
     )
+    known = parts_key(arguments.data, data)
     del data
     for run in runs:
-        if results.find(run.key) is None:
-            results.add(run.key, call_alone(run_here, run))
-    measured = [found for run in runs if (found := results.find(run.key))]
+        if results.find(run.key(known)) is None:
+            results.add(run.key(known), call_alone(run_here, run))
+    measured = [found for run in runs if (found := results.find(run.key(known)))]
     errors = [result["error"] for result in measured]
     console.print(table(measured))
     console.print(f"error: mean {sum(errors) / len(errors):.3%}, best {min(errors):.3%}")
     return 0
 
 
-def make_run(arguments: argparse.Namespace, seed: int) -> Run:
+def make_run(arguments: argparse.Namespace, seed: int) -> DistortedRun:
     """Return what defines the run with this seed."""
-    return Run(
-        data=arguments.data.stem,
+    return DistortedRun(
         path=str(arguments.data),
         n_hidden=arguments.n_hidden,
         warm_up=arguments.warm_up,

@@ -11,8 +11,10 @@ import numpy as np
 from held_out import read_parts
 from numpy.typing import NDArray
 from own_process import peak_memory
+from results_file import Key
 from rich.progress import track
-from shifts import shifted
+from shifts import check_shifts, shifted
+from slices import row_slices
 from stopwatch import Stopwatch
 
 from onlinels import (
@@ -44,13 +46,13 @@ NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
 
 
 @dataclass(frozen=True)
-class Run:
+class DistortedRun:
     """All that defines a run, and where the data lies.
 
     Parameters
     ----------
-    data, path : str
-        Name and place of the data.
+    path : str
+        Where the data lies.
     n_hidden, warm_up, seed : int
     ridge : float
         Multiple of the activations' mean sum of squares about the mean.
@@ -73,7 +75,6 @@ class Run:
         Settings of `onlinels.Distortion`.
     """
 
-    data: str
     path: str
     n_hidden: int
     warm_up: int
@@ -90,10 +91,10 @@ class Run:
     deskew: bool
     distortion: dict[str, Any]
 
-    @property
-    def key(self) -> dict[str, Any]:
-        """What the results file knows the run by: everything but where the data lies."""
-        return {name: value for name, value in asdict(self).items() if name != "path"}
+    def key(self, data: Key) -> dict[str, Any]:
+        """Return what the results file knows the run by: everything but where the data lies."""
+        own = {name: value for name, value in asdict(self).items() if name != "path"}
+        return own | dict(data)
 
     @property
     def stage(self) -> dict[str, Any]:
@@ -105,7 +106,7 @@ class Run:
         }
 
 
-def read_rows(run: Run) -> ImageData:
+def read_rows(run: DistortedRun) -> ImageData:
     """Return the rows to learn and the rows to test on.
 
     Raises
@@ -119,11 +120,13 @@ def read_rows(run: Run) -> ImageData:
             f"{run.path} leaves {len(data.x_train)} training rows, expected at least {run.warm_up} "
             "for the warm-up. Lower --warm-up, or --validate, or raise --rows."
         )
-    ConvolutionalFeatures(RECIPE, **run.stage).n_features(data.x_train.shape[1:])
+    image_shape = data.x_train.shape[1:]
+    ConvolutionalFeatures(RECIPE, **run.stage).n_features(image_shape)
+    check_shifts(run.test_shifts, image_shape)
     return data
 
 
-def run_here(run: Run) -> dict[str, Any]:
+def run_here(run: DistortedRun) -> dict[str, Any]:
     """Learn and test; return the error, seconds by stage and peak memory in GiB."""
     data, watch = read_rows(run), Stopwatch()
     random = np.random.default_rng([run.seed, 1])
@@ -133,7 +136,7 @@ def run_here(run: Run) -> dict[str, Any]:
         layers = make_layers(x[: run.warm_up], y[: run.warm_up], run)
         model = make_classifier(layers, x, run)
     distortion = Distortion(**run.distortion)
-    for rows in batches(len(x), run.batch_size, f"Learning, seed {run.seed}"):
+    for rows in track(row_slices(len(x), run.batch_size), f"Learning, seed {run.seed}"):
         for images in with_copies(x[rows], distortion, run.copies, random, watch):
             with watch.stage("features"):
                 activations = layers.transform(images)
@@ -161,7 +164,7 @@ class Layers:
         return images
 
 
-def make_layers(x: Array, y: Array, run: Run) -> Layers:
+def make_layers(x: Array, y: Array, run: DistortedRun) -> Layers:
     """Fix filters and input weights from undistorted images.
 
     Filters are divided by their length, and features of an image by theirs unless asked otherwise,
@@ -190,18 +193,12 @@ def of_unit_length(bank: FilterBank) -> FilterBank:
     return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
 
 
-def make_classifier(layers: Layers, x: Array, run: Run) -> LeastSquaresClassifier:
+def make_classifier(layers: Layers, x: Array, run: DistortedRun) -> LeastSquaresClassifier:
     """Return the linear layer, with a ridge in proportion to the sums of squares to come."""
     activations = layers.transform(x[: min(run.warm_up, RIDGE_ROWS)])
     variance = float(activations.var(axis=0, dtype=np.float64).mean())
     n_rows = len(x) * (1 + run.copies)
     return LeastSquaresClassifier(run.ridge * variance * n_rows, fit_intercept=True)
-
-
-def batches(n_rows: int, size: int, text: str) -> Iterator[slice]:
-    """Yield slices of rows, and show how far they have come."""
-    for start in track(range(0, n_rows, size), description=text):
-        yield slice(start, start + size)
 
 
 def with_copies(
@@ -220,11 +217,13 @@ def with_copies(
         yield copy
 
 
-def test_error(layers: Layers, model: LeastSquaresClassifier, data: ImageData, run: Run) -> float:
+def test_error(
+    layers: Layers, model: LeastSquaresClassifier, data: ImageData, run: DistortedRun
+) -> float:
     """Return the share of test images whose label is not the one of the largest mean score."""
     labels = np.array(model.classes)
     wrong = 0
-    for rows in batches(len(data.x_test), run.batch_size, "Testing"):
+    for rows in track(row_slices(len(data.x_test), run.batch_size), "Testing"):
         views = shifted(data.x_test[rows], run.test_shifts, run.distortion["fill"])
         scores = sum(np.asarray(model.scores_many(layers.transform(view))) for view in views)
         wrong += int((labels[np.argmax(scores, axis=1)] != data.y_test[rows]).sum())

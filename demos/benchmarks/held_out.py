@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+from digests import digest
+from results_file import data_key
 
 from onlinels.datasets import ImageData, read_image_data
 
@@ -36,3 +40,10 @@ def read_parts(path: Path, n_held_out: int = 0, n_rows: int | None = None) -> Im
     if not n_held_out:
         return ImageData(*train, data.x_test, data.y_test)
     return ImageData(*train, data.x_train[n_left:], data.y_train[n_left:])
+
+
+def parts_key(path: Path, data: ImageData) -> dict[str, Any]:
+    """Return what keys tell these images by, wherever they lie: their numbers and contents."""
+    contents = digest(data.x_train, data.y_train, data.x_test, data.y_test)
+    name, sizes = path.stem, (len(data.x_train), len(data.x_test))
+    return data_key(name, *sizes) | {"contents": contents}

@@ -14,7 +14,10 @@ from onlinels import ConvolutionalFeatures, HiddenLayer, Patches
 Array = NDArray[Any]
 
 HIDDEN_SIZE = 22.0
-"""Standard deviation of hidden units beside patches', whose is 1: as if their ridge were 1/484."""
+"""Standard deviation of hidden units beside patches', whose is 1: as if their ridge were 1/484.
+
+Chosen on held-out training images of Fashion-MNIST.
+"""
 
 STAGE: dict[str, Any] = {
     "pool_size": 4,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from command_line import not_negative, positive, setting
 from held_out import read_parts
 from own_process import peak_memory
 from rich.progress import track
+from slices import row_slices
 
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData
-from onlinels.presets import preset_settings
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -28,8 +29,8 @@ def main(argv: list[str] | None = None) -> None:
     try:
         data = read_parts(arguments.data, arguments.validate)
         settings = {"n_hidden": arguments.n_hidden} | dict(arguments.set)
-        preset_settings("mnist", settings)
-    except (OSError, ValueError) as error:
+        check(data, settings, arguments.data)
+    except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     shown = ", ".join(f"{name}={value}" for name, value in settings.items())
     print(f"{os.cpu_count()} cores; {len(data.x_train)} images, {shown}")
@@ -38,13 +39,32 @@ def main(argv: list[str] | None = None) -> None:
         print(f"test error: mean {100 * np.mean(errors):.2f}%, best {100 * min(errors):.2f}%")
 
 
+def check(data: ImageData, settings: dict[str, Any], path: Path) -> None:
+    """Check that there is such a network, for such images, and that its warm-up will end.
+
+    Until it has ended, the network answers by a classifier of pixels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting or the images are none of this network's, or the images are too few.
+    """
+    model = ShallowConvClassifier.from_preset("mnist", **settings)
+    n_train = len(data.x_train)
+    if n_train < model.warm_up:
+        raise ValueError(
+            f"{path} leaves {n_train} training rows, expected at least {model.warm_up} for the "
+            f"warm-up. Hold out fewer, or pass --set warm_up={n_train}."
+        )
+    model.learn_many(data.x_train[:1], data.y_train[:1])
+
+
 def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace) -> float:
     """Learn all training images in one pass of mini-batches; return the test error."""
     model = ShallowConvClassifier.from_preset("mnist", **settings)
     started = time.perf_counter()
-    starts = range(0, len(data.x_train), arguments.batch_size)
-    for start in track(starts, description="Learning", disable=not arguments.progress):
-        batch = slice(start, start + arguments.batch_size)
+    batches = row_slices(len(data.x_train), arguments.batch_size)
+    for batch in track(batches, description="Learning", disable=not arguments.progress):
         model.learn_many(data.x_train[batch], data.y_train[batch])
     learnt = time.perf_counter()
     _ = model.output_weights
@@ -55,7 +75,8 @@ def run(data: ImageData, settings: dict[str, Any], arguments: argparse.Namespace
     print(
         f"seed {settings['seed']}: learning {learnt - started:.1f} s, "
         f"solving {solved - learnt:.1f} s, testing {tested - solved:.1f} s, "
-        f"all {tested - started:.1f} s; peak memory {peak:.2f} GiB; test error {100 * error:.2f}%",
+        f"all {tested - started:.1f} s; peak memory {peak:.2f} GiB so far; "
+        f"test error {100 * error:.2f}%",
         flush=True,
     )
     return error
@@ -66,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--data", required=True, help=".npz file or folder of IDX files")
+    add("--data", type=Path, required=True, help=".npz file or folder of IDX files")
     add("--n-hidden", type=positive, default=6400, help="hidden units (%(default)s)")
     other = "another setting of the network, as pooling=gaussian; may be repeated"
     add("--set", type=setting, action="append", default=[], metavar="NAME=VALUE", help=other)

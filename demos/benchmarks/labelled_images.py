@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onlinels.damage import UNREADABLE
 
 Array = NDArray[Any]
 
@@ -45,7 +46,7 @@ def read_labelled_images(path: Path) -> LabelledImages:
             if missing:
                 raise ValueError(f"it has no array {missing[0]}, only {sorted(names)}")
             read = LabelledImages(file["x"], file["y"])
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise ValueError(
             f"{path} cannot be read: {error}. Pass an .npz file with arrays x and y."
         ) from error

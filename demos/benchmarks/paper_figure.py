@@ -11,26 +11,53 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing import parent_process
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from digests import digest
 from own_process import call_alone
-from paper_runs import DataSet, Settings, digest, progress
+from paper_runs import DataSet, Settings, progress
 from paper_stage import Array, Parts, Stage
 from results_file import ResultsFile
+from slices import row_slices
 
 from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
 from onlinels.panels import SymmetricPanels
 from onlinels.presets import PARTS, preset_settings
-from onlinels.ridge import choose_ridge
+from onlinels.ridge import check_ridge, choose_ridge
 from onlinels.solve import solve_gram
 
 Curve = dict[int, list[float]]
 
 SMALLEST = 100
 BLOCK_ROWS = 1000
+"""Rows whose activations are held at a time, to bound memory."""
+
+
+def check_settings(overrides: Settings) -> None:
+    """Check that a curve can be made with these settings, as a whole pass comes first.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a setting of the linear layer other than the ridge is set, or the ridge is neither a
+        number nor "paper".
+    """
+    for name in overrides:
+        if name in PARTS["classifier"] and name != "ridge":
+            raise ValueError(
+                f"The figure knows no {name!r}. Leave it out, or pass --figure-draws 0."
+            )
+    ridge = overrides.get("ridge", "paper")
+    check_ridge(ridge)
+    if ridge != "paper" and not isinstance(ridge, Real):
+        raise ValueError(
+            f"ridge={ridge!r}: the figure knows a number or 'paper'. Pass one, or --figure-draws 0."
+        )
 
 
 def measure_curve(
@@ -42,12 +69,7 @@ def measure_curve(
     ------
     CallFailedError
         If a draw cannot be measured.
-    ValueError
-        If a setting of the linear layer other than the ridge is set.
     """
-    for name in overrides:
-        if name in PARTS["classifier"] and name != "ridge":
-            raise ValueError(f"The figure knows no {name!r}. Leave it out, or --figure-draws 0.")
     curve: Curve = {}
     with cache_folder(cache) as folder:
         for seed in range(n_draws):
@@ -64,10 +86,17 @@ def measure_curve(
 
 @contextmanager
 def cache_folder(chosen: Path | None) -> Iterator[Path]:
-    """Give a folder for the features: the chosen one, or one that goes away again."""
+    """Give a folder for the features: the chosen one, or one that goes away again.
+
+    What an interruption leaves unfinished in the chosen one goes away, too.
+    """
     if chosen is not None:
         chosen.mkdir(parents=True, exist_ok=True)
-        yield chosen
+        try:
+            yield chosen
+        finally:
+            for unfinished in chosen.glob(f"*{unfinished_suffix()}"):
+                unfinished.unlink()
         return
     with tempfile.TemporaryDirectory() as temporary:
         yield Path(temporary)
@@ -107,19 +136,22 @@ def cached_features(data: ImageData, settings: Parts, cache: Path) -> tuple[Arra
 def write_features(stage: Stage, images: Array, path: Path) -> None:
     """Write the features of images into a file that has its name only once it is whole."""
     shape = (len(images), stage.features(images[:1]).shape[1])
-    # Two commands at once must not write into one file.
-    unfinished = path.with_suffix(f".{os.getpid()}.part")
+    unfinished = path.with_suffix(unfinished_suffix())
     file = np.lib.format.open_memmap(unfinished, "w+", stage.filters.dtype, shape)
-    parts = blocks(len(images))
+    parts = row_slices(len(images), BLOCK_ROWS)
     for rows in progress(parts, f"Features of {len(images)} images", len(parts)):
         file[rows] = stage.features(images[rows])
     file.flush()
     unfinished.replace(path)
 
 
-def blocks(n_rows: int) -> list[slice]:
-    """Cut rows into blocks, to bound memory."""
-    return [slice(start, start + BLOCK_ROWS) for start in range(0, n_rows, BLOCK_ROWS)]
+def unfinished_suffix() -> str:
+    """End the names of unfinished files: with the command's own number, so that two do not meet.
+
+    It is that of the process that waits, which outlives the one that writes.
+    """
+    parent = parent_process()
+    return f".{os.getpid() if parent is None else parent.pid}.part"
 
 
 def errors_by_size(
@@ -133,10 +165,11 @@ def errors_by_size(
     )
     classes, columns = np.unique(data.y_train, return_inverse=True)
     sums = GramAccumulator(layer.n_hidden, len(classes))
-    parts = blocks(len(train))
+    parts = row_slices(len(train), BLOCK_ROWS)
     for rows in progress(parts, f"Figure: draw {layer.seed + 1}", len(parts)):
         sums.update(layer.transform_many(np.array(train[rows])), columns[rows])
-    activations = [layer.transform_many(np.array(test[rows])) for rows in blocks(len(test))]
+    tested = row_slices(len(test), BLOCK_ROWS)
+    activations = [layer.transform_many(np.array(test[rows])) for rows in tested]
     statistics = (sums.gram, sums.cross, sums.diagonal)
     errors = {}
     for size in sizes(layer.n_hidden):

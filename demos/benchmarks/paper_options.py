@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from command_line import setting
+from command_line import not_negative, positive, setting
 from paper_runs import NETWORKS
 
 from onlinels import read_filters
@@ -50,13 +50,6 @@ class FiltersAction(argparse.Action):
         setattr(namespace, self.dest, getattr(namespace, self.dest) | chosen)
 
 
-def count(text: str) -> int:
-    """Read a whole number of at least 1."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
-    return int(text)
-
-
 def make_parser(description: str | None) -> argparse.ArgumentParser:
     """Return the parser of all options."""
     parser = argparse.ArgumentParser(
@@ -71,10 +64,10 @@ def _add_runs(parser: argparse.ArgumentParser) -> None:
     add, default = parser.add_argument, " (%(default)s)"
     add("--data", type=Path, required=True, help="folder with the data sets")
     add("--only", nargs="+", choices=NETWORKS, metavar="NAME", help="these data sets (all there)")
-    add("--draws", type=count, default=5, help="networks per data set" + default)
-    add("--n-hidden", type=count, help="hidden units (the preset's)")
-    add("--rows", type=count, help="training images, the first ones (all)")
-    add("--batch-size", type=count, default=1000, help="images at a time" + default)
+    add("--draws", type=positive, default=5, help="networks per data set" + default)
+    add("--n-hidden", type=positive, help="hidden units (the preset's)")
+    add("--rows", type=positive, help="training images, the first ones (all)")
+    add("--batch-size", type=positive, default=1000, help="images at a time" + default)
     filters = (
         "pretrained filters, OverFeat's file or .npy or .npz: of svhn and cifar10 as in the "
         "paper, or of the data set NAME; may be repeated"
@@ -90,7 +83,7 @@ def _add_files(parser: argparse.ArgumentParser) -> None:
     add("--results", type=Path, default=results, help="a line per finished run" + default)
     add("--markdown", type=Path, metavar="PATH", help="write the table there, too")
     draws = "draws for the curve of MNIST's error against hidden units, 0 for none" + default
-    add("--figure-draws", type=int, default=10, help=draws)
+    add("--figure-draws", type=not_negative, default=10, help=draws)
     add("--figure", type=Path, default=figure, help="its picture" + default)
     add(
         "--cache",

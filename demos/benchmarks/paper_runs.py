@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from digests import digest
 from numpy.typing import NDArray
 from own_process import peak_memory
+from results_file import data_key
 from rich.console import Console
 from rich.progress import track
 
@@ -78,7 +79,7 @@ class DataSet:
     @property
     def key(self) -> dict[str, Any]:
         """What tells it from others: everything but where it lies."""
-        return {"data": self.name, "images": [self.n_train, self.n_test], "rows": self.rows}
+        return data_key(self.name, self.n_train, self.n_test) | {"rows": self.rows}
 
 
 def _count(path: Path, part: str) -> int:
@@ -173,23 +174,3 @@ def first_rows(batches: Iterable[tuple[Array, Array]], rows: int) -> Iterator[tu
 def progress(steps: Iterable[Any], description: str, n_steps: int) -> Iterator[Any]:
     """Show a bar on the error stream, so that results alone go to the output."""
     return iter(track(steps, description, n_steps, console=Console(stderr=True)))
-
-
-def digest(*things: Any) -> str:
-    """Return 16 hexadecimal digits that differ if any setting or array does."""
-    found = hashlib.sha256()
-    for thing in things:
-        _add(found, thing)
-    return found.hexdigest()[:16]
-
-
-def _add(found: hashlib._Hash, thing: Any) -> None:
-    if isinstance(thing, np.ndarray):
-        found.update(f"{thing.shape} {thing.dtype.str}".encode())
-        found.update(np.ascontiguousarray(thing).tobytes())
-    elif isinstance(thing, Mapping):
-        for name in sorted(thing):
-            found.update(f"{name}=".encode())
-            _add(found, thing[name])
-    else:
-        found.update(f"{thing!r};".encode())

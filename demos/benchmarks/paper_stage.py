@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from onlinels import ConvolutionalFeatures, ImagePreprocessing
@@ -26,9 +25,3 @@ class Stage:
         """Return the features (n, n_features) of images."""
         found: Array = self.filters.transform_many(self.before.transform_many(images))
         return found
-
-
-def joined(batches: list[tuple[Array, Array]]) -> tuple[Array, Array]:
-    """Put mini-batches of images and labels together."""
-    images, labels = zip(*batches, strict=True)
-    return np.concatenate(images), np.concatenate(labels)

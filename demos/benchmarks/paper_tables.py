@@ -28,7 +28,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from own_process import CallFailedError, call_alone, until_interrupted
-from paper_figure import measure_curve
+from paper_figure import check_settings, measure_curve
 from paper_options import make_parser, read_overrides
 from paper_report import Plan, commands, markdown, notes, terminal_table
 from paper_runs import NETWORKS, DataSet, Run, Settings
@@ -42,6 +42,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         found = find_data(arguments.data, arguments.only)
         overrides = {name: read_overrides(name, arguments) for name in found}
+        if arguments.figure_draws and "mnist" in found:
+            check_settings(overrides["mnist"])
         results = ResultsFile(arguments.results)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))

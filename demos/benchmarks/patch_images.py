@@ -19,14 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from command_line import not_negative, positive
-from held_out import read_parts
+from command_line import above_zero, not_negative, positive
+from held_out import parts_key, read_parts
 from labelled_images import LabelledImages
 from own_process import call_alone, peak_memory, until_interrupted
 from patch_network import Settings
-from photograph_run import Run, learn, predict
+from photograph_run import PhotographRun, learn, predict
 from results_file import Key, ResultsFile
 from rich.console import Console
+from shifts import check_shifts
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -45,17 +46,18 @@ def main(argv: list[str] | None = None) -> int:
 def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
     """Measure what is not in the results yet, and report; return the exit code."""
     try:
-        n_train, n_test = check(arguments)
+        data = check(arguments)
         results = ResultsFile(arguments.results)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     console = Console()
     tested = "held-out" if arguments.validate else "test"
+    n_train, n_test = data["images"]
     console.print(f"{os.cpu_count()} cores; {n_train} images, {n_test} {tested} images")
     errors = []
     for seed in range(arguments.seeds):
         settings = make_settings(arguments, seed)
-        key = make_key(settings, arguments, n_train)
+        key = make_key(settings, arguments, data)
         found = results.find(key)
         if found is None:
             found = call_alone(run_here, settings, arguments)
@@ -66,29 +68,24 @@ def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) 
     return 0
 
 
-def check(arguments: argparse.Namespace) -> tuple[int, int]:
-    """Return the numbers of rows to learn and to answer for.
+def check(arguments: argparse.Namespace) -> Key:
+    """Return what the results file knows the data by.
 
     Raises
     ------
     OSError, TypeError, ValueError
-        If an option is out of range, or the data cannot be read or do not fit.
+        If the shifts are too large, or the data cannot be read or do not fit.
     """
-    if not 0.0 < arguments.ridge < np.inf:
-        raise ValueError(f"--ridge is {arguments.ridge}, expected a number above 0.")
     data = read_parts(arguments.data, arguments.validate, arguments.rows)
     n_train, shape = len(data.x_train), data.x_train.shape[1:]
     make_settings(arguments, 0).n_features(shape)
-    if arguments.test_shifts not in range(min(shape[:2])):
-        raise ValueError(
-            f"--test-shifts is {arguments.test_shifts}, expected 0 to {min(shape[:2]) - 1} pixels."
-        )
+    check_shifts(arguments.test_shifts, shape)
     if n_train < arguments.warm_up:
         raise ValueError(
             f"{arguments.data} leaves {n_train} training rows, expected at least "
             f"{arguments.warm_up} for the warm-up. Pass more rows, or --warm-up {n_train}."
         )
-    return n_train, len(data.x_test)
+    return parts_key(arguments.data, data)
 
 
 def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
@@ -97,17 +94,17 @@ def make_settings(arguments: argparse.Namespace, seed: int) -> Settings:
     return replace(SETTINGS, contrast_filters=n_filters, colour_filters=n_filters, seed=seed)
 
 
-def make_key(settings: Settings, arguments: argparse.Namespace, n_train: int) -> Key:
+def make_key(settings: Settings, arguments: argparse.Namespace, data: Key) -> Key:
     """Return what the results file knows the run by."""
     names = ("validate", "ridge", "warm_up", "test_shifts", "n_hidden")
     given = {name: getattr(arguments, name) for name in names}
-    return settings.as_json() | given | {"data": str(arguments.data), "rows": n_train}
+    return settings.as_json() | given | dict(data)
 
 
 def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, float]:
     """Learn and test; return the error, peak memory in GiB and seconds by stage."""
     data = read_parts(arguments.data, arguments.validate, arguments.rows)
-    run = Run(
+    run = PhotographRun(
         settings,
         arguments.warm_up,
         arguments.ridge,
@@ -133,7 +130,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--filters", type=positive, default=150, help="filters of each of the two kinds" + default)
     hidden = "hidden units of the paper's network beside them, 0 for none" + default
     add("--n-hidden", type=not_negative, default=6400, help=hidden)
-    add("--ridge", type=float, default=0.005, help="ridge for each training row" + default)
+    add("--ridge", type=above_zero, default=0.005, help="ridge for each training row" + default)
     add("--rows", type=positive, help="training rows, the first ones (all)")
     held_out = "training rows, the last, to hold out and test on instead"
     add("--validate", type=not_negative, default=0, help=held_out)
@@ -141,7 +138,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--warm-up", type=positive, default=5000, help="rows that fix the features" + default)
     add("--batch-size", type=positive, default=500, help="rows at a time" + default)
     shifts = "sum scores over test images shifted four ways by so many pixels (0: do not)"
-    add("--test-shifts", type=int, default=0, help=shifts)
+    add("--test-shifts", type=not_negative, default=0, help=shifts)
     cores = os.cpu_count() or 1
     add("--threads", type=positive, default=cores, help="threads for the features" + default)
     results = Path("patch_images.jsonl")

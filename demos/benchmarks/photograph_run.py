@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from patch_network import MirrorFeatures, Settings
 from rich.progress import track
 from shifts import shifted
+from slices import row_slices
 from stopwatch import Stopwatch
 from threads import Threads
 
@@ -25,8 +26,8 @@ SCALED_ROWS = 2000
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What one run of this script needs to know."""
+class PhotographRun:
+    """What one pass over photographs needs to know."""
 
     settings: Settings
     warm_up: int
@@ -39,13 +40,12 @@ class Run:
 
     def batches(self, n_rows: int, text: str) -> Iterator[slice]:
         """Yield slices of rows, and show how far they have come."""
-        starts = range(0, n_rows, self.batch_size)
-        for start in track(starts, description=text, disable=not self.show):
-            yield slice(start, start + self.batch_size)
+        slices = row_slices(n_rows, self.batch_size)
+        yield from track(slices, description=text, disable=not self.show)
 
 
 def learn(
-    run: Run, train: LabelledImages, watch: Stopwatch
+    run: PhotographRun, train: LabelledImages, watch: Stopwatch
 ) -> tuple[Joint, LeastSquaresClassifier]:
     """Fix the features, learn all rows in one pass, and solve for the output weights."""
     with watch.stage("warm_up"):
@@ -61,7 +61,7 @@ def learn(
     return features, model
 
 
-def fix_features(run: Run, x: Array, y: Array) -> Joint:
+def fix_features(run: PhotographRun, x: Array, y: Array) -> Joint:
     """Return features of one size whose filters and input weights are made of these images."""
     parts: list[Features] = [MirrorFeatures.from_examples(x, run.settings)]
     if run.n_hidden:
@@ -69,7 +69,7 @@ def fix_features(run: Run, x: Array, y: Array) -> Joint:
     return Joint(tuple(scaled(part, run, x[:SCALED_ROWS]) for part in parts))
 
 
-def scaled(features: Features, run: Run, some: Array) -> Features:
+def scaled(features: Features, run: PhotographRun, some: Array) -> Features:
     """Return features divided by their standard deviations in some rows."""
     activations = [
         run.threads.map_rows(features.transform, some[rows])
@@ -79,7 +79,7 @@ def scaled(features: Features, run: Run, some: Array) -> Features:
 
 
 def predict(
-    run: Run, features: Joint, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
+    run: PhotographRun, features: Joint, model: LeastSquaresClassifier, x: Array, watch: Stopwatch
 ) -> Array:
     """Return for every image the label of the largest score, summed over shifted views."""
     labels, answers = np.array(model.classes), []

@@ -7,7 +7,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from onlinels import __version__
+
 Key = Mapping[str, Any]
+
+
+def data_key(name: str, n_train: int, n_test: int) -> dict[str, Any]:
+    """Return what keys tell data by, wherever they lie, and the version that learns them."""
+    return {"data": name, "images": [n_train, n_test], "version": __version__}
 
 
 class ResultsFile:

@@ -11,6 +11,19 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+def check_shifts(by: int, image_shape: tuple[int, ...]) -> None:
+    """Raise unless images (height, width[, n_channels]) shifted so far leave something to see.
+
+    Raises
+    ------
+    ValueError
+        If they are as small as that, or `by` is negative.
+    """
+    smallest = min(image_shape[:2])
+    if by not in range(smallest):
+        raise ValueError(f"--test-shifts is {by}, expected 0 to {smallest - 1} pixels.")
+
+
 def shifted(images: Array, by: int, fill: Literal["zero", "edge"] = "zero") -> Iterator[Array]:
     """Yield images as they are, and, unless `by` is 0, shifted down, up, right and left.
 
