@@ -10,6 +10,7 @@ learns on. The process begins with Python and its libraries, which are counted t
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def main() -> None:
     arguments = parse_arguments()
     n_hidden = 1000 if arguments.quick else arguments.n_hidden
     square = 8 * n_hidden**2 / 2**30
-    print(f"{n_hidden} hidden units: 8 M^2 bytes are {square:.3g} GiB")
+    print(f"{os.cpu_count()} cores; {n_hidden} hidden units: 8 M^2 bytes are {square:.3g} GiB")
     table = Table("so far", "peak memory", "times 8 M^2", box=SIMPLE)
     for stage, peak in call_alone(peaks, n_hidden, arguments.rows).items():
         table.add_row(stage, f"{peak:.2f} GiB", f"{peak / square:.2f}")
