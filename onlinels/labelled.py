@@ -51,6 +51,9 @@ class LabelledLeastSquares(LeastSquaresFacade):
         factors = balancing_factors(self._statistics._held_squares)
         return output_weights * factors, intercept * factors
 
+    def _scores_at_hand(self, row: Floats) -> Floats | None:
+        return None if self.balance == "priors" else super()._scores_at_hand(row)
+
     def _gather_labelled(self, x: Any, y: Any) -> bool:
         """Gather a sample of a known class; tell whether it could be."""
         column = self._classes.column(y)

@@ -70,10 +70,18 @@ class WeightsOnDemand(RowByRow):
             scores = self._scores((layout,), values[None])
             self._remember_names(layout)
             return scores
+        if self._solved is None and self.ridge is self._ridge_then:
+            at_hand = self._scores_at_hand(row)
+            if at_hand is not None:
+                return at_hand[None]
         solution = self._solution()
         known: Floats = row @ solution.output_weights
         known += solution.intercept
         return known[None]
+
+    def _scores_at_hand(self, row: Floats) -> Floats | None:
+        """Return raw outputs (n_targets,), or None where weights have to be solved or corrected."""
+        return self._statistics.row_scores(row)
 
     def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""

@@ -96,6 +96,16 @@ class CentredAccumulator(CoMoments):
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
         return self._comoments.solve(ridge, self.diagonal if diagonal is None else diagonal)
 
+    def row_scores(self, row: Floats) -> Floats | None:
+        """Return the outputs (n_targets,) for a row, or None where weights would be solved first.
+
+        The mean of the targets, and what the row's distance from the mean row adds.
+        """
+        scores = self._comoments.row_scores(self._feature_mean.to(row))
+        if scores is None or self.diagonal.min() <= 0.0:
+            return None
+        return self._target_mean.value + scores
+
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
         constant: Floats = self._target_mean.value - self._feature_mean.value @ output_weights

@@ -39,6 +39,13 @@ class Hooks:
         """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
         return np.full(self._n_features, ridge)
 
+    def row_scores(self, row: Floats) -> Floats | None:
+        """Return the outputs (n_targets,) for a row, or None where weights would be solved first.
+
+        Those at the ridge inside, for a row (n_features,) of float64.
+        """
+        return None
+
     def _check_subtracts(self) -> None:
         """Raise if rows cannot be taken out of this kind of statistics."""
 

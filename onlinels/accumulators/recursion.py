@@ -51,9 +51,8 @@ class Recursion(Accumulator):
         return new
 
     def _adopt(self, gram: GramAccumulator, squares: Floats, inverse: RunningInverse) -> None:
-        weights = gram.solve(self._ridge, squares)
         self._inverse, self._squares = inverse, squares
-        self._weights = np.asfortranarray(weights)
+        self._weights = np.asfortranarray(gram.solve(self._ridge, squares))
         self._ridges = FadingRidge(self._n_features, self._ridge)
 
     def information(self) -> GramAccumulator:
@@ -74,12 +73,20 @@ class Recursion(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._squares, self.target_squares
 
+    def row_scores(self, row: Floats) -> Floats | None:
+        """Return the outputs (n_targets,) for a row; None while a feature was 0 in all rows."""
+        if not self._squares.size or self._squares.min() <= 0.0:
+            return None
+        scores: Floats = row @ self._weights[: len(row), : self._n_targets]
+        return scores
+
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
-        weights = np.full(len(activations), w) if isinstance(w, float) else w
-        used = np.flatnonzero(weights)
-        if len(used) and self._n_features:
-            rows = np.asarray(activations, dtype=np.float64)[used]
-            check_rows(self._inverse, self._ridge, rows, weights[used])
+        weights = np.broadcast_to(w, len(activations))
+        used = np.flatnonzero(weights) if self._n_features else []
+        if len(used):
+            check_rows(
+                self._inverse, self._ridge, np.asarray(activations[used], float), weights[used]
+            )
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -110,8 +117,9 @@ class Recursion(Accumulator):
         gain = self._inverse.add_one(wide, w)
         if self._n_targets:
             errors = self._errors(wide[None], targets)[0]
-            step = 1.0 if w > 0.0 else -1.0
-            self._weights = dger(step, gain, errors, a=self._weights, overwrite_a=1)
+            self._weights = dger(
+                1.0 if w > 0 else -1.0, gain, errors, a=self._weights, overwrite_a=1
+            )
         self._squares += w * (row * row)
 
     def _learn(self, rows: Floats, targets: Matrix, w: Floats, sign: float) -> None:

@@ -162,6 +162,10 @@ class RecursiveAccumulator(Accumulator):
     def _scale(self, factor: float) -> None:
         self._inner._scale(factor)
 
+    def row_scores(self, row: Floats) -> Floats | None:
+        """Return the outputs (n_targets,) for a row; None while no ridge is inside."""
+        return self._inner.row_scores(row)
+
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
         self._inner.grow(n_features, n_targets)
