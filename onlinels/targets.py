@@ -77,3 +77,33 @@ def add_target_sums(sums: Floats, targets: Matrix, w: Floats) -> None:
         np.add.at(sums, targets, w)
     else:
         sums[: targets.shape[1]] += w @ targets
+
+
+def errors_of(rows: Floats, output_weights: Floats, targets: Matrix) -> Floats:
+    """Return the targets minus the scores that output weights give rows.
+
+    Parameters
+    ----------
+    rows : ndarray (n, n_features)
+    output_weights : ndarray (n_features, n_targets)
+    targets : ndarray (n,) of int, or (n, at most n_targets) of float
+        The column of every row's label, or the first targets; the others are 0.
+
+    Returns
+    -------
+    ndarray (n, n_targets)
+
+    Examples
+    --------
+    >>> errors_of(np.ones((1, 2)), np.ones((2, 2)), np.array([1]))
+    array([[-2., -1.]])
+    """
+    errors: Floats = rows @ output_weights
+    np.negative(errors, out=errors)
+    if targets.ndim == 2:
+        errors[:, : targets.shape[1]] += targets
+    elif len(rows) == 1:
+        errors[0, targets[0]] += 1.0
+    else:
+        errors[np.arange(len(rows)), targets] += 1.0
+    return errors

@@ -17,6 +17,7 @@ from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.capacity import capacity, enlarged, padded
 from onlinels.spectrum import Spectrum
+from onlinels.targets import errors_of
 
 BLOCK_ROWS = 64
 """Rows that are taken in together: as many as the inverse gathers."""
@@ -82,8 +83,8 @@ class Recursion(Accumulator):
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         weights = np.broadcast_to(w, len(activations))
-        used = np.flatnonzero(weights) if self._n_features else []
-        if len(used):
+        used = np.flatnonzero(weights)
+        if len(used) and self._n_features:
             check_rows(
                 self._inverse, self._ridge, np.asarray(activations[used], float), weights[used]
             )
@@ -116,7 +117,7 @@ class Recursion(Accumulator):
         wide = row if len(row) == self._inverse.width else padded(row[None], self._inverse.width)[0]
         gain = self._inverse.add_one(wide, w)
         if self._n_targets:
-            errors = self._errors(wide[None], targets)[0]
+            errors = errors_of(wide[None], self._weights, targets)[0]
             self._weights = dger(
                 1.0 if w > 0 else -1.0, gain, errors, a=self._weights, overwrite_a=1
             )
@@ -125,7 +126,7 @@ class Recursion(Accumulator):
     def _learn(self, rows: Floats, targets: Matrix, w: Floats, sign: float) -> None:
         gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, w)
         if self._n_targets:
-            errors = self._errors(rows, targets).T
+            errors = errors_of(rows, self._weights, targets).T
             self._weights = dgemm(sign, gains, errors, 1.0, self._weights, trans_b=1, overwrite_c=1)
 
     def _learn_many(self, block: Floats, targets: Matrix, w: Floats, sign: float) -> None:
@@ -134,22 +135,11 @@ class Recursion(Accumulator):
         n_rows = max(self._n_features, 1024)
         for start in range(0, len(block), n_rows):
             rows = slice(start, start + n_rows)
-            step += block[rows].T @ (w[rows, None] * self._errors(block[rows], targets[rows]))
+            errors = errors_of(block[rows], self._weights, targets[rows])
+            step += block[rows].T @ (w[rows, None] * errors)
         known = slice(self._n_features)
         self._inverse.rebuild(block[:, known], w, sign)
         self._weights[known] += sign * self._inverse.times(step[known])
-
-    def _errors(self, rows: Floats, targets: Matrix) -> Floats:
-        """Return the targets minus the scores of the weights before these rows."""
-        errors: Floats = rows @ self._weights
-        np.negative(errors, out=errors)
-        if targets.ndim == 2:
-            errors[:, : targets.shape[1]] += targets
-        elif len(rows) == 1:
-            errors[0, targets[0]] += 1.0
-        else:
-            errors[np.arange(len(rows)), targets] += 1.0
-        return errors
 
     def _combine(self, other: Self, sign: int) -> None:
         self.combine_gram(other.information(), other._squares, sign)

@@ -13,6 +13,7 @@ from onlinels.cholesky import (
     smallest_eigenvalue,
 )
 from onlinels.panels import SymmetricPanels
+from onlinels.targets import errors_of
 
 TRUSTED = 1e-3
 """Smallest eigenvalue of the scaled system from which corrections need no check."""
@@ -89,19 +90,11 @@ class TrackedSolution:
         """
         rows, sign = block * self._scale, -1.0 if w.min() < 0.0 else 1.0
         gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, sign * w)
-        errors = self._errors(block, targets)
+        errors = errors_of(block, self._weights, targets)
         # Of what is taken out, the inverse keeps the rounding errors.
         self._trusted = self._trusted and sign > 0.0
         self._weights += sign * self._scale[:, None] * (gains[: len(self._scale)] @ errors)
         self.n_rows += len(block)
-
-    def _errors(self, block: Floats, targets: Matrix) -> Floats:
-        errors = -(block @ self._weights)
-        if targets.ndim == 1:
-            errors[np.arange(len(block)), targets] += 1.0
-        else:
-            errors[:, : targets.shape[1]] += targets
-        return errors
 
     def decay(self, factor: float) -> None:
         """Follow a decay of the Gram, as if the ridge decayed with it.
