@@ -9,12 +9,14 @@ from onlinels import (
     ConvolutionalFeatures,
     FilterBank,
     ImagePreprocessing,
+    LeastSquaresRegressor,
     Patches,
     WhitenedPatches,
     WindowFeatures,
 )
 from onlinels.datasets import read_image_data, read_norb
 from onlinels.datasets.idx import read_idx
+from onlinels.encoding import read_row
 
 IMAGES = np.random.default_rng(0).random((4, 9, 9))
 
@@ -56,6 +58,31 @@ def test_paths_may_be_text_but_no_folder(tmp_path, read):
 def test_wrong_arguments_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "remedy"),
+    [
+        (lambda x: ConvolutionalFeatures().transform_many(x * np.nan), ValueError, "or leave out"),
+        (lambda x: ConvolutionalFeatures(x * np.nan), ValueError, "or leave out"),
+        (lambda x: FilterBank(x[..., None] * np.nan, np.zeros(4)), ValueError, "or leave out"),
+        (lambda x: ConvolutionalFeatures().transform_many(x * np.inf), ValueError, "rescale large"),
+        (lambda x: ConvolutionalFeatures().transform_many(x * 1j), TypeError, "their magnitude"),
+        (lambda x: ConvolutionalFeatures(x * 1j), TypeError, "their magnitude"),
+        (lambda x: ConvolutionalFeatures().transform_many(x.astype(str)), TypeError, "Convert"),
+        (
+            lambda x: ConvolutionalFeatures().transform_one({"image": x[0].tolist()}),
+            TypeError,
+            r"x\['image'\] is a list, .*np\.asarray",
+        ),
+        (lambda x: read_row({"a": 1j}), TypeError, "their magnitude"),
+        (lambda x: LeastSquaresRegressor().learn_many(x[0] * 1j, x[0]), TypeError, "magnitude"),
+    ],
+)
+def test_remedies_fit_images(call, error, remedy):
+    with pytest.raises(error, match=remedy) as raised:
+        call(IMAGES)
+    assert "river" not in str(raised.value)
 
 
 def test_extra_is_a_flag(tmp_path, monkeypatch):
