@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
-from onlinels.damage import UNREADABLE
+from onlinels.damage import UNREADABLE, reason
 from onlinels.features.filters.hand_designed import check_bank, zero_mean
 
 OVERFEAT_FILES = {
@@ -95,7 +95,9 @@ def _read_array(file: Path) -> Matrix:
             loaded = np.load(stream, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else _only_array(loaded)
     except UNREADABLE as error:
-        raise ValueError(f"{file} cannot be read: {error} {EXPECTED}") from error
+        raise ValueError(
+            f"{file} cannot be read: {reason(error).rstrip('.')}. {EXPECTED}"
+        ) from error
 
 
 def _only_array(archive: np.lib.npyio.NpzFile) -> Matrix:
