@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from formats import idx_bytes
-from onlinels.datasets import read_image_data
-from onlinels.datasets.idx import read_idx
+from onlinels.datasets import read_idx, read_image_data
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 2], dtype=np.uint8)

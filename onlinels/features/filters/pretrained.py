@@ -10,6 +10,7 @@ import numpy as np
 from onlinels.arrays import Floats, Matrix, check_values
 from onlinels.damage import UNREADABLE, reason
 from onlinels.features.filters.hand_designed import check_bank, zero_mean
+from onlinels.settings import check_path
 
 OVERFEAT_FILES = {
     583_683_488: ("net_weight_0", (96, 3, 11, 11)),
@@ -48,7 +49,8 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     FileNotFoundError
         If there is no such file.
     TypeError, ValueError
-        If it holds anything else, no square filters, or a value that is no finite number.
+        If `path` is no path, or the file holds anything else, no square filters, or a value that is
+        no finite number.
 
     Notes
     -----
@@ -70,7 +72,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
         ...
     FileNotFoundError: There is no file overfeat/net_weight_1. Expected a .npy or .npz file ...
     """
-    file = Path(path)
+    file = check_path("path", path)
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {path}. {EXPECTED}")
     if file.suffix in (".npy", ".npz"):
