@@ -25,11 +25,11 @@ from rich.box import SIMPLE
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from stream_images_data import check_data, read_data
 from stream_images_plot import Curve, Tested, draw
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData, read_image_data
+from onlinels.datasets import ImageData
 from onlinels.presets import PRESETS
 
 Array = NDArray[Any]
@@ -40,7 +40,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
     # A third of the preset's hidden units: a thirtieth of the time for each solve.
     "mnist": {"n_hidden": 2000},
 }
-DIGITS_TEST_ROWS = 500
 QUICK = {"rows": 800, "test_rows": 300, "n_hidden": 200}
 BATCHES = 60
 """Mini-batches by default; each prediction after learning solves the linear system anew."""
@@ -66,13 +65,21 @@ def main(argv: list[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     if not arguments.output.absolute().parent.is_dir():
         parser.error(f"the folder of {arguments.output} does not exist")
+    sizes = (QUICK["rows"], QUICK["test_rows"]) if arguments.quick else (None, None)
     try:
-        data = read_data(arguments)
-    except (OSError, ValueError) as error:
+        data = read_data(arguments.data, *sizes)
+        n_rows = len(data.y_train)
+        batch_size = arguments.batch_size or max(1, n_rows // BATCHES)
+        model = make_model(arguments, n_rows, batch_size)
+        check_data(data, model)
+    except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
+    if batch_size > n_rows // 2:
+        parser.error(
+            f"--batch-size is {batch_size}, expected at most {n_rows // 2}, half of the stream: "
+            f"the first mini-batch, which fixes the features, holds no {NEW_CLASS}"
+        )
     images, labels, new_class_at = in_stream_order(data, arguments.seed)
-    batch_size = arguments.batch_size or max(1, len(labels) // BATCHES)
-    model = make_model(arguments, len(labels), batch_size)
     console = Console()
     curve = Curve(max(SMALLEST_WINDOW, batch_size), NEW_CLASS, new_class_at)
     started = time.perf_counter()
@@ -88,24 +95,6 @@ def main(argv: list[str] | None = None) -> None:
     )
     draw(arguments.output, subtitle, curve, tested, model.bank.filters)
     console.print(summary(model, rate, tested, compared, arguments.output))
-
-
-def read_data(arguments: argparse.Namespace) -> ImageData:
-    data = read_image_data(arguments.data) if arguments.data else split_digits()
-    if not arguments.quick:
-        return data
-    rows, test_rows = slice(QUICK["rows"]), slice(QUICK["test_rows"])
-    return ImageData(
-        data.x_train[rows], data.y_train[rows], data.x_test[test_rows], data.y_test[test_rows]
-    )
-
-
-def split_digits() -> ImageData:
-    """Test on the last rows in the data set's own order: harder than rows from everywhere."""
-    digits = load_digits()
-    x_train, x_test = np.split(digits.images, [-DIGITS_TEST_ROWS])
-    y_train, y_test = np.split(digits.target, [-DIGITS_TEST_ROWS])
-    return ImageData(x_train, y_train, x_test, y_test)
 
 
 def in_stream_order(data: ImageData, seed: int) -> tuple[Array, Array, int]:
@@ -250,7 +239,9 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--batch-size", type=positive, help=f"rows at a time (a {BATCHES}th of the stream)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="for the order and the hidden units")
+    parser.add_argument(
+        "--seed", type=not_negative, default=0, help="for the order and the hidden units"
+    )
     parser.add_argument(
         "--output", type=Path, default=Path("stream_images.png"), help="picture (%(default)s)"
     )
@@ -263,6 +254,13 @@ def make_parser() -> argparse.ArgumentParser:
 def positive(text: str) -> int:
     number = int(text)
     if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def not_negative(text: str) -> int:
+    number = int(text)
+    if number < 0:
         raise ValueError(text)
     return number
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,25 @@ BLOCK_BYTES = 1 << 26
 """Float64 bytes of the rows that are cast and accumulated at once (64 MiB)."""
 
 
-def check_values(name: str, values: Matrix) -> None:
+OF_ARRAYS = {
+    "missing": "Fill missing values first, or leave out what has them.",
+    "large": "Remove infinite values and rescale large ones.",
+    "text": "Convert them to an array of numbers first.",
+}
+"""Remedies for arrays, of pixels for instance."""
+
+OF_FEATURES = {
+    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer.",
+    "large": "Remove infinite values and rescale large ones, for instance with river's "
+    "preprocessing.StandardScaler.",
+    "text": "Encode text and categories first, for instance with river's OneHotEncoder.",
+}
+"""Remedies for rows of features."""
+
+OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
+
+
+def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARRAYS) -> None:
     """Raise unless every value is a number between -1e150 and 1e150.
 
     Parameters
@@ -28,6 +47,8 @@ def check_values(name: str, values: Matrix) -> None:
         What the values are called in the error.
     values : ndarray
         Booleans, integers or floats of any shape.
+    remedies : mapping of str to str
+        What to do about values that are "missing", too "large", or "text".
 
     Raises
     ------
@@ -48,16 +69,14 @@ def check_values(name: str, values: Matrix) -> None:
     ValueError: X holds nan at position (0, 1), expected finite numbers. ...
     """
     if plain_array(name, values).dtype.kind not in "biuf":
-        raise TypeError(
-            f"{name} has dtype {values.dtype}, expected numbers. "
-            "Encode text and categories first, for instance with river's OneHotEncoder."
-        )
+        remedy = OF_COMPLEX if np.iscomplexobj(values) else remedies["text"]
+        raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
     if values.dtype.kind != "f" or not values.size or within_bounds(values):
         return
     position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     value = float(values[tuple(position)])
     where = tuple(int(index) for index in position)
-    raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value)}")
+    raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value, remedies)}")
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -81,17 +100,20 @@ def within_bounds(values: Matrix) -> bool:
     return float(values.min()) >= -LARGEST_VALUE and float(values.max()) <= LARGEST_VALUE
 
 
-def value_remedy(value: float) -> str:
+def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
     """Say what was expected instead of a value that cannot be learnt, and what to do about it."""
     if np.isnan(value):
-        return (
-            "expected finite numbers. Fill missing values first, "
-            "for instance with river's preprocessing.StatImputer."
-        )
-    return (
-        f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. Remove infinite values "
-        "and rescale large ones, for instance with river's preprocessing.StandardScaler."
-    )
+        return f"expected finite numbers. {remedies['missing']}"
+    return f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. {remedies['large']}"
+
+
+def no_number(name: str, value: Any) -> str:
+    """Say that what is neither a number nor an array was expected to be, and what to do."""
+    kind, expected = type(value).__name__, "expected a number or an array of numbers"
+    if isinstance(value, (list, tuple)):
+        return f"{name} is a {kind}, {expected}. Make an array of it, with np.asarray."
+    remedy = OF_COMPLEX if np.iscomplexobj(value) else OF_FEATURES["text"]
+    return f"{name} is {reprlib.repr(value)} of type {kind}, {expected}. {remedy}"
 
 
 def as_number(value: Any) -> float | None:
@@ -136,7 +158,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
         )
     if not array.shape[0]:
         raise ValueError(f"{name} has 0 rows, expected at least one. Skip empty batches.")
-    check_values(name, array)
+    check_values(name, array, OF_FEATURES)
     return array
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from array import array as packed_array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,12 @@ from river.utils.dataframe import to_numpy
 
 from onlinels.arrays import (
     LARGEST_VALUE,
+    OF_FEATURES,
     Matrix,
     as_number,
     check_matrix,
     check_values,
+    no_number,
     value_remedy,
     within_bounds,
 )
@@ -152,12 +153,9 @@ def _number(name: Name, value: Any) -> float:
         )
     number = as_number(value)
     if number is None:
-        raise TypeError(
-            f"x[{name!r}] is {reprlib.repr(value)} of type {type(value).__name__}, expected a "
-            "number or an array of numbers. Encode categories with river's OneHotEncoder."
-        )
+        raise TypeError(no_number(f"x[{name!r}]", value))
     if not abs(number) <= LARGEST_VALUE:
-        raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number)}")
+        raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number, OF_FEATURES)}")
     return number
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from math import ceil, sqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,8 +48,8 @@ def plot_filters(
     ImportError
         If matplotlib is not installed.
     TypeError, ValueError
-        If `filters` is no bank or holds recipes, whose filters are not made yet, or there is
-        nothing to draw on or to save to.
+        If `filters` is no bank or holds recipes, whose filters are not made yet, there is nothing
+        to draw on, or the picture cannot be saved there.
 
     Notes
     -----
@@ -69,15 +70,18 @@ def plot_filters(
     picture = mosaic(make_bank(filters).filters, n_columns)
     if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
         figure = _new_figure(picture.shape, shown=path_or_axes is None)
+        if path_or_axes is not None:
+            _check_target(Path(path_or_axes), figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
         _draw(picture, axes)
         if path_or_axes is not None:
             figure.savefig(path_or_axes)
         return axes
-    if not hasattr(path_or_axes, "imshow"):
+    # The module pyplot has the first of these only.
+    if not (hasattr(path_or_axes, "imshow") and hasattr(path_or_axes, "set_axis_off")):
         raise TypeError(
             f"path_or_axes={path_or_axes!r} is neither a path nor axes. Pass where to save the "
-            "picture, matplotlib axes, or None."
+            "picture, matplotlib axes such as pyplot.gca(), or None."
         )
     _draw(picture, path_or_axes)
     return path_or_axes
@@ -120,6 +124,18 @@ def _scaled(filters: Floats) -> Floats:
     ranges[level] = 1.0
     scaled: Floats = (filters - lowest) / ranges + 0.5 * level
     return scaled
+
+
+def _check_target(path: Path, figure: Figure) -> None:
+    """Raise ValueError unless there is such a folder, and matplotlib knows the kind of file."""
+    if not path.parent.is_dir():
+        raise ValueError(f"path_or_axes={path}: there is no folder {path.parent}. Make it first.")
+    known = sorted(figure.canvas.get_supported_filetypes())
+    if path.suffix and path.suffix[1:].lower() not in known:
+        raise ValueError(
+            f"path_or_axes={path} ends in {path.suffix!r}, which matplotlib cannot write. Pass a "
+            f"path that ends in one of {', '.join(known)}."
+        )
 
 
 def _draw(picture: Floats, axes: Axes) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,19 @@ def check_flag(name: str, value: Any) -> None:
     """
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return `value` as a path.
+
+    Raises
+    ------
+    TypeError
+        If it is neither text nor a path.
+    """
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}={value!r} must be a path. Pass a str or a pathlib.Path.")
+    return Path(value)
 
 
 def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:

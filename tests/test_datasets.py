@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from formats import idx_bytes
-from onlinels.datasets import read_image_data
-from onlinels.datasets.idx import read_idx
+from onlinels.datasets import read_idx, read_image_data
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 2], dtype=np.uint8)
@@ -93,8 +92,9 @@ def test_bad_npz_files(tmp_path, arrays, message):
     good = {"x_train": IMAGES, "y_train": LABELS, "x_test": IMAGES, "y_test": LABELS}
     chosen = arrays if "no array" in message else good | arrays
     np.savez(tmp_path / "data.npz", **chosen)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=message) as raised:
         read_image_data(tmp_path / "data.npz")
+    assert "pickle" not in str(raised.value)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip file", b"PK\x03\x04" + b"\0" * 50])
@@ -102,6 +102,17 @@ def test_files_that_are_no_npz(tmp_path, content):
     (tmp_path / "data.npz").write_bytes(content)
     with pytest.raises(ValueError, match="cannot be read"):
         read_image_data(tmp_path / "data.npz")
+
+
+@pytest.mark.parametrize("name", ["train-images-idx3-ubyte", "array.npy", "text.txt"])
+def test_a_file_of_another_format_sends_to_its_folder(tmp_path, name):
+    write_folder(tmp_path)
+    np.save(tmp_path / "array.npy", IMAGES)
+    (tmp_path / "text.txt").write_text("Some words.", "utf-8")
+    with pytest.raises(ValueError, match=r"is no \.npz file\. .* their folder: ") as raised:
+        read_image_data(tmp_path / name)
+    assert str(raised.value).endswith(f"{tmp_path}.")
+    assert "pickle" not in str(raised.value)
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])

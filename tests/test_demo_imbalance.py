@@ -14,8 +14,9 @@ pytest.importorskip("rich")
 SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "imbalance.py"
 
 
-@pytest.fixture(scope="module")
-def demo():
+@pytest.fixture
+def demo(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("demo_imbalance", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -47,3 +48,41 @@ def test_the_table_has_a_row_for_every_data_set(demo):
     assert set(result.held_out) == {None, "classwise", "priors"}
     assert min(*result.held_out.values(), *result.streaming.values()) > 0.8
     assert demo.accuracy_table({"made": [result, result]}).row_count == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--data", "missing"],
+        ["--data", "missing", "--quick"],
+        ["--data", "empty"],
+        ["--seeds", "0"],
+        ["--share", "3"],
+        ["--share", "-1"],
+        ["--share", "nan"],
+        ["--n-hidden", "0"],
+        ["--activation", "foo"],
+        ["--ridge", "foo"],
+        ["--ridge", "-1"],
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(demo, capsys, monkeypatch, tmp_path, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SystemExit) as raised:
+        demo.parse_arguments(arguments)
+    assert raised.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "ridge"), [("0.5", 0.5), ("paper", "paper")])
+def test_a_ridge_is_a_number_or_a_name(demo, text, ridge):
+    arguments = demo.parse_arguments(["--ridge", text])
+    assert arguments.ridge == ridge
+    demo.make_model(None, 0, arguments)
+
+
+def test_help_keeps_the_commands_on_lines_of_their_own(demo, capsys):
+    with pytest.raises(SystemExit):
+        demo.parse_arguments(["--help"])
+    assert "\npython demos/benchmarks/imbalance.py\n" in capsys.readouterr().out

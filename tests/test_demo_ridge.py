@@ -14,8 +14,9 @@ pytest.importorskip("rich")
 SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "ridge.py"
 
 
-@pytest.fixture(scope="module")
-def demo():
+@pytest.fixture
+def demo(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     spec = importlib.util.spec_from_file_location("demo_ridge", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -58,3 +59,20 @@ def test_the_tables_have_a_row_for_every_case(demo):
     assert demo.error_table(results).row_count == 2
     assert demo.summary_table(results).row_count == 2 * 9
     assert demo.cost_table([20]).row_count == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--data", "missing"], ["--data", "missing", "--quick"], ["--seeds", "0"]]
+)
+def test_wrong_arguments_are_refused_at_once(demo, capsys, monkeypatch, tmp_path, arguments):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as raised:
+        demo.parse_arguments(arguments)
+    assert raised.value.code == 2
+    assert arguments[0] in capsys.readouterr().err
+
+
+def test_help_keeps_the_commands_on_lines_of_their_own(demo, capsys):
+    with pytest.raises(SystemExit):
+        demo.parse_arguments(["--help"])
+    assert "\npython demos/benchmarks/ridge.py\n" in capsys.readouterr().out

@@ -107,6 +107,54 @@ def test_missing_data(tmp_path):
     assert "nowhere.npz does not exist" in finished.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--batch-size", "5000"], "--batch-size is 5000, expected at most 400"),
+        (["--batch-size", "401"], "--batch-size is 401, expected at most 400"),
+        (["--seed", "-1"], "argument --seed"),
+    ],
+)
+def test_arguments_that_do_not_fit(tmp_path, arguments, message):
+    assert_refused(tmp_path, arguments, message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"x_test": slice(0, 0), "y_test": slice(0, 0)}, "and 0 to test on"),
+        ({"x_train": slice(0, 3), "y_train": slice(0, 3)}, "There are 3 images to learn"),
+        ({"x_test": np.s_[:, :20]}, "shape (20, 28), expected (28, 28)"),
+        ({"x_train": np.s_[:, :5, :5], "x_test": np.s_[:, :5, :5]}, "has shape (5, 5)"),
+        ({"x_train": np.s_[..., None], "x_test": np.s_[..., [0, 0, 0]]}, "expected (28, 28)"),
+    ],
+)
+def test_images_that_do_not_fit(tmp_path, arrays, changed, message):
+    wrong = arrays | {name: arrays[name][part] for name, part in changed.items()}
+    assert_refused(tmp_path, ["--data", str(write_npz(tmp_path, wrong))], message)
+
+
+@pytest.mark.parametrize(
+    ("pixel", "message"), [(np.nan, "x_train holds nan at position (7, 2, 3)"), (1e140, "as large")]
+)
+def test_pixels_that_do_not_fit(tmp_path, arrays, pixel, message):
+    wrong = arrays | {"x_train": arrays["x_train"].astype(float)}
+    wrong["x_train"][7, 2, 3] = pixel
+    assert_refused(tmp_path, ["--data", str(write_npz(tmp_path, wrong))], message)
+
+
+def test_mini_batches_of_half_the_stream(tmp_path):
+    finished = run_demo(tmp_path, "--batch-size", "400")
+    assert finished.returncode == 0, finished.stderr
+    assert number(finished.stdout, "Rows learnt") == 800
+
+
+def assert_refused(folder: Path, arguments: list[str], message: str) -> None:
+    finished = run_demo(folder, *arguments)
+    assert finished.returncode == 2, finished.stderr
+    assert message in " ".join(finished.stderr.split())
+
+
 def test_stream_holds_all_rows_and_the_new_class_in_its_second_half(monkeypatch, arrays):
     monkeypatch.syspath_prepend(str(DEMOS))
     import stream_images

@@ -87,8 +87,19 @@ def test_what_cannot_be_drawn():
         plot_filters(("hand-designed", Patches()))
     with pytest.raises(TypeError, match=r"path_or_axes=5 .*Pass where to save"):
         plot_filters("hand-designed", 5)
+    with pytest.raises(TypeError, match=r"path_or_axes=<module.*Pass where to save.*gca"):
+        plot_filters("hand-designed", pyplot)
     with pytest.raises(ValueError, match="n_columns=0"):
         plot_filters("hand-designed", n_columns=0)
+
+
+def test_where_pictures_cannot_be_saved(tmp_path):
+    with pytest.raises(ValueError, match=r"^path_or_axes=.*missing.* there is no folder .*missing"):
+        plot_filters("hand-designed", tmp_path / "missing" / "bank.png")
+    with pytest.raises(ValueError, match=r"^path_or_axes=bank\.xyz .*'\.xyz'.* png"):
+        plot_filters("hand-designed", "bank.xyz")
+    plot_filters("hand-designed", tmp_path / "capitals.PNG")
+    assert (tmp_path / "capitals.PNG").exists()
 
 
 def test_without_matplotlib(monkeypatch):

@@ -77,6 +77,7 @@ def test_overfeats_file_with_values_that_are_no_numbers(folder, bad):
         ("empty.npy", b"", ValueError, "empty.npy cannot be read"),
         ("text.npy", b"hello", ValueError, "text.npy cannot be read"),
         ("text.npz", b"hello", ValueError, "text.npz cannot be read"),
+        ("junk.npy", b"hello" * 9, ValueError, "cannot be read: it holds other things"),
         ("zip.npz", b"PK\x03\x04 and then nothing", ValueError, "zip.npz cannot be read"),
         ("shape.npy", np.ones((2, 3, 7, 7)), ValueError, "square filters.*transpose"),
         ("flat.npy", np.ones((7, 7)), ValueError, "flat.npy: filters has shape"),
@@ -84,7 +85,12 @@ def test_overfeats_file_with_values_that_are_no_numbers(folder, bad):
         ("nan.npy", np.full((1, 2, 2), np.nan), ValueError, "nan.npy holds nan"),
         ("text_array.npy", np.full((1, 2, 2), "a"), TypeError, "dtype <U1"),
         ("complex.npy", np.ones((1, 2, 2), complex), TypeError, "dtype complex128"),
-        ("objects.npy", np.full((1, 2, 2), None), ValueError, "Object arrays cannot be loaded"),
+        (
+            "objects.npy",
+            np.full((1, 2, 2), None),
+            ValueError,
+            "cannot be read: it holds other things than arrays of",
+        ),
     ],
 )
 def test_bad_files(folder, name, content, error, message):
@@ -92,8 +98,9 @@ def test_bad_files(folder, name, content, error, message):
         (folder / name).write_bytes(content)
     else:
         np.save(folder / name, content)
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as raised:
         read_filters(folder / name)
+    assert "pickle" not in str(raised.value)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +109,10 @@ def test_bad_files(folder, name, content, error, message):
         ({"a": np.ones((1, 2, 2)), "b": np.ones((1, 2, 2))}, r"\['a', 'b'\], expected one"),
         ({"weights": np.ones((1, 2, 2)), "filters": np.ones((1, 2, 2))}, "expected one"),
         ({}, r"the arrays \[\]"),
-        ({"objects": np.full((1, 2, 2), None)}, "Object arrays cannot be loaded"),
+        (
+            {"objects": np.full((1, 2, 2), None)},
+            "cannot be read: it holds other things than arrays of",
+        ),
     ],
 )
 def test_bad_archives(folder, arrays, message):

@@ -9,12 +9,20 @@ from onlinels import (
     ConvolutionalFeatures,
     FilterBank,
     ImagePreprocessing,
+    LeastSquaresRegressor,
     Patches,
     WhitenedPatches,
     WindowFeatures,
 )
-from onlinels.datasets import read_image_data, read_norb
-from onlinels.datasets.idx import read_idx
+from onlinels.datasets import (
+    download,
+    read_idx,
+    read_image_data,
+    read_norb,
+    stream_image_data,
+)
+from onlinels.encoding import read_row
+from onlinels.features.filters.pretrained import read_filters
 
 IMAGES = np.random.default_rng(0).random((4, 9, 9))
 
@@ -27,7 +35,7 @@ def test_paths_may_be_text_but_no_folder(tmp_path, read):
     assert read(str(path)).tolist() == [97, 98]
     with pytest.raises(ValueError, match="is a folder, expected a file"):
         read(tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*missing.* get .*https?://"):
         read(str(tmp_path / "missing"))
 
 
@@ -56,6 +64,48 @@ def test_paths_may_be_text_but_no_folder(tmp_path, read):
 def test_wrong_arguments_are_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "remedy"),
+    [
+        (lambda x: ConvolutionalFeatures().transform_many(x * np.nan), ValueError, "or leave out"),
+        (lambda x: ConvolutionalFeatures(x * np.nan), ValueError, "or leave out"),
+        (lambda x: FilterBank(x[..., None] * np.nan, np.zeros(4)), ValueError, "or leave out"),
+        (lambda x: ConvolutionalFeatures().transform_many(x * np.inf), ValueError, "rescale large"),
+        (lambda x: ConvolutionalFeatures().transform_many(x * 1j), TypeError, "their magnitude"),
+        (lambda x: ConvolutionalFeatures(x * 1j), TypeError, "their magnitude"),
+        (lambda x: ConvolutionalFeatures().transform_many(x.astype(str)), TypeError, "Convert"),
+        (
+            lambda x: ConvolutionalFeatures().transform_one({"image": x[0].tolist()}),
+            TypeError,
+            r"x\['image'\] is a list, .*np\.asarray",
+        ),
+        (lambda x: read_row({"a": 1j}), TypeError, "their magnitude"),
+        (lambda x: LeastSquaresRegressor().learn_many(x[0] * 1j, x[0]), TypeError, "magnitude"),
+    ],
+)
+def test_remedies_fit_images(call, error, remedy):
+    with pytest.raises(error, match=remedy) as raised:
+        call(IMAGES)
+    assert "river" not in str(raised.value)
+
+
+@pytest.mark.parametrize("path", [None, 5])
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (read_image_data, "path"),
+        (lambda path: stream_image_data(path, 5), "path"),
+        (read_idx, "path"),
+        (read_norb, "path"),
+        (read_filters, "path"),
+        (lambda folder: download("mnist", folder), "folder"),
+    ],
+)
+def test_paths_are_named(call, name, path):
+    with pytest.raises(TypeError, match=f"^{name}={path} must be a path"):
+        call(path)
 
 
 def test_extra_is_a_flag(tmp_path, monkeypatch):

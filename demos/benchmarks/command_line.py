@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+from pathlib import Path
 from typing import Any
 
 from onlinels.presets import PARTS
+from onlinels.ridge import check_ridge
 
 
 def positive(text: str) -> int:
@@ -31,6 +33,37 @@ def above_zero(text: str) -> float:
     if not 0.0 < number < float("inf"):
         raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
     return number
+
+
+def share(text: str) -> float:
+    number = float(text)
+    if not 0.0 < number <= 1.0:
+        raise ValueError(text)
+    return number
+
+
+def ridge(text: str) -> float | str:
+    """Read a number of at least 0, or a name."""
+    try:
+        value: float | str = float(text)
+    except ValueError:
+        value = text
+    try:
+        check_ridge(value)
+    except ValueError as error:
+        expected = 'expected a number of at least 0, "paper" or "auto"'
+        raise argparse.ArgumentTypeError(f"{text!r}, {expected}") from error
+    return value
+
+
+def folder_of_arrays(text: str) -> Path:
+    """Read the path of a folder of .npz files."""
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is no folder")
+    if not any(path.glob("*.npz")):
+        raise argparse.ArgumentTypeError(f"{path} holds no .npz file")
+    return path
 
 
 def setting(text: str) -> tuple[str, Any]:

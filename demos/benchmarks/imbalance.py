@@ -11,10 +11,10 @@ import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command_line import folder_of_arrays, positive, ridge, share
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -25,6 +25,7 @@ from sklearn import datasets  # type: ignore[import-untyped]
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
 from onlinels.arrays import Floats, Integers
+from onlinels.features.hidden.activations import ACTIVATIONS
 
 BALANCES = (None, "classwise", "priors")
 
@@ -163,15 +164,18 @@ def accuracy_table(results: dict[str, list[Result]]) -> Table:
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, help="folder of .npz files with arrays x and y")
-    parser.add_argument("--seeds", type=int, default=5, help="random splits of each data set")
-    parser.add_argument("--share", type=float, default=0.03, help="of frequent rows, a rare class")
-    parser.add_argument("--n-hidden", type=int, default=100)
-    parser.add_argument("--activation", default="relu")
-    parser.add_argument("--ridge", default="auto")
-    parser.add_argument("--quick", action="store_true", help="two small data sets")
-    parser.add_argument("--no-progress", dest="progress", action="store_false")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
+    add("--seeds", type=positive, default=5, help="random splits of each data set")
+    add("--share", type=share, default=0.03, help="of frequent rows, a rare class")
+    add("--n-hidden", type=positive, default=100)
+    add("--activation", choices=list(ACTIVATIONS), default="relu")
+    add("--ridge", type=ridge, default="auto", help='a number, "paper" or "auto"')
+    add("--quick", action="store_true", help="two small data sets, none of --data")
+    add("--no-progress", dest="progress", action="store_false")
     return parser.parse_args(arguments)
 
 

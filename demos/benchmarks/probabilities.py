@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command_line import positive
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
@@ -32,8 +33,9 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
+from onlinels.arrays import check_values
 from onlinels.datasets import read_image_data
-from onlinels.labels import Label
+from onlinels.labels import Label, read_labels
 from onlinels.probabilities import probabilities_of
 
 Array = NDArray[np.float64]
@@ -41,6 +43,9 @@ Array = NDArray[np.float64]
 ROWS = 10_000
 """Rows of a stream at most: of Shuttle the first fifth, of the others all."""
 QUICK_ROWS = 300
+BATCH = 500
+"""Images of a mini-batch, or fewer: of few images, a quarter."""
+FEWEST_BATCHES = 4
 BINS = 15
 STREAMS: dict[str, Callable[[], Any]] = {
     "Phishing": datasets.Phishing,
@@ -145,14 +150,24 @@ def run_stream(name: str, n_rows: int) -> Result:
     return test_then_train(name, plain, CalibratedClassifier(plain.clone()), batches)
 
 
-def run_images(arguments: argparse.Namespace) -> Result:
-    """Learn images in mini-batches of 500."""
-    data = read_image_data(arguments.data)
+def read_images(arguments: argparse.Namespace, plain: ShallowConvClassifier) -> list[Any]:
+    """Return mini-batches of images and labels that the model can learn.
+
+    Raises
+    ------
+    OSError, TypeError, ValueError
+        If there are none, or none would be left to predict.
+    """
     n_rows = QUICK_ROWS if arguments.quick else arguments.images
+    data = read_image_data(arguments.data)
     images, labels = data.x_train[:n_rows], data.y_train[:n_rows].tolist()
-    batches = [(images[k : k + 500], labels[k : k + 500]) for k in range(0, len(labels), 500)]
-    plain = ShallowConvClassifier.from_preset("mnist", n_hidden=arguments.n_hidden)
-    return test_then_train("images", plain, CalibratedClassifier(plain.clone()), batches)
+    if len(labels) < 2:
+        raise ValueError(f"{len(labels)} images, expected at least 2: the first is not predicted")
+    check_values("x_train", images)
+    plain.clone().learn_many(images[:1], read_labels(labels, len(images))[:1])
+    size = min(BATCH, max(1, len(labels) // FEWEST_BATCHES))
+    rows = [slice(start, start + size) for start in range(0, len(labels), size)]
+    return [(images[batch], labels[batch]) for batch in rows]
 
 
 def print_table(results: list[Result]) -> None:
@@ -189,26 +204,35 @@ def draw(results: list[Result], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def main() -> None:
-    arguments = parse_arguments()
+def main(argv: list[str] | None = None) -> None:
+    parser = make_parser()
+    arguments = parser.parse_args(argv)
+    if not arguments.output.absolute().parent.is_dir():
+        parser.error(f"the folder of {arguments.output} does not exist")
+    plain = ShallowConvClassifier.from_preset("mnist", n_hidden=arguments.n_hidden)
+    try:
+        batches = read_images(arguments, plain) if arguments.data else []
+    except (OSError, TypeError, ValueError) as error:
+        parser.error(str(error))
     n_rows = QUICK_ROWS if arguments.quick else ROWS
     results = [run_stream(name, n_rows) for name in STREAMS]
-    if arguments.data:
-        results.append(run_images(arguments))
+    if batches:
+        wrapped = CalibratedClassifier(plain.clone())
+        results.append(test_then_train("images", plain, wrapped, batches))
     print_table(results)
     draw(results, arguments.output)
 
 
-def parse_arguments() -> argparse.Namespace:
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", help=".npz file or folder of IDX files (default: none)")
-    parser.add_argument("--images", type=int, default=20_000, help="images (%(default)s)")
-    parser.add_argument("--n-hidden", type=int, default=1000, help="for images (%(default)s)")
+    parser.add_argument("--images", type=positive, default=20_000, help="images (%(default)s)")
+    parser.add_argument("--n-hidden", type=positive, default=1000, help="for images (%(default)s)")
     parser.add_argument("--output", type=Path, default=Path("probabilities.png"))
     parser.add_argument("--quick", action="store_true", help=f"first {QUICK_ROWS} rows only")
-    return parser.parse_args()
+    return parser
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import time
 from typing import Any
 
 import numpy as np
+from command_line import positive
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
@@ -84,10 +85,10 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--features", type=int, nargs="+", default=[20, 300])
-    parser.add_argument("--classes", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=2000)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--features", type=positive, nargs="+", default=[20, 300])
+    parser.add_argument("--classes", type=positive, default=10)
+    parser.add_argument("--rows", type=positive, default=2000)
+    parser.add_argument("--repeats", type=positive, default=3)
     parser.add_argument("--quick", action="store_true", help="a few rows only")
     arguments = parser.parse_args()
     if arguments.quick:

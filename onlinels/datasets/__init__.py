@@ -2,7 +2,8 @@
 
 from onlinels.datasets.download import download
 from onlinels.datasets.folder import ImageData, read_image_data
+from onlinels.datasets.idx import read_idx
 from onlinels.datasets.norb import read_norb
 from onlinels.datasets.streaming import stream_image_data
 
-__all__ = ["ImageData", "download", "read_image_data", "read_norb", "stream_image_data"]
+__all__ = ["ImageData", "download", "read_idx", "read_image_data", "read_norb", "stream_image_data"]

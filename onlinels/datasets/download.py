@@ -17,7 +17,7 @@ from onlinels.datasets.norb import PARTS as NORB_PARTS
 from onlinels.datasets.norb import URL as NORB_URL
 from onlinels.datasets.svhn import EXTRA
 from onlinels.datasets.svhn import URL as SVHN_URL
-from onlinels.settings import check_choice
+from onlinels.settings import check_choice, check_path
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,8 @@ def download(name: str, folder: str | Path) -> Path:
     ------
     ImportError
         If pooch is not installed.
+    TypeError
+        If `folder` is no path.
     ValueError
         If the name is not known, or a file that was fetched or lies there is not the published
         one.
@@ -144,8 +146,9 @@ def download(name: str, folder: str | Path) -> Path:
     ValueError: name='imagenet' is not known. Pass one of "mnist", "fashion-mnist", ...
     """
     check_choice("name", name, PUBLISHED)
+    folder = check_path("folder", folder)
     pooch = _import_pooch()
-    published, folder = PUBLISHED[name], Path(folder)
+    published = PUBLISHED[name]
     for file_name, checksum in published.checksums.items():
         _fetch(pooch, published.url + file_name, folder / file_name, checksum)
         if published.members:

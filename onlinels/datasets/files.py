@@ -15,6 +15,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinels.settings import check_path
+
 LARGEST_FILE = 1 << 31
 """Most bytes that a file may hold, unzipped: 2 GiB, so that a damaged header asks for no more."""
 LARGEST_RATIO = 1032
@@ -126,11 +128,29 @@ def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
         return file.read(n_bytes)
 
 
-def as_file(path: str | Path) -> Path:
-    """Return a path, or raise ValueError if it is a folder's."""
-    path = Path(path)
+def as_file(path: str | Path, where: str) -> Path:
+    """Return the path of a file that is there.
+
+    Parameters
+    ----------
+    path : str or Path
+    where : str
+        Where to get the file, for the message.
+
+    Raises
+    ------
+    TypeError
+        If it is no path.
+    FileNotFoundError
+        If nothing is there.
+    ValueError
+        If it is a folder.
+    """
+    path = check_path("path", path)
     if path.is_dir():
         raise ValueError(f"{path} is a folder, expected a file. Pass one of the files in it.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
     return path
 
 

@@ -14,7 +14,7 @@ from onlinels.datasets.norb import NORB
 from onlinels.datasets.npz import read_npz
 from onlinels.datasets.source import Format, ImageSource, read_all
 from onlinels.datasets.svhn import SVHN, svhn_sources
-from onlinels.settings import check_flag
+from onlinels.settings import check_flag, check_path
 
 PARTS = ("train", "test")
 
@@ -67,7 +67,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     Raises
     ------
     TypeError
-        If `extra` is no bool.
+        If `path` is no path, or `extra` no bool.
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
@@ -87,7 +87,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     ...     read_image_data(folder).y_train
     array([7, 7, 7, 7, 7], dtype=uint8)
     """
-    path = Path(path)
+    path = check_path("path", path)
     if not path.is_dir():
         refuse_extra(extra, path)
         return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))

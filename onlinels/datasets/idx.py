@@ -82,6 +82,10 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
     Raises
     ------
+    TypeError
+        If `path` is no path.
+    FileNotFoundError
+        If there is no such file.
     ValueError
         If the file is a folder, damaged or of another format.
 
@@ -103,7 +107,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     ...     read_idx(path)
     array([7, 2, 1], dtype=uint8)
     """
-    return open_idx(as_file(path)).read()
+    return open_idx(as_file(path, WHERE)).read()
 
 
 def open_idx(path: Path) -> RowFile:

@@ -93,6 +93,10 @@ def read_norb(path: str | Path) -> NDArray[Any]:
 
     Raises
     ------
+    TypeError
+        If `path` is no path.
+    FileNotFoundError
+        If there is no such file.
     ValueError
         If the file is a folder, damaged or of another format.
 
@@ -105,7 +109,7 @@ def read_norb(path: str | Path) -> NDArray[Any]:
     ...     read_norb(path)
     array([97, 98], dtype=uint8)
     """
-    return open_norb(as_file(path)).read()
+    return open_norb(as_file(path, WHERE)).read()
 
 
 def open_norb(path: Path) -> RowFile:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
-from onlinels.damage import UNREADABLE
+from onlinels.damage import UNREADABLE, reason
 from onlinels.datasets.source import Batch
 
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 IMAGE_DIMENSIONS = (3, 4)
+ZIPPED = b"PK"
+"""What an .npz file begins with."""
 
 
 def read_npz(path: Path, part: str) -> Batch:
@@ -30,7 +33,8 @@ def read_npz(path: Path, part: str) -> Batch:
     FileNotFoundError
         If the file does not exist.
     ValueError
-        If it is damaged, an array is missing, or images and labels differ in number.
+        If it is damaged or no .npz file, an array is missing, or images and labels differ in
+        number.
     """
     if not path.exists():
         raise FileNotFoundError(
@@ -38,15 +42,16 @@ def read_npz(path: Path, part: str) -> Batch:
             "or a folder with the files of MNIST, Fashion-MNIST, CIFAR-10, SVHN or small NORB."
         )
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            missing = [name for name in ARRAYS if name not in file]
-            if missing:
-                raise ValueError(f"no array {missing[0]}")
-            images, labels = file[f"x_{part}"], file[f"y_{part}"]
+        with path.open("rb") as opened:
+            if opened.read(len(ZIPPED)) != ZIPPED:
+                raise ValueError("it is no .npz file")
+            opened.seek(0)
+            images, labels = _load(opened, part)
     except UNREADABLE as error:
         raise ValueError(
-            f"{path} cannot be read: {error}. Pass an .npz file of plain arrays x_train, y_train, "
-            "x_test and y_test."
+            f"{path} cannot be read: {reason(error)}. Pass an .npz file of plain arrays x_train, "
+            "y_train, x_test and y_test; or, of a data set in several files, their folder: "
+            f"{path.absolute().parent}."
         ) from error
     if images.ndim not in IMAGE_DIMENSIONS or labels.ndim != 1 or len(images) != len(labels):
         raise ValueError(
@@ -54,3 +59,11 @@ def read_npz(path: Path, part: str) -> Batch:
             "(n, height, width[, n_channels]) and (n,). Pass one label per image."
         )
     return images, labels
+
+
+def _load(opened: BinaryIO, part: str) -> Batch:
+    with np.load(opened, allow_pickle=False) as file:
+        missing = [name for name in ARRAYS if name not in file]
+        if missing:
+            raise ValueError(f"no array {missing[0]}")
+        return file[f"x_{part}"], file[f"y_{part}"]

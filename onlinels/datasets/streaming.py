@@ -8,7 +8,7 @@ from pathlib import Path
 from onlinels.datasets.folder import PARTS, open_part, refuse_extra
 from onlinels.datasets.npz import read_npz
 from onlinels.datasets.source import Batch, batches_of, slices_of
-from onlinels.settings import check_choice, check_count
+from onlinels.settings import check_choice, check_count, check_path
 
 
 def stream_image_data(
@@ -34,6 +34,8 @@ def stream_image_data(
 
     Raises
     ------
+    TypeError
+        If an argument is of the wrong kind.
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
@@ -58,7 +60,7 @@ def stream_image_data(
     """
     batch_size = check_count("batch_size", batch_size, 1)
     check_choice("part", part, PARTS)
-    path = Path(path)
+    path = check_path("path", path)
     if path.is_dir():
         return batches_of(open_part(path, part, extra), batch_size)
     refuse_extra(extra, path)

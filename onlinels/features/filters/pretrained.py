@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_values
-from onlinels.damage import UNREADABLE
+from onlinels.damage import UNREADABLE, reason
 from onlinels.features.filters.hand_designed import check_bank, zero_mean
+from onlinels.settings import check_path
 
 OVERFEAT_FILES = {
     583_683_488: ("net_weight_0", (96, 3, 11, 11)),
@@ -48,7 +49,8 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     FileNotFoundError
         If there is no such file.
     TypeError, ValueError
-        If it holds anything else, no square filters, or a value that is no finite number.
+        If `path` is no path, or the file holds anything else, no square filters, or a value that is
+        no finite number.
 
     Notes
     -----
@@ -70,7 +72,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
         ...
     FileNotFoundError: There is no file overfeat/net_weight_1. Expected a .npy or .npz file ...
     """
-    file = Path(path)
+    file = check_path("path", path)
     if not file.is_file():
         raise FileNotFoundError(f"There is no file {path}. {EXPECTED}")
     if file.suffix in (".npy", ".npz"):
@@ -95,7 +97,9 @@ def _read_array(file: Path) -> Matrix:
             loaded = np.load(stream, allow_pickle=False)
             return loaded if isinstance(loaded, np.ndarray) else _only_array(loaded)
     except UNREADABLE as error:
-        raise ValueError(f"{file} cannot be read: {error} {EXPECTED}") from error
+        raise ValueError(
+            f"{file} cannot be read: {reason(error).rstrip('.')}. {EXPECTED}"
+        ) from error
 
 
 def _only_array(archive: np.lib.npyio.NpzFile) -> Matrix:

@@ -1,0 +1,33 @@
+"""The benchmark of rows that are predicted, then learnt, refuses sizes that leave nothing."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("rich")
+SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "progressive.py"
+
+
+@pytest.fixture
+def demo(monkeypatch):
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    spec = importlib.util.spec_from_file_location("demo_progressive", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", ["--rows", "--repeats", "--classes", "--features"])
+def test_sizes_are_above_zero(demo, capsys, monkeypatch, name):
+    monkeypatch.setattr("sys.argv", ["progressive.py", name, "0"])
+    with pytest.raises(SystemExit) as raised:
+        demo.parse_arguments()
+    assert raised.value.code == 2
+    assert name in capsys.readouterr().err
+
+
+def test_the_smallest_stream_is_measured(demo):
+    assert demo.microseconds({}, demo.stream(1, 1, 1)) > 0
