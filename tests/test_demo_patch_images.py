@@ -125,8 +125,8 @@ def test_hidden_units_stand_beside_patches(demo, images, monkeypatch):
 
     x, y = images
     arguments = demo.make_parser().parse_args(["--data=x", "--filters=4", "--n-hidden=12"])
-    settings, threads = demo.make_settings(arguments, 3), demo.Threads(1)
-    run = demo.PhotographRun(settings, 50, 0.01, 40, 0, threads, False, arguments.n_hidden)
+    settings = demo.make_settings(arguments, 3)
+    run = demo.PhotographRun(settings, 50, 0.01, 40, 0, False, arguments.n_hidden)
     patches, hidden = (joint := photograph_run.fix_features(run, x[:50], y[:50])).parts
     features = joint.transform(x)
     assert features.shape == (len(x), settings.n_features((28, 28)) + 12)

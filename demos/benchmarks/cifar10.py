@@ -30,7 +30,6 @@ from photograph_run import PhotographRun, learn, predict
 from rich.console import Console
 from shifts import check_shifts
 from stopwatch import Stopwatch
-from threads import Threads
 
 Array = NDArray[Any]
 
@@ -110,7 +109,6 @@ def make_run(arguments: argparse.Namespace) -> PhotographRun:
         arguments.ridge,
         arguments.batch_size,
         arguments.test_shifts,
-        Threads(arguments.threads),
         arguments.progress,
         arguments.n_hidden,
     )
@@ -178,10 +176,6 @@ def make_parser() -> argparse.ArgumentParser:
         type=not_negative,
         default=0,
         help="sum scores over test images shifted four ways by so many pixels (0: do not)",
-    )
-    cores = os.cpu_count() or 1
-    parser.add_argument(
-        "--threads", type=positive, default=cores, help="threads for the features (%(default)s)"
     )
     parser.add_argument(
         "--quick",

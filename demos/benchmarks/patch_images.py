@@ -29,7 +29,6 @@ from results_file import Key, ResultsFile
 from rich.console import Console
 from shifts import check_shifts
 from stopwatch import Stopwatch
-from threads import Threads
 
 SETTINGS = Settings(
     contrast_filters=150, colour_filters=150, pool_size=9, stride=6, padding=2, variance_offset=0.1
@@ -110,7 +109,6 @@ def run_here(settings: Settings, arguments: argparse.Namespace) -> dict[str, flo
         arguments.ridge,
         arguments.batch_size,
         arguments.test_shifts,
-        Threads(arguments.threads),
         arguments.progress,
         arguments.n_hidden,
     )
@@ -139,8 +137,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--batch-size", type=positive, default=500, help="rows at a time" + default)
     shifts = "sum scores over test images shifted four ways by so many pixels (0: do not)"
     add("--test-shifts", type=not_negative, default=0, help=shifts)
-    cores = os.cpu_count() or 1
-    add("--threads", type=positive, default=cores, help="threads for the features" + default)
     results = Path("patch_images.jsonl")
     add("--results", type=Path, default=results, help="a line per finished run" + default)
     add("--no-progress", dest="progress", action="store_false")

@@ -15,7 +15,6 @@ from rich.progress import track
 from shifts import shifted
 from slices import row_slices
 from stopwatch import Stopwatch
-from threads import Threads
 
 from onlinels import LeastSquaresClassifier
 
@@ -34,7 +33,6 @@ class PhotographRun:
     ridge: float
     batch_size: int
     test_shifts: int
-    threads: Threads
     show: bool = True
     n_hidden: int = 0
 
@@ -53,7 +51,7 @@ def learn(
     model = LeastSquaresClassifier(run.ridge * len(train), fit_intercept=True)
     for rows in run.batches(len(train), "Learning"):
         with watch.stage("features"):
-            activations = run.threads.map_rows(features.transform, train.x[rows])
+            activations = features.transform(train.x[rows])
         with watch.stage("learning"):
             model.learn_many(activations, train.y[rows])
     with watch.stage("solving"):
@@ -71,10 +69,8 @@ def fix_features(run: PhotographRun, x: Array, y: Array) -> Joint:
 
 def scaled(features: Features, run: PhotographRun, some: Array) -> Features:
     """Return features divided by their standard deviations in some rows."""
-    activations = [
-        run.threads.map_rows(features.transform, some[rows])
-        for rows in run.batches(len(some), "Warm-up")
-    ]
+    batches = run.batches(len(some), "Warm-up")
+    activations = [features.transform(some[rows]) for rows in batches]
     return features.scaled_by(np.concatenate(activations))
 
 
@@ -87,6 +83,6 @@ def predict(
         for rows in run.batches(len(x), "Testing"):
             scores = np.zeros((len(x[rows]), len(labels)))
             for view in shifted(x[rows], run.test_shifts, "edge"):
-                scores += model.scores_many(run.threads.map_rows(features.transform, view))
+                scores += model.scores_many(features.transform(view))
             answers.append(labels[scores.argmax(axis=1)])
     return np.concatenate(answers)
