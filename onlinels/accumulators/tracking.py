@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.blas import dgemm
 
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.arrays import Floats, Matrix
@@ -89,11 +90,15 @@ class TrackedSolution:
             If they are too much for the inverse.
         """
         rows, sign = block * self._scale, -1.0 if w.min() < 0.0 else 1.0
-        gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, sign * w)
+        if len(block) == 1:
+            gains = self._inverse.add_one(rows[0], float(w[0]))[:, None]
+        else:
+            gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, sign * w)
         errors = errors_of(block, self._weights, targets)
         # Of what is taken out, the inverse keeps the rounding errors.
         self._trusted = self._trusted and sign > 0.0
-        self._weights += sign * self._scale[:, None] * (gains[: len(self._scale)] @ errors)
+        gains = gains[: len(self._scale)] * self._scale[:, None]
+        self._weights = dgemm(sign, gains, errors, 1.0, self._weights, overwrite_c=1)
         self.n_rows += len(block)
 
     def decay(self, factor: float) -> None:
