@@ -1,9 +1,11 @@
-"""Hypothesis profiles: derandomised in CI, so that a run can be repeated."""
+"""Hypothesis profiles, derandomised in CI so that a run can be repeated, and shared fixtures."""
 
 from __future__ import annotations
 
 import os
+import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -15,3 +17,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+@pytest.fixture
+def interrupts_heeded():
+    """Let processes that a test starts heed Ctrl-C; those of a background job ignore it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -104,6 +104,7 @@ def n_lines(path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs process groups")
+@pytest.mark.usefixtures("interrupts_heeded")
 def test_a_command_goes_on_after_it_was_interrupted(tmp_path, command):
     script = [sys.executable, str(FOLDER / "distorted_images.py"), *command, "--seeds=1000"]
     environment = os.environ | {"PYTHONPATH": str(FOLDER.parent.parent)}

@@ -218,6 +218,7 @@ def test_more_hidden_units_than_memory_are_named(tables, command, capsys):
     assert "Traceback" not in printed
 
 
+@pytest.mark.usefixtures("interrupts_heeded")
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
 def test_a_command_goes_on_after_it_was_ended(tmp_path, tables, command, ending):
     command += ["--only", "mnist", "--figure-draws=0"]
