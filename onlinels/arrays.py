@@ -73,7 +73,8 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
     if values.dtype.kind != "f" or not values.size or within_bounds(values):
         return
-    position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
+    with np.errstate(over="ignore"):
+        position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     value = float(values[tuple(position)])
     where = tuple(int(index) for index in position)
     raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value, remedies)}")

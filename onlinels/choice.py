@@ -100,6 +100,12 @@ class RidgeChoice:
                 return self._selected
         return _unselected(setting, statistics)
 
+    def is_settled(self, setting: Any, statistics: Accumulator) -> bool:
+        """Tell whether the ridge inside, if statistics hold one, is what the setting asks for."""
+        if not statistics.holds_ridge:
+            return True
+        return statistics.fixed_ridge is not None and bool(self._setting == setting)
+
     def check(self, setting: Any, statistics: Accumulator) -> None:
         """Raise before anything is learnt if a setting that was changed cannot be taken.
 
@@ -154,9 +160,10 @@ class RidgeChoice:
         if matters and not is_checkpoint(statistics.count + n_rows):
             self.in_force(setting, statistics)
 
-    def after(self, setting: Any, statistics: Accumulator) -> None:
-        """Take note that rows were learnt."""
-        if is_checkpoint(statistics.count):
+    def after(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
+        """Take note that so many rows were learnt."""
+        count = statistics.count
+        if count.bit_length() > (count - n_rows).bit_length():
             self._is_due = True
             unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
             if unfixed and statistics.count >= FIRST_ROWS:

@@ -95,7 +95,9 @@ def inverse_of_factored(factor: SymmetricPanels) -> Floats:
 
 
 def smallest_eigenvalue(factor: SymmetricPanels) -> float:
-    """Estimate the smallest eigenvalue of R'R, from below: 1 / |(R'R)^-1| in the 1-norm.
+    """Estimate 1 / |(R'R)^-1| in the 1-norm, which no eigenvalue of R'R is below.
+
+    The estimate is that or a little more.
 
     References
     ----------

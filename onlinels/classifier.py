@@ -51,7 +51,8 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
 
     Notes
     -----
-    Learning n rows of M features costs ``n M^2`` operations and the model takes ``8 M^2`` bytes.
+    Learning n rows of M features costs ``n M^2`` operations, and the model takes about
+    ``4 M^2`` bytes (``8 M^2`` up to 1,024 features).
     The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations
     (10 to 20 times that when a ridge is selected). Asked for after every few rows they follow the
     rows for ``M^2`` a row and ``8 M^2`` bytes more, but not at ridge 0, with KFold or

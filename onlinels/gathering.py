@@ -6,6 +6,7 @@ from array import array as packed_array
 from typing import Any
 
 import numpy as np
+from scipy.linalg.blas import ddot
 
 from onlinels.arrays import Floats
 from onlinels.columns import Columns
@@ -13,6 +14,9 @@ from onlinels.encoding import PLAIN_NUMBERS, ArrayFeature, Layout
 
 MOST_ROWS = 64
 """Rows that are gathered at most: as many as the recursive form takes in at once."""
+
+DTYPES = np.float64, np.float32
+"""Of arrays that are read without detours: others may overflow."""
 
 LONGEST = 1e75
 """Length up to which a row is read without detours: its squares are far from overflow."""
@@ -47,11 +51,11 @@ class RowReader:
         ----------
         x : dict
         longest_square : float
-            Of the sample's Euclidean length, at most 1e150.
+            Of the sample's Euclidean length, at most 1e150; negative to refuse all.
         """
         values = self._read_dict(x) if self._array is None else self._read_array(x)
-        # A comparison with NaN is false.
-        if values is None or not values.dot(values) <= longest_square:
+        # A comparison with NaN is false; numpy's own product would warn of an overflow.
+        if values is None or not ddot(values, values) <= longest_square:
             return None
         if self._places is None:
             return values
@@ -76,7 +80,7 @@ class RowReader:
             return None
         value: Any = x.get(entry.name)
         known = type(value) is np.ndarray and value.shape == (entry.length,)
-        return value.astype(np.float64, copy=False) if known and value.dtype.kind == "f" else None
+        return value.astype(np.float64, copy=False) if known and value.dtype in DTYPES else None
 
 
 def _is_one_array(layout: Layout) -> bool:
@@ -102,8 +106,9 @@ class Gathered:
     --------
     >>> rows = Gathered(2)
     >>> rows.add(np.array([1.0, 2.0]), 0)
-    >>> len(rows), rows.taken()
+    >>> len(rows), rows.held()
     (1, (array([[1., 2.]]), array([0])))
+    >>> rows.clear()
     >>> len(rows)
     0
     """
@@ -121,7 +126,10 @@ class Gathered:
         self._values[len(self._targets)] = row
         self._targets.append(target)
 
-    def taken(self) -> tuple[Floats, Any]:
-        """Return rows and targets, and hold none of them any more."""
-        targets, self._targets = self._targets, []
-        return self._values[: len(targets)], np.array(targets)
+    def held(self) -> tuple[Floats, Any]:
+        """Return the rows (n, n_features), a view, and their targets."""
+        return self._values[: len(self._targets)], np.array(self._targets)
+
+    def clear(self) -> None:
+        """Hold no rows any more."""
+        self._targets = []

@@ -79,8 +79,8 @@ class LinearLeastSquares(WeightsOnDemand):
     def _ticks(self, w: float | Floats, n_rows: int, t: Any) -> list[tuple[slice, Tick]]:
         """Return the pieces in which a batch is learnt, and what time does to weights in each."""
         clock, times, ticks = self._clock, self._clock.read(t, n_rows), []
-        pieces = self._choice.pieces(self.ridge, self._statistics, n_rows)
-        if self._statistics.holds_ridge and clock.forgets:
+        pieces = self._choice.pieces(self.ridge, self._sums, n_rows)
+        if self._sums.holds_ridge and clock.forgets:
             # A ridge that fades with the rows and is restored: no cutting of them may change it.
             pieces = (slice(row, row + 1) for row in range(n_rows))
         for rows in pieces:
@@ -104,11 +104,13 @@ class LinearLeastSquares(WeightsOnDemand):
         self._look_closely()
 
     def _add_gathered(self, rows: Floats, targets: Any) -> None:
+        # Of the sums as they are: to look at the statistics would add these rows again.
         if self._clock.forgets or self._choice.cuts(self.ridge, self._sums):
             ticks = self._ticks(1.0, len(rows), None)
             self._learn_pieces(rows, targets, ticks, self._sums.add_known)
         else:
             self._sums.add_known(rows, targets, 1.0)
+            self._choice.after(self.ridge, self._sums, len(rows))
 
     def _learn_pieces(
         self,
@@ -118,12 +120,12 @@ class LinearLeastSquares(WeightsOnDemand):
         add: Callable[[Matrix, Matrix, Any], None],
     ) -> None:
         for rows, tick in ticks:
-            self._choice.before(self.ridge, self._statistics, rows.stop - rows.start)
+            self._choice.before(self.ridge, self._sums, rows.stop - rows.start)
             if tick.past != 1.0:
-                self._statistics.scale(tick.past)
+                self._sums.scale(tick.past)
             add(activations[rows], targets[rows], tick.w)
             self._clock = tick.clock
-            self._choice.after(self.ridge, self._statistics)
+            self._choice.after(self.ridge, self._sums, len(activations[rows]))
 
     def _may_be_refused(self, activations: Matrix, w: float | Floats, n_pieces: int) -> bool:
         """Tell, at little cost, whether rows might be too much for a ridge that is held inside."""

@@ -39,7 +39,8 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
 
     Notes
     -----
-    Learning n rows of M features costs ``n M^2`` operations and the model takes ``8 M^2`` bytes.
+    Learning n rows of M features costs ``n M^2`` operations, and the model takes about
+    ``4 M^2`` bytes (``8 M^2`` up to 1,024 features).
     The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
     so ask for predictions a mini-batch at a time when M is large. Predictive distributions cost
     ``M^3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from math import copysign
 from typing import Any
 
 from river import base
@@ -13,6 +14,7 @@ from onlinels.arrays import Floats
 from onlinels.columns import Columns
 from onlinels.encoding import Layout
 from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, reader_of
+from onlinels.threads import CopyableLock
 
 
 class RowByRow(base.Estimator, ABC):
@@ -21,7 +23,9 @@ class RowByRow(base.Estimator, ABC):
     Samples whose names are those of the one before are read without detours. Rows learnt in a
     row, without a look between them, are gathered, and enter the statistics together: one product
     of matrices in place of many of vectors. Nobody sees the difference but by rounding: whatever
-    looks at `_statistics` lets them in first, and no row is gathered that could be refused then.
+    looks at `_statistics`, or sets another ridge, lets them in first, and no row is gathered that
+    could be refused then. Whoever looks may change the model so far: the first of several threads
+    lets the rows in, and the others wait for it.
 
     Parameters
     ----------
@@ -29,7 +33,6 @@ class RowByRow(base.Estimator, ABC):
         Empty ones.
     """
 
-    ridge: Any
     half_life: Any
     _columns: Columns
     _solved: Any
@@ -38,9 +41,24 @@ class RowByRow(base.Estimator, ABC):
         self._sums = statistics
         self._gathered: Gathered | None = None
         self._layout: Layout | None = None
-        self._ridge_then: Any = None
+        self._ridge: Any = None
         self._harmless_square = 0.0
         self._reader: RowReader | None = None
+        self._letting_in = CopyableLock()
+
+    @property
+    def ridge(self) -> Any:
+        """The setting of the ridge."""
+        return self._ridge
+
+    @ridge.setter
+    def ridge(self, ridge: Any) -> None:
+        """Set another ridge, from now on."""
+        if ridge is not self._ridge:
+            # Rows learnt so far were learnt under the setting of then.
+            self._take_in()
+            self._look_closely()
+            self._ridge = ridge
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy begins with a closer look, and so does this model: both go on bit for bit alike.
@@ -59,6 +77,11 @@ class RowByRow(base.Estimator, ABC):
     def _statistics(self, statistics: Accumulator) -> None:
         self._sums = statistics
 
+    @property
+    @abstractmethod
+    def _is_settled(self) -> bool:
+        """Whether a ridge that statistics hold inside is the one of the setting."""
+
     @abstractmethod
     def _add_gathered(self, rows: Floats, targets: Any) -> None:
         """Add rows of known features and targets, that cannot be refused, to the statistics."""
@@ -66,14 +89,15 @@ class RowByRow(base.Estimator, ABC):
     def _take_in(self) -> None:
         """Add the rows that were gathered to the statistics."""
         if self._gathered:
-            self._add_gathered(*self._gathered.taken())
+            with self._letting_in:
+                if self._gathered:
+                    self._add_gathered(*self._gathered.held())
+                    self._gathered.clear()
 
     def _gather(self, x: Any, target: Any) -> bool:
         """Gather a row with a target that is read; tell whether it could be."""
         reader = self._reader
-        if reader is None or not reader.is_complete or self.ridge is not self._ridge_then:
-            return False
-        if self.half_life is not None:
+        if reader is None or not reader.is_complete or self.half_life is not None:
             return False
         row = reader.read(x, self._harmless_square)
         if row is None:
@@ -94,11 +118,11 @@ class RowByRow(base.Estimator, ABC):
         """Take note of the names of a sample: if they come again, they may for long."""
         if layout != self._layout:
             self._reader, self._layout = None, layout
-        elif self._reader is None or self.ridge is not self._ridge_then:
-            self._reader = reader_of(self._columns, layout)
-            self._ridge_then = self.ridge
+        elif self._reader is None and self._is_settled:
             length = self._statistics.harmless_length(float(MOST_ROWS))
-            self._harmless_square = min(LONGEST, length) ** 2
+            # Of a negative length not even a row of zeros is harmless.
+            self._harmless_square = copysign(min(LONGEST, length) ** 2, length)
+            self._reader = reader_of(self._columns, layout)
 
     def _look_closely(self) -> None:
         """Read the next sample with all checks: columns, means or a ridge inside have changed."""

@@ -50,6 +50,10 @@ class WeightsOnDemand(RowByRow):
         """The ridge in force on each feature, (n_features,), read-only."""
         return read_only(self._statistics.ridge_diagonal(self.ridge_))
 
+    @property
+    def _is_settled(self) -> bool:
+        return self._choice.is_settled(self.ridge, self._statistics)
+
     def _solution(self) -> Solution:
         if self._solved is None or self._solved.setting != self.ridge:
             ridge = self.ridge_
@@ -70,7 +74,7 @@ class WeightsOnDemand(RowByRow):
             scores = self._scores((layout,), values[None])
             self._remember_names(layout)
             return scores
-        if self._solved is None and self.ridge is self._ridge_then:
+        if self._solved is None:
             at_hand = self._scores_at_hand(row)
             if at_hand is not None:
                 return at_hand[None]

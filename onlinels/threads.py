@@ -1,10 +1,12 @@
-"""Work on parts of a batch at the same time, where steps are too small for BLAS's own threads."""
+"""Work on parts of a batch at the same time, and locks of objects that are copied."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+from typing import Any
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """What BLAS libraries take their number of threads from, and so does this package."""
@@ -16,13 +18,16 @@ SMALL_PRODUCT = 1 << 18
 def n_threads() -> int:
     """Return how many threads may work: what the environment says, or the cores of this process.
 
+    What threadpoolctl sets for BLAS later is not known here.
+
     Examples
     --------
     >>> n_threads() >= 1
     True
     """
     for variable in VARIABLES:
-        text = os.environ.get(variable, "")
+        # OpenMP takes a list, one number for each level of nesting.
+        text = os.environ.get(variable, "").partition(",")[0]
         if text.isdecimal() and int(text) > 0:
             return int(text)
     if hasattr(os, "sched_getaffinity"):
@@ -60,3 +65,26 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, parts):
             pass
+
+
+class CopyableLock:
+    """A lock whose copies, and what comes out of its pickle, are new locks.
+
+    Examples
+    --------
+    >>> with CopyableLock():
+    ...     print("alone")
+    alone
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CopyableLock, ()

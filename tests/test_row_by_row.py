@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import pickle
-from contextlib import contextmanager
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
 
@@ -14,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import (
+    KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -269,3 +272,142 @@ def test_several_targets_are_gathered_by_name():
     np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9, atol=1e-12)
     with unchanged(model), pytest.raises(ValueError, match="p"):
         model.learn_one(X[0], {"p": 1.0})
+
+
+def same(one, other, x):
+    """Check that both answer alike, for one row and for many, at the same ridge."""
+    assert one.ridge_ == pytest.approx(other.ridge_, rel=1e-9)
+    for model in (one, other):
+        single = model.scores_one(x)
+        assert single == pytest.approx(copy.deepcopy(other).scores_many([x])[0], abs=1e-9)
+
+
+REFUSED = KFold(5), -1.0, 0.0, "none"
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("refused", REFUSED)
+def test_a_ridge_that_cannot_be_loses_no_row(settings, refused):
+    X, y = stream(20)
+    model = learnt(LeastSquaresClassifier(**settings), X, y)
+    whole = learnt(LeastSquaresClassifier(**settings), X, y)
+    first, model.ridge = model.ridge, refused
+    for look in (lambda: model.count, lambda: model.output_weights, lambda: pickle.dumps(model)):
+        with suppress(ValueError):
+            look()
+    model.ridge = first
+    assert model.count == 20
+    assert model._class_counts.sum() == 20
+    same(model, whole, X[0])
+
+
+@pytest.mark.parametrize("first", [1.0, "paper"])
+@pytest.mark.parametrize("look", [True, False])
+def test_a_ridge_that_is_set_and_set_back_answers_as_if_it_never_was(first, look):
+    X, y = stream(300)
+    model = LeastSquaresClassifier(ridge=first, accumulator="recursive")
+    whole = learnt(copy.deepcopy(model), X, y)
+    learnt(model, X[:290], y[:290])
+    model.ridge = 100.0
+    if look:
+        model.predict_one(X[0])
+    model.ridge = first
+    learnt(model, X[290:], y[290:])
+    if first != "paper":
+        same(model, whole, X[1])
+    assert model.scores_one(X[1]) == pytest.approx(model.scores_many([X[1]])[0])
+
+
+@pytest.mark.parametrize("n_rows", [3, 400, 511, 512, 513])
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("ridge", ["paper", "auto", 7.0])
+def test_a_ridge_set_between_rows_is_in_force_however_rows_are_looked_at(settings, ridge, n_rows):
+    X, y = stream(520)
+    models = [LeastSquaresClassifier(**settings) for _ in range(3)]
+    for number, model in enumerate(models):
+        for row, (x, label) in enumerate(zip(X, y, strict=True)):
+            if row == n_rows:
+                model.ridge = ridge
+            # A weight of the type int is read with all checks.
+            model.learn_one(x, label, 1 if number == 1 else 1.0)
+            if number == 2:
+                _ = model.count
+    for other in models[1:]:
+        same(models[0], other, X[0])
+
+
+@pytest.mark.parametrize("accumulator", ["recursive", "gram"])
+def test_a_row_of_zeros_far_from_the_mean_is_not_gathered(accumulator):
+    model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator)
+    for row in range(5):
+        model.learn_one({"a": 3e7}, row % 2)
+    if accumulator == "gram":
+        model.learn_one({"a": 0.0}, "new")
+        assert model.count == 6
+        return
+    for label in (0, "new"):
+        with unchanged(model), pytest.raises(ValueError, match="outweigh"):
+            model.learn_one({"a": 0.0}, label)
+        with unchanged(model), pytest.raises(ValueError, match="outweigh"):
+            model.learn_many([{"a": 0.0}], [label])
+    assert model.classes == (0, 1)
+    model.scores_one({"a": 3e7})
+
+
+def test_what_is_harmless_is_told_anew_when_a_look_fixes_another_ridge():
+    model = LeastSquaresRegressor(ridge=1.0, accumulator="recursive", fit_intercept=False)
+    for row in range(6):
+        model.learn_one({"a": 1.0 + row, "b": 0.0}, 1.0)
+    model.ridge = 1e-20
+    model.predict_one({"a": 1.0, "b": 0.0})
+    model.ridge = 1e-20 + 0.0
+    with pytest.raises(ValueError, match="outweigh"):
+        model.learn_one({"a": 0.0, "b": 1e5}, 1.0)
+    assert model.count == 6
+
+
+def test_an_error_while_rows_are_let_in_loses_none(monkeypatch):
+    X, y = stream(30)
+    model = learnt(LeastSquaresClassifier(ridge=1.0), X, y)
+    assert waiting(model)
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(model._sums), "add_known", fail)
+        with pytest.raises(MemoryError):
+            _ = model.count
+    assert model.count == 30
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_threads_that_predict_at_once_agree(settings):
+    X, y = stream(60)
+    for _ in range(20):
+        model = learnt(LeastSquaresClassifier(**settings), X, y)
+        expected = copy.deepcopy(model).output_weights
+        start = threading.Barrier(3)
+
+        def predict(model=model, start=start):
+            start.wait()
+            return model.scores_one(X[0])
+
+        with ThreadPoolExecutor(3) as pool:
+            answers = [pool.submit(predict) for _ in range(3)]
+        assert len({tuple(answer.result().items()) for answer in answers}) <= 3
+        np.testing.assert_allclose(model.output_weights, expected, atol=1e-9)
+        assert model.count == 60
+
+
+@pytest.mark.parametrize("value", [1e200, -1e200, np.longdouble("1e400")])
+def test_values_that_overflow_are_refused_without_a_warning(value):
+    model = LeastSquaresClassifier(ridge=1.0)
+    for row in range(4):
+        model.learn_one({"a": np.array([1.0, row])}, row % 2)
+    for x in ({"a": np.array([1.0, value])},):
+        with unchanged(model), pytest.raises(ValueError, match="x"):
+            model.learn_one(x, 0)
+    named = learnt(LeastSquaresClassifier(ridge=1.0), *stream(9))
+    with unchanged(named), pytest.raises(ValueError, match="x"):
+        named.learn_one({"b": float(value) if abs(value) < 1e300 else value, "a": 1.0, "c": 1.0}, 0)

@@ -85,7 +85,7 @@ class CoMoments(Accumulator):
         # Neither a row about its mean nor the difference of the means is longer than twice a row
         # and the mean so far, which rows of this length move no further from 0 than they lie.
         mean = float(np.linalg.norm(self._feature_mean.value))
-        return max(0.0, min((about - mean) / 2.0, about / 3.0))
+        return min((about - mean) / 2.0, about / 3.0)
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if the rows about their mean and the row between the means cannot be added."""

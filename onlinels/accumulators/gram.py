@@ -33,10 +33,10 @@ class GramAccumulator(Accumulator):
 
     Notes
     -----
-    Memory: ``8 * (M^2 + M N)`` bytes for M features and N targets, whatever the length of the
-    stream. An update of n rows costs ``n M^2`` operations, half of a plain product, by a symmetric
-    rank-k update in place; label columns cost ``n M`` more, however many classes there are. All
-    sums are float64: with float32 sums the Gram of the paper's network cannot be factored at any
+    Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
+    targets, whatever the length of the stream. An update of n rows costs ``n M^2`` operations,
+    half of a plain product, by symmetric rank-k updates in place; label columns cost ``n M`` more,
+    however many classes there are. All sums are float64: with float32 sums the Gram of the paper's network cannot be factored at any
     ridge that classifies well. Weights enter linearly, so statistics of whole numbers are exact.
 
     Solving squares the condition number of A: about 8 of 16 digits are left for features that are
@@ -141,8 +141,8 @@ class GramAccumulator(Accumulator):
 
         Notes
         -----
-        The first size is taken as it is; later ones reserve half as much again, so a stream whose
-        features arrive one by one copies the Gram only a logarithmic number of times.
+        The first size is taken as it is; later ones reserve half as much again within a panel of
+        1,024 columns, so a stream whose features arrive one by one copies little.
         """
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)

@@ -58,7 +58,7 @@ class Hooks:
         Parameters
         ----------
         weight : float
-            Total weight of the rows; each may be of that length.
+            Total weight of the rows; each may be of that length. Negative: not even rows of zeros.
         """
         return np.inf
 

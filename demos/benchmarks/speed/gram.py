@@ -4,7 +4,7 @@ python demos/benchmarks/speed/gram.py
 python demos/benchmarks/speed/gram.py --quick
 
 Rows are float32, as hidden layers make them, with labels of ten classes. The floor is BLAS's dsyrk
-(rank-k update of a symmetric matrix) on float64 rows of 1,000 that are in place already. hpelm
+(rank-k update of a symmetric matrix) on 2,000 float64 rows at once that are in place already. hpelm
 (its own Gram, as in `add_data`) and scikit-learn's Ridge, which learns one batch once, solve as
 well; so does onlinels there. `pip install 'onlinels[bench]'` brings both.
 """

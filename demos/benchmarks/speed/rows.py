@@ -5,7 +5,7 @@ python demos/benchmarks/speed/rows.py --quick
 
 Ten classes. The floor is BLAS's dsymv, the product of the symmetric inverse with a row. padasip's
 FilterRLS and river's BayesianLinearRegression have one output; the line "ten of them" is ten times
-that, one for each class. River's models and onlinels' last line are given dicts, the others arrays.
+that, one for each class. River's models and "onlinels, dicts" are given dicts, the others arrays.
 Needs padasip (`pip install 'onlinels[bench]'`).
 """
 

@@ -94,10 +94,11 @@ def _fill(
     kernel = _kernel_rows(filters, images.dtype.type)
     n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
     n_bytes *= stage.before_pooling.n_maps
-    tile_filters = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes))
+    products = kernel.shape[1] * pools[1].shape[1]
+    tile_filters = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
     n_filters = min(len(filters), tile_filters)
-    products = n_filters * kernel.shape[1] * pools[1].shape[1]
-    tile_images = max(1, min(TILE_BYTES // (n_bytes * n_filters), SMALL_PRODUCT // products))
+    tile_images = min(TILE_BYTES // n_bytes, SMALL_PRODUCT // products) // n_filters
+    tile_images = max(1, tile_images)
     for start in range(0, len(images), tile_images):
         some = slice(start, start + tile_images)
         patches = stage.patches(images[some], filters)
