@@ -31,6 +31,7 @@ from own_process import call_alone, peak_memory
 WINDOW, N_WINDOWS = 1000, 10
 N_FEATURES, N_CLASSES = 30, 10
 ASKED = 100
+LEAST_ROWS = 30_000
 FORMS = {
     "gram": {},
     "gram, half-life of 10,000 rows": {"half_life": 10_000.0},
@@ -79,9 +80,12 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=1_000_000, help="(%(default)s)")
+    parser.add_argument("--rows", type=positive, default=1_000_000, help="(%(default)s)")
     parser.add_argument("--quick", action="store_true", help="30,000 rows")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.rows < LEAST_ROWS:
+        parser.error(f"--rows is {arguments.rows}, expected at least {LEAST_ROWS}.")
+    return arguments
 
 
 if __name__ == "__main__":

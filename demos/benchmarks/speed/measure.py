@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,10 @@ from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from command_line import positive
 
 Array = NDArray[Any]
 Piece = Callable[[], object]
@@ -90,7 +96,7 @@ def arguments_of(description: str, repeats: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeats", type=int, default=repeats, help="turns (%(default)s)")
+    parser.add_argument("--repeats", type=positive, default=repeats, help="turns (%(default)s)")
     parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
     arguments = parser.parse_args()
     if arguments.quick:

@@ -64,8 +64,13 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--n-hidden", type=int, default=20_000, help="(%(default)s)")
-    parser.add_argument("--rows", type=int, default=3000, help="before and after (%(default)s)")
+    parser.add_argument("--n-hidden", type=positive, default=20_000, help="(%(default)s)")
+    parser.add_argument(
+        "--rows",
+        type=positive,
+        default=3000,
+        help="before and after, in thousands begun (%(default)s)",
+    )
     parser.add_argument("--quick", action="store_true", help="1,000 hidden units")
     return parser.parse_args()
 

@@ -119,7 +119,10 @@ def parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--output", type=Path, default=Path("sizes.png"), help="(%(default)s)")
     parser.add_argument("--quick", action="store_true", help="64 to 1,024 features")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if not arguments.output.resolve().parent.is_dir():
+        parser.error(f"--output is {arguments.output}, expected a file in a folder that exists.")
+    return arguments
 
 
 if __name__ == "__main__":
