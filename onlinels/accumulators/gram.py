@@ -37,7 +37,8 @@ class GramAccumulator(Accumulator):
     targets, whatever the length of the stream. An update of n rows costs ``n M^2`` operations,
     half of a plain product, by symmetric rank-k updates in place; label columns cost ``n M`` more,
     however many classes there are. All sums are float64: with float32 sums the Gram of the paper's
-    network cannot be factored at any ridge that classifies well. Weights enter linearly, so statistics of whole numbers are exact.
+    network cannot be factored at any ridge that classifies well. Weights enter linearly, so
+    statistics of whole numbers are exact.
 
     Solving squares the condition number of A: about 8 of 16 digits are left for features that are
     nearly collinear.

@@ -23,6 +23,7 @@ from onlinels import LeastSquaresClassifier
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
+from command_line import positive
 from own_process import call_alone, peak_memory
 
 BATCH = 1000
