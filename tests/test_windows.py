@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from literal import is_nothing_but_rounding, literal_features
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.convolution.windows import WindowFeatures
 from onlinels.features.filters.kernels import minirocket_kernels
 from strategies import convolution_settings
@@ -212,3 +213,10 @@ def test_how_strongly_a_filter_responds_is_seen_by_default():
     window = np.random.default_rng(0).normal(size=(1, 30))
     weak, strong = (WindowFeatures().transform_many(size * window) for size in (1.0, 4.0))
     np.testing.assert_allclose(strong, 2.0 * weak)
+
+
+@pytest.mark.parametrize("make", [WindowFeatures, ConvolutionalFeatures])
+@pytest.mark.parametrize("shape", [50, None, (0, 3), [9, 9]])
+def test_a_shape_that_is_none_is_named_as_it_was_passed(make, shape):
+    with pytest.raises(ValueError, match=r"^shape=.* is no .* shape\. Pass \("):
+        make().n_features(shape)

@@ -46,8 +46,12 @@ class Images:
         return values if self.has_channels else values[..., 0]
 
 
-def check_image_shape(image_shape: Any, kind: Kind = IMAGE, optional: bool = True) -> None:
+def check_image_shape(
+    image_shape: Any, kind: Kind = IMAGE, optional: bool = True, name: str | None = None
+) -> None:
     """Raise unless `image_shape` is a shape of this kind, or None where it is optional.
+
+    Its name in errors is `name`, by default the kind's (image_shape or window_shape).
 
     Raises
     ------
@@ -60,7 +64,8 @@ def check_image_shape(image_shape: Any, kind: Kind = IMAGE, optional: bool = Tru
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
     if len(sizes) - len(kind.axes) not in (0, 1) or not whole or min(sizes) < 1:
         raise ValueError(
-            f"{kind.name}_shape={image_shape!r} is no {kind.name} shape. Pass {kind.sizes}."
+            f"{name or f'{kind.name}_shape'}={image_shape!r} is no {kind.name} shape. "
+            f"Pass {kind.sizes}."
         )
 
 

@@ -163,7 +163,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         >>> ConvolutionalFeatures(stride=2, drop_ring=5).map_shape((28, 28))
         (10, 10)
         """
-        check_image_shape(shape, self.kind, optional=False)
+        check_image_shape(shape, self.kind, optional=False, name="shape")
         n_axes = len(self.kind.axes)
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         filters = self._bank_for(n_channels).filters
