@@ -6,7 +6,7 @@ python demos/benchmarks/speed/gram.py --quick
 Rows are float32, as hidden layers make them, with labels of ten classes. The floor is BLAS's dsyrk
 (rank-k update of a symmetric matrix) on 2,000 float64 rows at once that are in place already. hpelm
 (its own Gram, as in `add_data`) and scikit-learn's Ridge, which learns one batch once, solve as
-well; so does onlinels there. `pip install 'onlinels[bench]'` brings both.
+well; so does onlinels there. All compute in float64. `pip install 'onlinels[bench]'` brings both.
 """
 
 from __future__ import annotations
@@ -105,7 +105,9 @@ def against_peers(n_features: int, repeats: int) -> None:
     one_hot = np.eye(N_CLASSES)[y]
     pieces: dict[str, Piece] = {
         "onlinels": lambda: learn_and_solve(X, y),
-        "scikit-learn Ridge": lambda: Ridge(1.0, fit_intercept=False).fit(X, one_hot),
+        "scikit-learn Ridge": lambda: Ridge(1.0, fit_intercept=False).fit(
+            X.astype(np.float64), one_hot
+        ),
         "hpelm": lambda: with_hpelm(X.astype(np.float64), one_hot),
     }
     title = f"{n_rows} rows of {n_features} features learnt and solved"
