@@ -16,9 +16,14 @@ Integers = NDArray[np.intp]
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
 
-BLOCK_BYTES = 1 << 26
-"""Float64 bytes of the rows that are cast and accumulated at once (64 MiB)."""
+BLOCK_BYTES = 1 << 25
+"""Float64 bytes of the rows that are cast and accumulated at once (32 MiB).
 
+Measured at 6,400 columns: 64 MiB are 15% slower, as such memory is taken anew every time.
+"""
+
+LEAST_ROWS = 512
+"""Rows that enter statistics at once, if there are as many: each time all of these are read."""
 
 OF_ARRAYS = {
     "missing": "Fill missing values first, or leave out what has them.",
@@ -212,8 +217,8 @@ def read_only(array: Floats) -> Floats:
     return view
 
 
-def row_blocks(n_rows: int, n_columns: int) -> Iterator[slice]:
-    """Cut rows into slices whose float64 copy takes at most 64 MiB (or one row)."""
-    step = max(1, BLOCK_BYTES // (8 * max(1, n_columns)))
+def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
+    """Cut rows into slices whose float64 copy takes at most 32 MiB, or of `least` rows."""
+    step = max(least, BLOCK_BYTES // (8 * max(1, n_columns)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))

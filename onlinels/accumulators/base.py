@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.protocol import Statistics
 from onlinels.accumulators.removal import SLACK, check_removable, row_squares
-from onlinels.arrays import Floats, Integers, Matrix, check_matrix, row_blocks
+from onlinels.arrays import LEAST_ROWS, Floats, Integers, Matrix, check_matrix, row_blocks
 from onlinels.row_weights import check_mass, check_weights
 from onlinels.targets import check_targets
 
@@ -132,7 +132,8 @@ class Accumulator(Statistics):
 
     def _add_rows(self, activations: Matrix, targets: Matrix, w: float | Floats, sign: int) -> None:
         """Accumulate, count and weigh checked rows, with weights of the given sign."""
-        for rows in row_blocks(*activations.shape):
+        shape = len(activations), activations.shape[1]
+        for rows in row_blocks(*shape, LEAST_ROWS):
             block = np.ascontiguousarray(activations[rows], dtype=np.float64)
             self.accumulate(block, targets[rows], w if isinstance(w, float) else w[rows])
         self._count += np.int64(sign * len(activations))
