@@ -13,7 +13,7 @@ python -c "from onlinels.datasets import download; download('norb', 'data/norb')
 
 Every finished run is a line in a results file: the same command goes on where an interruption
 stopped it. Training images are read in mini-batches, so that memory is mostly that of the
-statistics: at most 8 n_hidden^2 bytes, and as much again while they are solved.
+statistics: about 4 n_hidden^2 bytes, and as much again while they are solved.
 
 In the paper the filters of svhn and cifar10 are OverFeat's, which may not be passed on. Name their
 file with --filters; without it patches of the training images stand in. Data that cannot be
