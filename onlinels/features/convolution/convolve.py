@@ -12,11 +12,11 @@ from onlinels.features.convolution.stage import Convolution, repeat_channel
 from onlinels.threads import SMALL_PRODUCT, in_threads
 
 TILE_FILTERS = 128
-TILE_BYTES = 1 << 20
-"""Filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache and are
-slower."""
+TILE_BYTES = 1 << 21
+"""Filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache, and
+smaller ones pay for more calls, for which threads wait for one another."""
 
-PART_IMAGES = 64
+PART_IMAGES = 128
 """Images that one thread deals with before it takes others."""
 
 
@@ -46,9 +46,9 @@ def convolve(
 
     Notes
     -----
-    n * C * P * W^2 * J^2 multiplications, in tiles of at most 128 filters, 1 MiB of maps, and as
-    many images as make a product that BLAS does not divide among its threads. W C lines for every
-    row of these images are held as well. Parts of 64 images are dealt with at the same time, on as
+    n * C * P * W^2 * J^2 multiplications, in tiles of at most 128 filters and 2 MiB of maps, by
+    stacks of products that BLAS does not divide among its threads. W C lines for every row of
+    their images are held as well. Parts of 128 images are dealt with at the same time, on as
     many threads as `onlinels.threads.n_threads` says; their number does not change the result.
 
     Examples
@@ -97,20 +97,24 @@ def _fill(
     products = kernel.shape[1] * pools[1].shape[1]
     tile_filters = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
     n_filters = min(len(filters), tile_filters)
-    tile_images = min(TILE_BYTES // n_bytes, SMALL_PRODUCT // products) // n_filters
-    tile_images = max(1, tile_images)
+    group = max(1, SMALL_PRODUCT // (products * n_filters))
+    tile_images = group * max(1, TILE_BYTES // (n_bytes * n_filters * group))
     for start in range(0, len(images), tile_images):
-        some = slice(start, start + tile_images)
-        patches = stage.patches(images[some], filters)
+        some = slice(start, min(start + tile_images, len(images)))
+        # What is left at the end, one by one.
+        together = group if (some.stop - start) % group == 0 else 1
+        patches = stage.patches(images[some], filters, together)
         for first in range(0, len(filters), tile_filters):
             those = slice(first, first + tile_filters)
             responses = kernel[those] @ patches
             if offsets.any():
                 responses += offsets[those, None]
             for side, maps in enumerate(stage.before_pooling.apply(responses)):
-                by_image = maps.reshape(*maps.shape[:2], -1, pools[1].shape[1])
+                by_image = maps.reshape(*maps.shape[:3], together, pools[1].shape[1])
                 (pooled,) = stage.after_pooling.apply(pool(by_image, *pools))
-                features[some, side, those] = pooled.transpose(2, 1, 0, 3)
+                in_order = pooled.transpose(0, 3, 2, 1, 4)
+                target = features[some, side, those]
+                target[:] = in_order.reshape(target.shape)
 
 
 def _kernel_rows(filters: Matrix, dtype: type) -> Matrix:

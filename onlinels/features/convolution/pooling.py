@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import ceil
 
@@ -94,37 +94,37 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
 
     Parameters
     ----------
-    maps : ndarray (rows, ..., columns), C order
+    maps : ndarray (n_groups, rows, ..., columns), C order
     pool_rows : ndarray (pooled_rows, rows)
     pool_columns : ndarray (pooled_columns, columns)
 
     Returns
     -------
-    ndarray (pooled_rows, ..., pooled_columns)
+    ndarray (n_groups, pooled_rows, ..., pooled_columns)
 
     Notes
     -----
-    Two matrix products for all maps, as rows come first and columns last, in parts that BLAS does
-    not divide among its threads: several threads may pool at the same time.
+    Two calls for all maps, as rows come first and columns last, of stacks of products that BLAS
+    does not divide among its threads: several threads may pool at the same time.
 
     Examples
     --------
-    >>> pool(np.ones((4, 7, 2, 4)), np.full((1, 4), 0.25), np.full((1, 4), 0.25)).shape
-    (1, 7, 2, 1)
+    >>> pool(np.ones((3, 4, 7, 2, 4)), np.full((1, 4), 0.25), np.full((1, 4), 0.25)).shape
+    (3, 1, 7, 2, 1)
     """
-    rows, columns = maps.shape[0], maps.shape[-1]
-    flat = maps.reshape(rows, -1)
-    along_rows = np.empty((len(pool_rows), flat.shape[1]), dtype=maps.dtype)
-    for part in _small_parts(flat.shape[1], pool_rows.size):
-        np.matmul(pool_rows, flat[:, part], out=along_rows[:, part])
+    n_groups, columns = len(maps), maps.shape[-1]
+    n_lines = maps[0, 0].size
+    step = _small_step(n_lines, pool_rows.size)
+    along_rows = np.empty((n_groups, len(pool_rows), n_lines), dtype=maps.dtype)
+    cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]
+    np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
-    pooled = np.empty((len(lines), len(pool_columns)), dtype=maps.dtype)
-    for part in _small_parts(len(lines), pool_columns.size):
-        np.matmul(lines[part], pool_columns.T, out=pooled[part])
-    return pooled.reshape(len(pool_rows), *maps.shape[1:-1], len(pool_columns))
+    step = _small_step(len(lines), pool_columns.size)
+    pooled: Matrix = lines.reshape(-1, step, columns) @ pool_columns.T
+    return pooled.reshape(n_groups, len(pool_rows), *maps.shape[2:-1], len(pool_columns))
 
 
-def _small_parts(n: int, n_products: int) -> Iterator[slice]:
-    """Cut n lines that take so many multiplications each into parts that are small for BLAS."""
-    step = max(1, SMALL_PRODUCT // n_products)
-    return (slice(start, start + step) for start in range(0, n, step))
+def _small_step(n: int, n_products: int) -> int:
+    """Return the largest divisor of n lines of so many multiplications that is small for BLAS."""
+    most = min(n, max(1, SMALL_PRODUCT // n_products))
+    return next(step for step in range(most, 0, -1) if n % step == 0)

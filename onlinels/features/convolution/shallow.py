@@ -81,7 +81,7 @@ class ConvolutionalFeatures(FilteringTransformer):
     of joint channels, and twice the maps, first those above, then those below, with a rectifier. A
     blank image gives zeros, unless the filters have offsets.
     Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images, and the memory of the features, of
-    1 MiB of responses and of the W^2 pixels under each of them.
+    2 MiB of responses on each thread, and of the lines of pixels that they are made of.
 
     A sample {"image": array} gives {"h": array}; a dict of pixels gives {"h0": …, "h1": …}, the
     names of the columns that frames get. Arrays in give arrays (n, n_features) out.

@@ -71,12 +71,19 @@ class Convolution:
             self.columns.pooling_matrix(image_shape[1], filter_width, dtype),
         )
 
-    def patches(self, images: Matrix, filters: Matrix) -> Matrix:
+    def patches(self, images: Matrix, filters: Matrix, group: int) -> Matrix:
         """Return the patch under the filters at every position of padded images.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width, n_channels)
+        filters : ndarray (n_filters, filter_height, filter_width, n_channels)
+        group : int
+            Images whose columns of positions stand beside one another; n is a multiple of it.
 
         Returns
         -------
-        ndarray (rows, filter_height * filter_width * n_channels, n * columns)
+        ndarray (n / group, rows, filter_height * filter_width * n_channels, group * columns)
             A view, or a new array of normalised contrast if there is a contrast offset.
 
         Notes
@@ -90,15 +97,17 @@ class Convolution:
         n_images, height, width, n_channels = images.shape
         _, filter_height, filter_width, _ = filters.shape
         columns = width - filter_width + 1
-        lines = np.empty((height, filter_width, n_channels, n_images, columns), images.dtype)
-        by_row = images.transpose(1, 3, 0, 2)
+        groups = images.reshape(n_images // group, group, height, width, n_channels)
+        by_row = groups.transpose(0, 2, 4, 1, 3)
+        shape = (len(groups), height, filter_width, n_channels, group, columns)
+        lines = np.empty(shape, images.dtype)
         for right in range(filter_width):
-            lines[:, right] = by_row[..., right : right + columns]
-        flat = lines.reshape(height, filter_width * n_channels, n_images * columns)
+            lines[:, :, right] = by_row[..., right : right + columns]
+        flat = lines.reshape(len(groups), height, filter_width * n_channels, group * columns)
         patches = _overlapping(flat, filter_height)
         if self.contrast_offset is None:
             return patches
-        return normalize_contrast(patches, self.contrast_offset, axis=1)
+        return normalize_contrast(patches, self.contrast_offset, axis=2)
 
     def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
         """Return what is added to the responses of every group of channels.
@@ -121,21 +130,21 @@ class Convolution:
 
 
 def _overlapping(lines: Matrix, n_lines: int) -> Matrix:
-    """Return every `n_lines` successive ones of lines (height, k, n), one below the other.
+    """Return every `n_lines` successive ones of lines (..., height, k, n), one below the other.
 
     Returns
     -------
-    ndarray (height - n_lines + 1, n_lines * k, n)
+    ndarray (..., height - n_lines + 1, n_lines * k, n)
         A read-only view.
 
     Examples
     --------
-    >>> _overlapping(np.arange(6).reshape(3, 2, 1), 2)[..., 0]
+    >>> _overlapping(np.arange(6).reshape(1, 3, 2, 1), 2)[0, ..., 0]
     array([[0, 1, 2, 3],
            [2, 3, 4, 5]])
     """
-    height, per_line, width = lines.shape
-    shape = (height - n_lines + 1, n_lines * per_line, width)
+    *groups, height, per_line, width = lines.shape
+    shape = (*groups, height - n_lines + 1, n_lines * per_line, width)
     return as_strided(lines, shape, lines.strides, writeable=False)
 
 
