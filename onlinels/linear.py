@@ -120,12 +120,13 @@ class LinearLeastSquares(WeightsOnDemand):
         add: Callable[[Matrix, Matrix, Any], None],
     ) -> None:
         for rows, tick in ticks:
-            self._choice.before(self.ridge, self._sums, rows.stop - rows.start)
+            n_rows = rows.stop - rows.start
+            self._choice.before(self.ridge, self._sums, n_rows)
             if tick.past != 1.0:
                 self._sums.scale(tick.past)
             add(activations[rows], targets[rows], tick.w)
             self._clock = tick.clock
-            self._choice.after(self.ridge, self._sums, len(activations[rows]))
+            self._choice.after(self.ridge, self._sums, n_rows)
 
     def _may_be_refused(self, activations: Matrix, w: float | Floats, n_pieces: int) -> bool:
         """Tell, at little cost, whether rows might be too much for a ridge that is held inside."""

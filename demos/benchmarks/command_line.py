@@ -66,6 +66,18 @@ def folder_of_arrays(text: str) -> Path:
     return path
 
 
+def splits_parser(description: str | None) -> argparse.ArgumentParser:
+    """Return the options of benchmarks on random splits of data sets, and of those in a folder."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
+    add("--seeds", type=positive, default=5, help="random splits of each data set")
+    add("--no-progress", dest="progress", action="store_false")
+    return parser
+
+
 def setting(text: str) -> tuple[str, Any]:
     """Read NAME=VALUE, a setting of the network."""
     name, equals, value = text.partition("=")

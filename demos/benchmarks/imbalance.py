@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from command_line import folder_of_arrays, positive, ridge, share
+from command_line import positive, ridge, share, splits_parser
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -164,18 +164,13 @@ def accuracy_table(results: dict[str, list[Result]]) -> Table:
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = splits_parser(__doc__)
     add = parser.add_argument
-    add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
-    add("--seeds", type=positive, default=5, help="random splits of each data set")
     add("--share", type=share, default=0.03, help="of frequent rows, a rare class")
     add("--n-hidden", type=positive, default=100)
     add("--activation", choices=list(ACTIVATIONS), default="relu")
     add("--ridge", type=ridge, default="auto", help='a number, "paper" or "auto"')
     add("--quick", action="store_true", help="two small data sets, none of --data")
-    add("--no-progress", dest="progress", action="store_false")
     return parser.parse_args(arguments)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import folder_of_arrays, positive
+from command_line import splits_parser
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -312,14 +312,10 @@ def fastest(call: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    parser = splits_parser(__doc__)
+    parser.add_argument(
+        "--quick", action="store_true", help="four data sets, none of --data, small sizes"
     )
-    add = parser.add_argument
-    add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
-    add("--seeds", type=positive, default=5, help="random splits of each data set")
-    add("--quick", action="store_true", help="four data sets, none of --data, small sizes")
-    add("--no-progress", dest="progress", action="store_false")
     return parser.parse_args(arguments)
 
 

@@ -101,6 +101,8 @@ class CentredAccumulator(CoMoments):
 
         The mean of the targets, and what the row's distance from the mean row adds.
         """
+        if self.fixed_ridge is None:
+            return None
         scores = self._comoments.row_scores(self._feature_mean.to(row))
         if scores is None or self.diagonal.min() <= 0.0:
             return None

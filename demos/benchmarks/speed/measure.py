@@ -20,7 +20,7 @@ from rich.table import Table
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from command_line import positive
+from command_line import positive as positive
 
 Array = NDArray[Any]
 Piece = Callable[[], object]

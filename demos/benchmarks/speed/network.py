@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import draw, in_words
+from measure import draw, in_words, positive
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
@@ -113,11 +113,9 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
-    parser.add_argument("--repeats", type=int, default=3, help="(%(default)s)")
+    parser.add_argument("--repeats", type=positive, default=3, help="(%(default)s)")
     parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
     arguments = parser.parse_args()
-    if arguments.repeats < 1:
-        parser.error(f"--repeats is {arguments.repeats}, expected at least 1.")
     if arguments.quick:
         arguments.repeats = 1
     return arguments
