@@ -1,12 +1,17 @@
-"""Work on parts of a batch at the same time, and locks of objects that are copied."""
+"""Work on parts of a batch at the same time, memory of threads, and locks that are copied."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
+from math import prod
+from threading import Lock, local
 from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Matrix
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """What BLAS libraries take their number of threads from, and so does this package."""
@@ -65,6 +70,31 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     with ThreadPoolExecutor(workers) as pool:
         for _ in pool.map(work, parts):
             pass
+
+
+class Scratch(local):
+    """Memory for what is soon done with, used again and again, by every thread its own.
+
+    Measured: threads that ask for new memory at every step wait for one another.
+
+    Examples
+    --------
+    >>> scratch = Scratch()
+    >>> first = scratch.array("sums", (2, 3), np.float64)
+    >>> np.shares_memory(first, scratch.array("sums", (3,), np.float64))
+    True
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Matrix] = {}
+
+    def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Matrix:
+        """Return an array of any content, in place of the last one of this name."""
+        size = prod(shape)
+        held = self._held.get(name)
+        if held is None or held.size < size or held.dtype != dtype:
+            held = self._held[name] = np.empty(size, dtype)
+        return held[:size].reshape(shape)
 
 
 class CopyableLock:

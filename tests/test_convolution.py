@@ -14,7 +14,7 @@ from scipy.stats import norm
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures
 from onlinels.features.convolution import convolve as convolution
-from onlinels.features.convolution import pooling
+from onlinels.features.convolution import pooling, tiles
 from onlinels.features.convolution.convolve import convolve
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution.pooling import Axis
@@ -139,15 +139,26 @@ def test_tiles_and_threads_make_no_difference(
     whole = convolve(images, filters, stage, offsets)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "PART_IMAGES", part_images)
-        patch.setattr(convolution, "TILE_FILTERS", tile_filters)
-        patch.setattr(convolution, "TILE_BYTES", tile_bytes)
-        for module in (convolution, pooling):
+        patch.setattr(tiles, "TILE_FILTERS", tile_filters)
+        patch.setattr(tiles, "TILE_BYTES", tile_bytes)
+        for module in (tiles, pooling):
             patch.setattr(module, "SMALL_PRODUCT", small_product)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         tiled = convolve(images, filters, stage, offsets)
         patch.setenv("OPENBLAS_NUM_THREADS", "3")
         assert (convolve(images, filters, stage, offsets) == tiled).all()
     np.testing.assert_allclose(tiled, whole, rtol=1e-9, atol=1e-9)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
+def test_maps_that_are_faint_everywhere_are_cleared_and_no_others(seed, n_positions):
+    random = np.random.default_rng(seed)
+    maps = random.integers(0, 4, size=(3, 2, 2, 4, n_positions)).astype(float)
+    faintest = random.integers(0, 4, size=(3, 2, 4)).astype(float)
+    expected = maps.copy()
+    expected[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
+    convolution._clear_faint(maps, faintest)
+    np.testing.assert_array_equal(maps, expected)
 
 
 def test_more_filters_than_a_tile_holds():

@@ -15,8 +15,8 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Down the flow: a module imports only from lines above its own; modules of one line are siblings,
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
-    {"arrays", "settings", "damage", "threads"},
-    {"frozen"},
+    {"arrays", "settings", "damage"},
+    {"frozen", "threads"},
     {"times", "capacity", "row_weights"},
     {"panels"},
     {"cholesky"},
@@ -94,6 +94,7 @@ LAYERS = [
     },
     {"features.convolution.stage"},
     {"features.convolution.magnitudes"},
+    {"features.convolution.tiles"},
     {"features.convolution.convolve"},
     {"features.convolution.transformer"},
     {"features.convolution.shallow", "features.convolution.windows"},

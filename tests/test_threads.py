@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 
-from onlinels.threads import VARIABLES, in_threads, n_threads
+from onlinels.threads import VARIABLES, Scratch, in_threads, n_threads
 
 PARTS = [slice(number, number + 1) for number in range(7)]
 
@@ -60,3 +61,25 @@ def test_what_goes_wrong_is_raised_and_no_thread_is_left(monkeypatch, threads):
     with pytest.raises(ValueError, match="at four"):
         in_threads(work, PARTS)
     assert threading.active_count() == before
+
+
+def test_scratch_gives_what_fits_and_grows():
+    scratch = Scratch()
+    small = scratch.array("sums", (2, 3), np.float64)
+    large = scratch.array("sums", (4, 5), np.float64)
+    assert (small.shape, large.shape) == ((2, 3), (4, 5))
+    assert np.shares_memory(large, scratch.array("sums", (3, 1), np.float64))
+    assert not np.shares_memory(large, scratch.array("others", (3,), np.float64))
+    assert scratch.array("sums", (3,), np.float32).dtype == np.float32
+
+
+def test_every_thread_has_scratch_of_its_own(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    scratch, together, held = Scratch(), threading.Barrier(2, timeout=60), {}
+
+    def work(part):
+        together.wait()
+        held[part.start] = scratch.array("sums", (4,), np.float64)
+
+    in_threads(work, PARTS[:2])
+    assert not np.shares_memory(held[0], held[1])

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.arrays import Floats, Matrix
 from onlinels.features.convolution.magnitudes import faintest_maps
 from onlinels.features.convolution.normalization import NORMALIZATIONS
-from onlinels.features.convolution.pooling import pool
 from onlinels.features.convolution.stage import Convolution, repeat_channel
-from onlinels.threads import SMALL_PRODUCT, in_threads
-
-TILE_FILTERS = 128
-TILE_BYTES = 1 << 21
-"""Filters and bytes of maps computed at once. Measured: larger tiles fall out of the cache, and
-smaller ones pay for more calls, for which threads wait for one another."""
+from onlinels.features.convolution.tiles import Tiles
+from onlinels.threads import Scratch, in_threads
 
 PART_IMAGES = 128
 """Images that one thread deals with before it takes others."""
@@ -63,22 +58,27 @@ def convolve(
     filters = repeat_channel(filters, n_channels)
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
+    pooling = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
     groups = stage.groups(n_channels)
-    height, width = stage.pooled_shape(images.shape[1:], filters)
-    shape = (len(images), len(groups), stage.before_pooling.n_maps, len(filters), height, width)
-    features = np.empty(shape, dtype=images.dtype)
+    tiles = [
+        Tiles(filters[..., channels], offset, pooling, stage)
+        for channels, offset in zip(groups, added, strict=True)
+    ]
+    shape = (len(groups), stage.before_pooling.n_maps, len(filters), *map(len, pooling))
+    features = np.empty((len(images), *shape), dtype=images.dtype)
+    scratch = Scratch()
 
     def work(part: slice) -> None:
         """Write the features of some of the images."""
         for group, channels in enumerate(groups):
-            bank, some = filters[..., channels], images[part, ..., channels]
-            _fill(features[part, group], some, bank, added[group], stage)
+            tiles[group].fill(features[part, group], images[part, ..., channels], scratch)
+        stage.after_pooling.apply_to_sizes(features[part])
         if stage.normalization is not None:
             # What is nothing but rounding errors, as a filter of zero mean leaves of even
             # brightness, would pass for a strong response once it is divided by its size.
             faintest = faintest_maps(images[part], filters, added, stage)
-            maps = features[part].reshape(-1, *shape[1:4], height * width)
-            maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
+            maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
+            _clear_faint(maps, faintest)
             NORMALIZATIONS[stage.normalization](maps)
 
     starts = range(0, len(images), PART_IMAGES)
@@ -86,37 +86,11 @@ def convolve(
     return features.reshape(len(images), -1)
 
 
-def _fill(
-    features: Matrix, images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution
-) -> None:
-    """Write the features of images whose channels are summed, tile by tile."""
-    pools = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
-    kernel = _kernel_rows(filters, images.dtype.type)
-    n_bytes = pools[0].shape[1] * pools[1].shape[1] * images.itemsize
-    n_bytes *= stage.before_pooling.n_maps
-    products = kernel.shape[1] * pools[1].shape[1]
-    tile_filters = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
-    n_filters = min(len(filters), tile_filters)
-    group = max(1, SMALL_PRODUCT // (products * n_filters))
-    tile_images = group * max(1, TILE_BYTES // (n_bytes * n_filters * group))
-    for start in range(0, len(images), tile_images):
-        some = slice(start, min(start + tile_images, len(images)))
-        # What is left at the end, one by one.
-        together = group if (some.stop - start) % group == 0 else 1
-        patches = stage.patches(images[some], filters, together)
-        for first in range(0, len(filters), tile_filters):
-            those = slice(first, first + tile_filters)
-            responses = kernel[those] @ patches
-            if offsets.any():
-                responses += offsets[those, None]
-            for side, maps in enumerate(stage.before_pooling.apply(responses)):
-                by_image = maps.reshape(*maps.shape[:3], together, pools[1].shape[1])
-                (pooled,) = stage.after_pooling.apply(pool(by_image, *pools))
-                in_order = pooled.transpose(0, 3, 2, 1, 4)
-                target = features[some, side, those]
-                target[:] = in_order.reshape(target.shape)
-
-
-def _kernel_rows(filters: Matrix, dtype: type) -> Matrix:
-    """Return the filters as rows, turned by 180 degrees as a convolution turns them."""
-    return np.ascontiguousarray(filters[:, ::-1, ::-1].reshape(len(filters), -1), dtype=dtype)
+def _clear_faint(maps: Matrix, faintest: Floats) -> None:
+    """Set maps (n, n_groups, n_sides, n_filters, n_positions) to 0 that are nowhere brighter."""
+    # Few are faint in their middle, and only of these every position is read.
+    middle = maps[..., maps.shape[-1] // 2]
+    faint = np.nonzero(middle <= faintest[:, :, None])
+    suspects = maps[faint]
+    suspects[suspects.max(axis=-1, initial=0.0) <= faintest[faint[0], faint[1], faint[3]]] = 0.0
+    maps[faint] = suspects

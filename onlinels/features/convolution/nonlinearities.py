@@ -54,9 +54,14 @@ class Power:
         root and a fourth root. Other exponents need a logarithm and an exponential a value, some
         20 times as long.
         """
+        if self.exponent != 2.0:
+            np.abs(values, out=values)
+        return self.apply_to_sizes(values)
+
+    def apply_to_sizes(self, values: Matrix) -> tuple[Matrix]:
+        """Return the powers of values that are not negative, in their place."""
         if self.exponent == 2.0:
             return (np.square(values, out=values),)
-        np.abs(values, out=values)
         if self.exponent in (0.5, 0.25):
             np.sqrt(values, out=values)
         if self.exponent == 0.25:

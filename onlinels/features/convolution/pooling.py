@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, Matrix
-from onlinels.threads import SMALL_PRODUCT
+from onlinels.threads import SMALL_PRODUCT, Scratch
 
 
 def box(behind: Integers, pool_size: int) -> Floats:
@@ -89,7 +90,7 @@ class Axis:
         return WINDOWS[self.window](behind, self.pool_size).astype(dtype)
 
 
-def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
+def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix, scratch: Scratch) -> Matrix:
     """Average maps over windows, along rows and then along columns.
 
     Parameters
@@ -97,6 +98,8 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
     maps : ndarray (n_groups, rows, ..., columns), C order
     pool_rows : ndarray (pooled_rows, rows)
     pool_columns : ndarray (pooled_columns, columns)
+    scratch : Scratch
+        Holds the result until the next call.
 
     Returns
     -------
@@ -109,22 +112,26 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
 
     Examples
     --------
-    >>> pool(np.ones((3, 4, 7, 2, 4)), np.full((1, 4), 0.25), np.full((1, 4), 0.25)).shape
+    >>> average = np.full((1, 4), 0.25)
+    >>> pool(np.ones((3, 4, 7, 2, 4)), average, average, Scratch()).shape
     (3, 1, 7, 2, 1)
     """
     n_groups, columns = len(maps), maps.shape[-1]
     n_lines = maps[0, 0].size
-    step = _small_step(n_lines, pool_rows.size)
-    along_rows = np.empty((n_groups, len(pool_rows), n_lines), dtype=maps.dtype)
+    step = _small_step(n_lines, SMALL_PRODUCT // pool_rows.size)
+    along_rows = scratch.array("along_rows", (n_groups, len(pool_rows), n_lines), maps.dtype)
     cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]
     np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
-    step = _small_step(len(lines), pool_columns.size)
-    pooled: Matrix = lines.reshape(-1, step, columns) @ pool_columns.T
+    step = _small_step(len(lines), SMALL_PRODUCT // pool_columns.size)
+    shape = (len(lines) // step, step, len(pool_columns))
+    pooled = scratch.array("pooled", shape, maps.dtype)
+    # Measured: by columns of their own, not by rows turned over, in two thirds of the time.
+    np.matmul(lines.reshape(-1, step, columns), np.ascontiguousarray(pool_columns.T), out=pooled)
     return pooled.reshape(n_groups, len(pool_rows), *maps.shape[2:-1], len(pool_columns))
 
 
-def _small_step(n: int, n_products: int) -> int:
-    """Return the largest divisor of n lines of so many multiplications that is small for BLAS."""
-    most = min(n, max(1, SMALL_PRODUCT // n_products))
-    return next(step for step in range(most, 0, -1) if n % step == 0)
+@lru_cache(maxsize=256)
+def _small_step(n: int, most: int) -> int:
+    """Return the largest divisor of n that is at most `most`, at least 1."""
+    return next(step for step in range(max(1, min(most, n)), 0, -1) if n % step == 0)

@@ -234,8 +234,8 @@ class ConvolutionalFeatures(FilteringTransformer):
         return self.channels == "joint"
 
     def _bank_for(self, n_channels: int) -> FilterBank:
-        if self._bank is not None and self._bank.filters.shape[3] == n_channels:
-            return self._bank  # The same, at hand.
+        if self._bank is not None and self._bank.filters.shape[3] in (1, n_channels):
+            return self._bank.for_channels(n_channels)  # The same, at hand.
         return outline(self.filters, n_channels, self._joint)
 
     @property

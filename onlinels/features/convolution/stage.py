@@ -16,6 +16,7 @@ from onlinels.features.convolution.nonlinearities import (
     TwoSidedRectifier,
 )
 from onlinels.features.convolution.pooling import Axis
+from onlinels.threads import Scratch
 
 CHANNELS = ("each", "joint")
 
@@ -71,15 +72,19 @@ class Convolution:
             self.columns.pooling_matrix(image_shape[1], filter_width, dtype),
         )
 
-    def patches(self, images: Matrix, filters: Matrix, group: int) -> Matrix:
+    def patches(
+        self, images: Matrix, filter_shape: tuple[int, ...], group: int, scratch: Scratch
+    ) -> Matrix:
         """Return the patch under the filters at every position of padded images.
 
         Parameters
         ----------
         images : ndarray (n, height, width, n_channels)
-        filters : ndarray (n_filters, filter_height, filter_width, n_channels)
+        filter_shape : (filter_height, filter_width)
         group : int
             Images whose columns of positions stand beside one another; n is a multiple of it.
+        scratch : Scratch
+            Holds the result until the next call.
 
         Returns
         -------
@@ -95,15 +100,14 @@ class Convolution:
         if below or beside:
             images = np.pad(images, ((0, 0), (below, below), (beside, beside), (0, 0)))
         n_images, height, width, n_channels = images.shape
-        _, filter_height, filter_width, _ = filters.shape
-        columns = width - filter_width + 1
-        groups = images.reshape(n_images // group, group, height, width, n_channels)
-        by_row = groups.transpose(0, 2, 4, 1, 3)
-        shape = (len(groups), height, filter_width, n_channels, group, columns)
-        lines = np.empty(shape, images.dtype)
-        for right in range(filter_width):
-            lines[:, :, right] = by_row[..., right : right + columns]
-        flat = lines.reshape(len(groups), height, filter_width * n_channels, group * columns)
+        filter_height, filter_width = filter_shape
+        n_groups, columns = n_images // group, width - filter_width + 1
+        by_image, by_row, by_column, by_channel = images.strides
+        shape = (n_groups, height, filter_width, n_channels, group, columns)
+        strides = (group * by_image, by_row, by_column, by_channel, by_image, by_column)
+        lines = scratch.array("lines", shape, images.dtype)
+        lines[:] = as_strided(images, shape, strides, writeable=False)
+        flat = lines.reshape(n_groups, height, filter_width * n_channels, group * columns)
         patches = _overlapping(flat, filter_height)
         if self.contrast_offset is None:
             return patches

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -83,22 +84,7 @@ class FilterBank(Frozen):
             If the images have another number of channels.
         """
         check_count("n_channels", n_channels, 1)
-        own = self.filters.shape[3]
-        if own == n_channels:
-            return self
-        if own == 1:
-            mix = np.ones((1, n_channels))
-        elif own == 3 and n_channels in (1, 2):
-            mix = np.repeat(np.transpose([GREY_WEIGHTS]), n_channels, axis=1)
-        elif own == 3 and n_channels == 4:
-            mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
-        else:
-            raise ValueError(
-                f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own} as "
-                f"the filters have {own}. Pass filters without channels, or images with as many."
-            )
-        offsets = self.offsets if self.offsets.ndim == 1 else self.offsets @ mix
-        return FilterBank(self.filters @ mix, offsets)
+        return self if n_channels == self.filters.shape[3] else _mixed(self, n_channels)
 
     def padded(self, height: int, width: int) -> FilterBank:
         """Return the bank with zeros around its filters, one row or column more behind if odd."""
@@ -106,6 +92,25 @@ class FilterBank(Frozen):
         before = extra // 2
         margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
         return FilterBank(np.pad(self.filters, margins), self.offsets)
+
+
+# The same images come again and again, and one at a time they take no longer than this would.
+@lru_cache(maxsize=16)
+def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
+    own = bank.filters.shape[3]
+    if own == 1:
+        mix = np.ones((1, n_channels))
+    elif own == 3 and n_channels in (1, 2):
+        mix = np.repeat(np.transpose([GREY_WEIGHTS]), n_channels, axis=1)
+    elif own == 3 and n_channels == 4:
+        mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
+    else:
+        raise ValueError(
+            f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own} as "
+            f"the filters have {own}. Pass filters without channels, or images with as many."
+        )
+    offsets = bank.offsets if bank.offsets.ndim == 1 else bank.offsets @ mix
+    return FilterBank(bank.filters @ mix, offsets)
 
 
 class Recipe(ABC):
