@@ -59,26 +59,22 @@ def convolve(
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     pooling = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)
-    groups = stage.groups(n_channels)
-    tiles = [
-        Tiles(filters[..., channels], offset, pooling, stage)
-        for channels, offset in zip(groups, added, strict=True)
-    ]
+    groups = list(zip(stage.groups(n_channels), added, strict=True))
+    tiles = [Tiles(filters[..., each], offset, pooling, stage) for each, offset in groups]
     shape = (len(groups), stage.before_pooling.n_maps, len(filters), *map(len, pooling))
     features = np.empty((len(images), *shape), dtype=images.dtype)
     scratch = Scratch()
 
     def work(part: slice) -> None:
         """Write the features of some of the images."""
-        for group, channels in enumerate(groups):
+        for group, (channels, _) in enumerate(groups):
             tiles[group].fill(features[part, group], images[part, ..., channels], scratch)
         stage.after_pooling.apply_to_sizes(features[part])
         if stage.normalization is not None:
+            maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
             # What is nothing but rounding errors, as a filter of zero mean leaves of even
             # brightness, would pass for a strong response once it is divided by its size.
-            faintest = faintest_maps(images[part], filters, added, stage)
-            maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
-            _clear_faint(maps, faintest)
+            _clear_faint(maps, faintest_maps(images[part], filters, added, stage))
             NORMALIZATIONS[stage.normalization](maps)
 
     starts = range(0, len(images), PART_IMAGES)
