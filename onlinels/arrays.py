@@ -16,10 +16,10 @@ Integers = NDArray[np.intp]
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
 
-BLOCK_BYTES = 1 << 25
-"""Float64 bytes of the rows that are cast and accumulated at once (32 MiB).
+BLOCK_BYTES = 1 << 26
+"""Float64 bytes of the rows that are cast and accumulated at once (64 MiB).
 
-Measured at 6,400 columns: 64 MiB are 15% slower, as such memory is taken anew every time.
+Measured at 6,400 columns: with half as many a row takes 7% longer.
 """
 
 LEAST_ROWS = 512
@@ -218,7 +218,13 @@ def read_only(array: Floats) -> Floats:
 
 
 def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
-    """Cut rows into slices whose float64 copy takes at most 32 MiB, or of `least` rows."""
+    """Cut rows into slices whose float64 copy takes at most 64 MiB, or of `least` rows."""
     step = max(least, BLOCK_BYTES // (8 * max(1, n_columns)))
     for start in range(0, n_rows, step):
         yield slice(start, min(start + step, n_rows))
+
+
+def uncast(rows: Matrix) -> Matrix:
+    """Return rows side by side in their precision, float64 if that is neither of the two."""
+    dtype = rows.dtype if rows.dtype == np.float32 else np.float64
+    return np.ascontiguousarray(rows, dtype=dtype)

@@ -8,7 +8,9 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.arrays import Floats
-from onlinels.panels import Panel, SymmetricPanels
+from onlinels.panel import Panel
+from onlinels.panels import SymmetricPanels
+from onlinels.products import product
 
 LARGEST_WHOLE = 16_384
 """Columns up to which LAPACK may invert a matrix whole.
@@ -37,9 +39,12 @@ def factor_in_place(system: SymmetricPanels) -> bool:
            [0., 3.]]))
     """
     for number, panel in enumerate(system.panels):
-        for earlier in system.panels[:number]:
-            _eliminate(panel.above, earlier)
         if number:
+            # By row, so that the rows above those of any earlier panel lie beside one another.
+            by_row = np.ascontiguousarray(panel.above)
+            for earlier in system.panels[:number]:
+                _eliminate(by_row, earlier)
+            panel.above[:] = by_row
             panel.corner = dsyrk(-1.0, panel.above, 1.0, panel.corner, trans=1, overwrite_c=1)
         panel.corner, failed = dpotrf(panel.corner, lower=0, overwrite_a=1, clean=0)
         if failed:
@@ -48,10 +53,10 @@ def factor_in_place(system: SymmetricPanels) -> bool:
 
 
 def _eliminate(above: Floats, earlier: Panel) -> None:
-    """Make those rows of a panel final that meet the columns of an earlier one."""
+    """Make those rows of a panel (in C order) final that meet the columns of an earlier one."""
     rows = earlier.columns
     # Transposed, so that what is left lies in memory as LAPACK wants it.
-    left = (above[: earlier.start].T @ earlier.above).T
+    left = product(above[: earlier.start].T, earlier.above).T
     np.subtract(above[rows], left, out=left)
     above[rows] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
 
@@ -72,12 +77,12 @@ def solve_factored(factor: SymmetricPanels, targets: Floats) -> Floats:
     solution = np.array(targets, dtype=np.float64, order="F")
     for panel in factor.panels:
         own = panel.columns
-        left = solution[own] - panel.above.T @ solution[: panel.start]
+        left = solution[own] - product(panel.above.T, solution[: panel.start])
         solution[own] = dtrsm(1.0, panel.corner, left, lower=0, trans_a=1)
     for panel in reversed(factor.panels):
         own = panel.columns
         solution[own] = dtrsm(1.0, panel.corner, solution[own], lower=0)
-        solution[: panel.start] -= panel.above @ solution[own]
+        solution[: panel.start] -= product(panel.above, solution[own])
     return solution
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk
+from scipy.linalg.blas import dsymm
 
-from onlinels.arrays import Floats, Integers
-from onlinels.capacity import capacity, enlarged
+from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.capacity import capacity, enlarged, padded
+from onlinels.panel import Panel
+from onlinels.products import product
+from onlinels.threads import Scratch
 
 PANEL = 1024
 """Columns of a panel.
@@ -21,28 +23,7 @@ whole matrix of 19,000 columns and more.
 """
 
 
-@dataclass
-class Panel:
-    """Some columns of the upper triangle.
-
-    Parameters
-    ----------
-    start : int
-        The first column.
-    above : ndarray (start, n), float64, Fortran order
-        The rows above the diagonal block.
-    corner : ndarray (n, n), float64, Fortran order
-        The diagonal block, of which only the upper triangle means anything.
-    """
-
-    start: int
-    above: Floats
-    corner: Floats
-
-    @property
-    def columns(self) -> slice:
-        """The columns in the whole matrix, reserved ones too."""
-        return slice(self.start, self.start + len(self.corner))
+SCRATCH = Scratch()
 
 
 class SymmetricPanels:
@@ -116,13 +97,29 @@ class SymmetricPanels:
             last.above = enlarged(last.above, last.start, width)
             last.corner = enlarged(last.corner, width, width)
 
+    def as_lines(self, rows: Matrix) -> Floats:
+        """Return rows (n, at most `reserved`) as BLAS adds them without a copy, zeros behind.
+
+        Returns
+        -------
+        ndarray (n, reserved), float64
+            In C order if there is a single panel, in Fortran order otherwise, in memory that the
+            next call takes again.
+        """
+        if len(self._panels) == 1:
+            return padded(rows, self.reserved)
+        lines = SCRATCH.array("lines", (self.reserved, len(rows)), np.float64).T
+        lines[:, : rows.shape[1]] = rows
+        lines[:, rows.shape[1] :] = 0.0
+        return lines
+
     def add_products(self, rows: Floats, w: float | Floats) -> None:
         """Add sum_k w_k a_k a_k', in place.
 
         Parameters
         ----------
-        rows : ndarray (n, reserved), float64, C order
-            The rows a_k.
+        rows : ndarray (n, reserved), float64
+            The rows a_k; fastest as `as_lines` returns them.
         w : float, or ndarray (n,)
             One weight for all, or one for each, of any sign. They enter linearly: sqrt(w) would
             round.
@@ -132,20 +129,12 @@ class SymmetricPanels:
         ``n M^2`` operations, by BLAS in place.
         """
         if len(self._panels) == 1:
-            # As it lies in memory, transposed, this is what BLAS takes without a copy.
-            corner = self._panels[0].corner
-            self._panels[0].corner = _add_to_corner(corner, rows.T, w, trans=0)
+            self._panels[0].add_to_corner(rows, w)
             return
         by_column = np.asfortranarray(rows)
         for panel in self._panels:
-            own = by_column[:, panel.columns]
-            panel.corner = _add_to_corner(panel.corner, own, w, trans=1)
-            if panel.start:
-                factor, weighted = (w, own) if isinstance(w, float) else (1.0, own * w[:, None])
-                left = by_column[:, : panel.start]
-                panel.above = dgemm(
-                    factor, left, weighted, 1.0, panel.above, trans_a=1, overwrite_c=1
-                )
+            panel.add_to_corner(by_column[:, panel.columns], w)
+            panel.add_above(by_column, w)
 
     def add(self, other: Self, sign: float) -> None:
         """Add a matrix of at most as many columns, times `sign`, in place."""
@@ -210,27 +199,18 @@ class SymmetricPanels:
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
         if len(self._panels) == 1:
-            product: Floats = dsymm(1.0, self.upper(), columns)
-            return product
-        product = np.zeros(columns.shape, order="F")
+            whole: Floats = dsymm(1.0, self.upper(), columns)
+            return whole
+        result = np.zeros(columns.shape, order="F")
         for panel, n in self._filled():
             own = slice(panel.start, panel.start + n)
-            product[own] += dsymm(1.0, panel.corner[:n, :n], columns[own])
+            result[own] += dsymm(1.0, panel.corner[:n, :n], columns[own])
             if panel.start:
                 above = panel.above[:, :n]
-                product[: panel.start] += above @ columns[own]
-                product[own] += above.T @ columns[: panel.start]
-        return product
+                result[: panel.start] += product(above, columns[own])
+                result[own] += product(above.T, columns[: panel.start])
+        return result
 
     def _filled(self) -> Iterator[tuple[Panel, int]]:
         """Yield the panels and how many of their columns are in use."""
         return ((panel, min(len(panel.corner), self._size - panel.start)) for panel in self._panels)
-
-
-def _add_to_corner(corner: Floats, rows: Floats, w: float | Floats, trans: int) -> Floats:
-    """Add products to a diagonal block in place, and return it as BLAS hands it back."""
-    if isinstance(w, float):
-        return np.asarray(dsyrk(w, rows, 1.0, corner, trans=trans, overwrite_c=1))
-    # w a a' as half of a (wa)' + (wa) a'.
-    weighted = rows * (w[:, None] if trans else w)
-    return np.asarray(dsyr2k(0.5, rows, weighted, 1.0, corner, trans=trans, overwrite_c=1))

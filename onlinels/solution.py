@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from onlinels.arrays import Floats, Matrix, read_only
 from onlinels.choice import RidgeChoice
 from onlinels.encoding import Layout, read_row
+from onlinels.products import product
 from onlinels.row_by_row import RowByRow
 
 
@@ -91,5 +92,6 @@ class WeightsOnDemand(RowByRow):
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
         activations = self._columns.place(layouts, values)
         solution = self._solution()
-        scores: Floats = activations @ solution.output_weights + solution.intercept
+        scores: Floats = product(activations, solution.output_weights)
+        scores += solution.intercept
         return scores

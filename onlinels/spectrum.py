@@ -8,6 +8,7 @@ import numpy as np
 from scipy.linalg import eigh, svd
 
 from onlinels.arrays import Floats
+from onlinels.products import product
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,9 @@ def gram_spectrum(gram: Floats, cross: Floats, target_squares: Floats, weight: f
     if not len(gram):
         return Spectrum(np.zeros(0), np.zeros(cross.shape), target_squares, weight)
     eigenvalues, eigenvectors = eigh(gram, lower=False)
-    return Spectrum(np.maximum(eigenvalues, 0.0), eigenvectors.T @ cross, target_squares, weight)
+    return Spectrum(
+        np.maximum(eigenvalues, 0.0), product(eigenvectors.T, cross), target_squares, weight
+    )
 
 
 def factor_spectrum(
@@ -100,5 +103,5 @@ def factor_spectrum(
     if not len(factor):
         return Spectrum(np.zeros(0), np.zeros(rotated.shape), target_squares, weight)
     left, singular, _ = svd(factor)
-    cross = (singular[:, None] * (left.T @ rotated))[::-1]
+    cross = (singular[:, None] * product(left.T, rotated))[::-1]
     return Spectrum(singular[::-1] ** 2, cross, target_squares, weight)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix, check_matrix
+from onlinels.products import product
 
 
 def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
@@ -98,7 +99,7 @@ def errors_of(rows: Floats, output_weights: Floats, targets: Matrix) -> Floats:
     >>> errors_of(np.ones((1, 2)), np.ones((2, 2)), np.array([1]))
     array([[-2., -1.]])
     """
-    errors: Floats = rows @ output_weights
+    errors: Floats = product(rows, output_weights)
     np.negative(errors, out=errors)
     if targets.ndim == 2:
         errors[:, : targets.shape[1]] += targets

@@ -72,6 +72,10 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
             pass
 
 
+LARGEST_HELD = 1 << 24
+"""Numbers of an array for which scratch memory is held: 128 MiB in float64."""
+
+
 class Scratch(local):
     """Memory for what is soon done with, used again and again, by every thread its own.
 
@@ -91,6 +95,8 @@ class Scratch(local):
     def array(self, name: str, shape: tuple[int, ...], dtype: Any) -> Matrix:
         """Return an array of any content, in place of the last one of this name."""
         size = prod(shape)
+        if size > LARGEST_HELD:
+            return np.empty(shape, dtype)
         held = self._held.get(name)
         if held is None or held.size < size or held.dtype != dtype:
             held = self._held[name] = np.empty(size, dtype)

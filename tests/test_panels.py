@@ -148,6 +148,29 @@ def test_a_classifier_in_panels_is_the_batch_solution(width, fit_intercept, data
     laws.assert_is_batch_solution(model, rows)
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@given(
+    seeds,
+    st.sampled_from([np.float32, np.float64, np.float16, np.int8, np.bool_]),
+    st.sampled_from([1, 64]),
+    st.sampled_from([None, 2.0, "each"]),
+)
+def test_rows_of_any_dtype_and_many_classes(width, fit_intercept, seed, dtype, few, weights):
+    random = np.random.default_rng(seed)
+    X = random.integers(0, 9, size=(12, 7)).astype(dtype)
+    y = random.integers(0, 4, size=12)
+    w = random.integers(0, 3, size=12).astype(float) if weights == "each" else weights
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=fit_intercept)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("onlinels.accumulators.gram.FEW_CLASSES", few)
+        for rows in (slice(0, 5), slice(5, 6), slice(6, 12)):
+            weight = w[rows] if weights == "each" else w
+            model.learn_many(X[rows], y[rows], **({} if w is None else {"w": weight}))
+    exact = LeastSquaresClassifier(ridge=1.0, fit_intercept=fit_intercept)
+    exact.learn_many(X.astype(float), y, **({} if w is None else {"w": w}))
+    np.testing.assert_allclose(model.output_weights, exact.output_weights, rtol=1e-8, atol=1e-11)
+
+
 def test_copies_and_pickles_go_on_alike(width):
     random = np.random.default_rng(0)
     acc = GramAccumulator()

@@ -17,7 +17,9 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = [
     {"arrays", "settings", "damage"},
     {"frozen", "threads"},
+    {"products"},
     {"times", "capacity", "row_weights"},
+    {"panel"},
     {"panels"},
     {"cholesky"},
     {

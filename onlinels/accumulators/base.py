@@ -134,7 +134,7 @@ class Accumulator(Statistics):
         """Accumulate, count and weigh checked rows, with weights of the given sign."""
         shape = len(activations), activations.shape[1]
         for rows in row_blocks(*shape, LEAST_ROWS):
-            block = np.ascontiguousarray(activations[rows], dtype=np.float64)
+            block = self._cast(activations[rows])
             self.accumulate(block, targets[rows], w if isinstance(w, float) else w[rows])
         self._count += np.int64(sign * len(activations))
         self._weigh(targets, w)

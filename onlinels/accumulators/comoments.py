@@ -9,7 +9,7 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.mean import Mean
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.arrays import Floats, Integers, Matrix, uncast
 from onlinels.targets import target_sums
 
 CONSTANT = 1e-28
@@ -76,6 +76,10 @@ class CoMoments(Accumulator):
         if not self._empties(total):
             self._comoments.accumulate(centred, about, w)
         self._shift(mean, targets_mean, total)
+
+    def _cast(self, rows: Matrix) -> Matrix:
+        # Cast as they are centred, in one pass instead of two.
+        return uncast(rows) if len(rows) > 1 else super()._cast(rows)
 
     def harmless_length(self, weight: float) -> float:
         """Return how long rows may be that cannot outweigh a ridge inside the co-moments."""
@@ -228,10 +232,11 @@ class CoMoments(Accumulator):
         self._target_mean = self._target_mean.kept(columns)
 
 
-def _about_mean(block: Floats, w: float | Floats, total: float) -> tuple[Floats, Mean]:
+def _about_mean(block: Matrix, w: float | Floats, total: float) -> tuple[Floats, Mean]:
     """Return rows about their mean, and the mean."""
     # Relative to the first row: a constant feature then has exactly its value as mean.
-    centred = block - block[0]
+    first = block[0].astype(np.float64)
+    centred = block - first
     shift = centred.mean(axis=0) if isinstance(w, float) else w @ centred / total
     centred -= shift
-    return centred, Mean(block[0].copy(), shift)
+    return centred, Mean(first, shift)

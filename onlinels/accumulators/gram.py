@@ -10,12 +10,19 @@ from scipy.sparse import csr_array
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix, check_places
-from onlinels.capacity import capacity, enlarged, padded
+from onlinels.arrays import Floats, Integers, Matrix, check_places, uncast
+from onlinels.capacity import capacity, enlarged
 from onlinels.panels import SymmetricPanels
+from onlinels.products import product
 from onlinels.ridge import check_ridge
 from onlinels.solve import invert_gram
 from onlinels.spectrum import Spectrum, Sums, gram_spectrum
+
+FEW_CLASSES = 64
+"""Classes up to which a batch's labels are added by a product; of more each row for itself.
+
+Measured at 6,400 columns: of 10 classes in half the time.
+"""
 
 
 class GramAccumulator(Accumulator):
@@ -106,25 +113,33 @@ class GramAccumulator(Accumulator):
         if not self._n_features:
             return
         self._tracker.learn(block, targets, self._n_targets, w)
-        block = padded(block, self._gram.reserved)
-        self._gram.add_products(block, w)
+        lines = self._gram.as_lines(block)
+        self._gram.add_products(lines, w)
         if targets.ndim == 1:
-            self._add_labels(block, targets, w)
+            self._add_labels(block, lines, targets, w)
         else:
             weighted_targets = targets * (w if isinstance(w, float) else w[:, None])
-            self._cross[:, : targets.shape[1]] += block.T @ weighted_targets
+            self._cross[:, : targets.shape[1]] += product(lines.T, weighted_targets)
 
-    def _add_labels(self, block: Floats, labels: Matrix, w: float | Floats) -> None:
-        """Add the rows of every class present to its column, without a one-hot matrix."""
+    def _cast(self, rows: Matrix) -> Matrix:
+        # Of several panels rows are cast as they are turned, in one pass instead of two.
+        several = len(rows) > 1 and len(self._gram.panels) > 1
+        return uncast(rows) if several else super()._cast(rows)
+
+    def _add_labels(self, block: Matrix, lines: Floats, labels: Matrix, w: float | Floats) -> None:
+        """Add the rows of every class present to its column, without a wide one-hot matrix."""
         if len(block) == 1:
-            self._cross[:, labels[0]] += block[0] * w
+            self._cross[:, labels[0]] += lines[0] * w
             return
         present, which = np.unique(labels, return_inverse=True)
         weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(block))
         rows = np.arange(len(block))
         one_hot = csr_array((weights, (which, rows)), shape=(len(present), len(block)))
-        sums: Any = one_hot @ block
-        self._cross[:, present] += sums.T
+        if len(present) <= FEW_CLASSES:
+            self._cross[:, present] += product(lines.T, one_hot.toarray().T)
+        else:
+            sums: Any = one_hot @ block
+            self._cross[: block.shape[1], present] += sums.T
 
     def _combine(self, other: Self, sign: int) -> None:
         self._tracker.drop()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Self
 
+import numpy as np
+
 from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
 from onlinels.accumulators.uncertainty import Uncertainty
@@ -18,6 +20,10 @@ class Statistics(Ledger, Hooks, Uncertainty):
     @abstractmethod
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
+
+    def _cast(self, rows: Matrix) -> Matrix:
+        """Return rows of any real dtype as `accumulate` takes them."""
+        return np.ascontiguousarray(rows, dtype=np.float64)
 
     @property
     @abstractmethod

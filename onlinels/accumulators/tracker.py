@@ -47,7 +47,7 @@ class Tracker:
         weights = np.full(len(block), w) if isinstance(w, float) else w
         try:
             self._tracked.add_targets(n_targets)
-            self._tracked.learn(block, targets, weights)
+            self._tracked.learn(np.asarray(block, dtype=np.float64), targets, weights)
         except ValueError:
             self._tracked = None
 

@@ -6,12 +6,12 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import Self
 
-import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinels.arrays import Matrix
 from onlinels.frozen import Frozen
 from onlinels.names import Name
+from onlinels.products import product
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +61,7 @@ class FixedWeights(InputWeights):
 
     Examples
     --------
+    >>> import numpy as np
     >>> FixedWeights(("a", "b"), np.eye(2), np.ones(2)).project(np.array([[3.0, 5.0]]))
     array([[4., 6.]])
     """
@@ -75,7 +76,7 @@ class FixedWeights(InputWeights):
 
     def project(self, features: Matrix) -> Matrix:
         """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
-        projections: Matrix = np.matmul(features, self.weights)
+        projections = product(features, self.weights)
         if self.offsets is not None:
             projections += self.offsets
         return projections

@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike
 
 from onlinels.arrays import Integers, Matrix
 from onlinels.features.hidden.input_weights import FixedWeights, InputWeights
+from onlinels.products import product
 
 BLOCK_ROWS = 8
 """Rows whose differences are gathered at once, so that they stay in the cache."""
@@ -98,7 +99,7 @@ class LandmarkWeights(InputWeights):
 
     def project(self, features: Matrix) -> Matrix:
         """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
-        products = features @ self.landmarks.T
+        products = product(features, self.landmarks.T)
         products += self.landmark_offsets
         projections = np.empty((len(products), self.n_hidden), dtype=products.dtype)
         subtracted = np.empty((BLOCK_ROWS, self.n_hidden), dtype=products.dtype)

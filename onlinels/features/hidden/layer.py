@@ -21,6 +21,7 @@ from onlinels.features.hidden.random_weights import RandomWeights
 from onlinels.features.hidden.receptive_fields import ReceptiveFields
 from onlinels.labels import read_labels
 from onlinels.outputs import output_row, output_table
+from onlinels.products import product
 from onlinels.settings import DTYPES, check_choice, check_count, check_flag, check_part
 
 
@@ -100,8 +101,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         self.dtype = dtype
         self.bias = bias
         self.receptive_fields = receptive_fields
-        self._columns, self._fixed = Columns(), None
-        self._n_drawn = 0
+        self._columns, self._fixed, self._n_drawn = Columns(), None, 0
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
         self._offsets: Matrix | None = None
         if bias:
@@ -217,7 +217,7 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _project(self, features: Matrix) -> Matrix:
         if self._fixed is not None:
             return self._fixed.project(features)
-        projections: Matrix = features @ self._weights[: features.shape[1]]
+        projections = product(features, self._weights[: features.shape[1]])
         if self._offsets is not None:
             projections += self._offsets
         return projections
