@@ -40,6 +40,26 @@ def n_threads() -> int:
     return os.cpu_count() or 1
 
 
+def even_parts(n: int, step: int, most: int) -> list[slice]:
+    """Cut n into parts alike, as many as threads or a multiple, of whole steps but for the end.
+
+    Parameters
+    ----------
+    n, step : int
+    most : int
+        How large a part may be, about.
+
+    Examples
+    --------
+    >>> even_parts(5, step=2, most=100)[-1].stop
+    5
+    """
+    workers = n_threads()
+    rounds = max(1, -(-n // (most * workers)))
+    size = step * max(1, -(-n // (step * rounds * workers)))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
 def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     """Do work on every part, several at a time.
 

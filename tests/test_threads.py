@@ -6,8 +6,10 @@ import threading
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from onlinels.threads import VARIABLES, Scratch, in_threads, n_threads
+from onlinels.threads import VARIABLES, Scratch, even_parts, in_threads, n_threads
 
 PARTS = [slice(number, number + 1) for number in range(7)]
 
@@ -61,6 +63,19 @@ def test_what_goes_wrong_is_raised_and_no_thread_is_left(monkeypatch, threads):
     with pytest.raises(ValueError, match="at four"):
         in_threads(work, PARTS)
     assert threading.active_count() == before
+
+
+@given(st.integers(0, 500), st.integers(1, 40), st.integers(1, 200), st.sampled_from("1237"))
+def test_parts_are_whole_steps_and_alike(n, step, most, threads):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", threads)
+        parts = even_parts(n, step, most)
+    assert [place for part in parts for place in range(n)[part]] == list(range(n))
+    sizes = [part.stop - part.start for part in parts]
+    assert all(size % step == 0 for size in sizes[:-1])
+    assert len(set(sizes[:-1])) <= 1
+    assert all(0 < size < most + step for size in sizes)
+    assert len(parts) <= int(threads) * max(1, -(-n // (most * int(threads))))
 
 
 def test_scratch_gives_what_fits_and_grows():

@@ -25,6 +25,10 @@ from command_line import positive as positive
 Array = NDArray[Any]
 Piece = Callable[[], object]
 
+REST = 0.3
+"""Seconds before every turn. Threads of numpy's, scipy's and torch's libraries go on spinning for a
+while in wait of more work, and would slow down whatever comes next."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -56,6 +60,7 @@ def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int = 1)
     taken: dict[str, list[float]] = {name: [] for name in pieces}
     for turn in range(repeats + 1):
         for name, piece in pieces.items():
+            time.sleep(REST)
             started = time.perf_counter()
             piece()
             if turn:

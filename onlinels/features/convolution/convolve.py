@@ -9,10 +9,13 @@ from onlinels.features.convolution.magnitudes import faintest_maps
 from onlinels.features.convolution.normalization import NORMALIZATIONS
 from onlinels.features.convolution.stage import Convolution, repeat_channel
 from onlinels.features.convolution.tiles import Tiles
-from onlinels.threads import Scratch, in_threads
+from onlinels.threads import Scratch, even_parts, in_threads
 
-PART_IMAGES = 128
-"""Images that one thread deals with before it takes others."""
+PART_IMAGES = 512
+"""Images, at most, that one thread deals with before it takes others.
+
+Measured: with a quarter of them 1,000 images take a tenth longer, as threads meet more often.
+"""
 
 
 def convolve(
@@ -43,7 +46,7 @@ def convolve(
     -----
     n * C * P * W^2 * J^2 multiplications, in tiles of at most 128 filters and 2 MiB of maps, by
     stacks of products that BLAS does not divide among its threads. W C lines for every row of
-    their images are held as well. Parts of 128 images are dealt with at the same time, on as
+    their images are held as well. Parts of the images are dealt with at the same time, on as
     many threads as `onlinels.threads.n_threads` says; their number does not change the result.
 
     Examples
@@ -77,8 +80,7 @@ def convolve(
             _clear_faint(maps, faintest_maps(images[part], filters, added, stage))
             NORMALIZATIONS[stage.normalization](maps)
 
-    starts = range(0, len(images), PART_IMAGES)
-    in_threads(work, [slice(start, start + PART_IMAGES) for start in starts])
+    in_threads(work, even_parts(len(images), tiles[0].tile_images, PART_IMAGES))
     return features.reshape(len(images), -1)
 
 
