@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from array import array as packed_array
+import struct
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -18,8 +20,25 @@ MOST_ROWS = 64
 DTYPES = np.float64, np.float32
 """Of arrays that are read without detours: others may overflow."""
 
+FAILURES = KeyError, TypeError, ValueError, OverflowError, struct.error, RuntimeWarning
+"""Of samples that lack a name, or hold what cannot be summed and packed."""
+
 LONGEST = 1e75
 """Length up to which a row is read without detours: its squares are far from overflow."""
+
+
+def picker(names: Any) -> Callable[[Any], tuple[Any, ...]]:
+    """Return what takes the values of these names out of a dict.
+
+    Examples
+    --------
+    >>> picker(("b", "a"))({"a": 1, "b": 2}), picker(("a",))({"a": 1})
+    ((2, 1), (1,))
+    """
+    if len(names) > 1:
+        return itemgetter(*names)
+    (name,) = names
+    return lambda x: (x[name],)
 
 
 class RowReader:
@@ -35,6 +54,8 @@ class RowReader:
     def __init__(self, columns: Columns, layout: Layout) -> None:
         located = columns.locate(layout)
         self._names = layout
+        self._pick = picker(layout)
+        self._format = f"{len(layout)}d"
         self._array = layout[0] if _is_one_array(layout) else None
         self._width = len(columns)
         in_place = len(located) == len(columns) and (located == np.arange(len(columns))).all()
@@ -64,14 +85,17 @@ class RowReader:
         return placed
 
     def _read_dict(self, x: Any) -> Floats | None:
-        if type(x) is not dict or tuple(x) != self._names:
-            return None
-        if not PLAIN_NUMBERS.issuperset(map(type, x.values())):
+        """Return the values by name, in whatever order; None if names or kinds are others."""
+        if type(x) is not dict or len(x) != len(self._names):
             return None
         try:
-            # The quickest way from a dict's values to float64.
-            return np.frombuffer(packed_array("d", x.values()))
-        except OverflowError:
+            values = self._pick(x)
+            # The sum of numbers is a number, and that of anything else is not, or fails: measured,
+            # a fifth of the time of a look at every type, and packing a third of that of an array.
+            if type(sum(values, 0.0)) not in PLAIN_NUMBERS:
+                return None
+            return np.frombuffer(struct.pack(self._format, *values))
+        except FAILURES:
             return None
 
     def _read_array(self, x: Any) -> Floats | None:
@@ -106,6 +130,7 @@ class Gathered:
     --------
     >>> rows = Gathered(2)
     >>> rows.add(np.array([1.0, 2.0]), 0)
+    True
     >>> len(rows), rows.held()
     (1, (array([[1., 2.]]), array([0])))
     >>> rows.clear()
@@ -121,10 +146,12 @@ class Gathered:
     def __len__(self) -> int:
         return len(self._targets)
 
-    def add(self, row: Floats, target: Any) -> None:
-        """Take a row (n_features,) in: there is room for 64."""
-        self._values[len(self._targets)] = row
+    def add(self, row: Floats, target: Any) -> bool:
+        """Take a row (n_features,) in; tell whether there is room for more."""
+        n_rows = len(self._targets)
+        self._values[n_rows] = row
         self._targets.append(target)
+        return n_rows < MOST_ROWS - 1
 
     def held(self) -> tuple[Floats, Any]:
         """Return the rows (n, n_features), a view, and their targets."""

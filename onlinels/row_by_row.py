@@ -69,8 +69,7 @@ class RowByRow(base.Estimator, ABC):
     @property
     def _statistics(self) -> Accumulator:
         """What all rows learnt add up to, those that were gathered included."""
-        if self._gathered:
-            self._take_in()
+        self._take_in()
         return self._sums
 
     @_statistics.setter
@@ -89,7 +88,7 @@ class RowByRow(base.Estimator, ABC):
     def _take_in(self) -> None:
         """Add the rows that were gathered to the statistics."""
         if self._gathered:
-            with self._letting_in:
+            with self._letting_in.lock:
                 if self._gathered:
                     self._add_gathered(*self._gathered.held())
                     self._gathered.clear()
@@ -104,9 +103,8 @@ class RowByRow(base.Estimator, ABC):
             return False
         if self._gathered is None or self._gathered.n_features != len(row):
             self._gathered = Gathered(len(row))
-        self._gathered.add(row, target)
         self._solved = None
-        if len(self._gathered) == MOST_ROWS:
+        if not self._gathered.add(row, target):
             self._take_in()
         return True
 

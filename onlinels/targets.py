@@ -99,7 +99,7 @@ def errors_of(rows: Floats, output_weights: Floats, targets: Matrix) -> Floats:
     >>> errors_of(np.ones((1, 2)), np.ones((2, 2)), np.array([1]))
     array([[-2., -1.]])
     """
-    errors: Floats = product(rows, output_weights)
+    errors: Floats = rows @ output_weights if len(rows) == 1 else product(rows, output_weights)
     np.negative(errors, out=errors)
     if targets.ndim == 2:
         errors[:, : targets.shape[1]] += targets

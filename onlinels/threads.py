@@ -128,19 +128,13 @@ class CopyableLock:
 
     Examples
     --------
-    >>> with CopyableLock():
+    >>> with CopyableLock().lock:
     ...     print("alone")
     alone
     """
 
     def __init__(self) -> None:
-        self._lock = Lock()
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+        self.lock = Lock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -411,3 +412,63 @@ def test_values_that_overflow_are_refused_without_a_warning(value):
     named = learnt(LeastSquaresClassifier(ridge=1.0), *stream(9))
     with unchanged(named), pytest.raises(ValueError, match="x"):
         named.learn_one({"b": float(value) if abs(value) < 1e300 else value, "a": 1.0, "c": 1.0}, 0)
+
+
+VALUES = st.one_of(
+    st.floats(-1e6, 1e6),
+    st.integers(-(10**6), 10**6),
+    st.booleans(),
+    st.sampled_from(
+        [
+            np.float32(1.5),
+            np.float64(-2.0),
+            np.uint8(200),
+            np.int64(-7),
+            np.bool_(True),
+            np.float16(0.5),
+            np.longdouble(3.0),
+            Fraction(1, 3),
+            Decimal("2.5"),
+            np.array(4.0),
+            np.array([5.0]),
+            np.array([1.0, 2.0]),
+            np.float32(3e38),
+            np.nan,
+            np.inf,
+            -np.inf,
+            10**400,
+            1e200,
+            "3",
+            None,
+            1j,
+            np.datetime64("2020-01-01"),
+            np.timedelta64(3, "D"),
+            timedelta(3),
+            [1.0],
+            np.ma.masked,
+        ]
+    ),
+)
+
+
+@given(st.lists(VALUES, min_size=1, max_size=4), st.randoms())
+def test_known_names_in_any_order_are_read_as_at_first_sight(values, shuffle):
+    names = [f"name {number}" for number in range(len(values))]
+    model = LeastSquaresClassifier(ridge=1.0)
+    for label in (0, 1, 0):
+        model.learn_one(dict.fromkeys(names, 1.0 + label), label)
+    assert model._reader is not None
+    x = dict(zip(names, values, strict=True))
+    shuffle.shuffle(names)
+    other_order = {name: x[name] for name in names}
+    careful = copy.deepcopy(model)  # Without a reader.
+    answers = []
+    for each, sample in ((model, other_order), (careful, x)):
+        try:
+            answers.append(each.predict_proba_one(sample))
+        except (TypeError, ValueError) as error:
+            answers.append(type(error))
+    if isinstance(answers[0], dict):
+        assert answers[0] == pytest.approx(answers[1])
+    else:
+        assert answers[0] is answers[1]

@@ -1,0 +1,130 @@
+"""Input weights from pairs of few examples, against pairs from all of them: errors and time.
+
+python demos/benchmarks/landmarks.py --data mnist.npz --n-hidden 3200 --seeds 5
+python demos/benchmarks/landmarks.py --quick
+
+Differences of few examples (landmarks) are made of products with these alone; differences of
+60,000 are a full product with as many columns as units. Stage 1 is that of the "mnist" preset, made
+once, so that nothing but the pairs differs. --quick takes the digits of scikit-learn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from command_line import positive
+from numpy.typing import NDArray
+from rich.progress import track
+from slices import row_slices
+
+from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier
+from onlinels.datasets import ImageData, read_image_data
+from onlinels.presets import PARTS, PRESETS
+
+Array = NDArray[Any]
+
+BATCH = 1000
+
+EXAMPLES = 4000
+"""Images that filters are made from."""
+
+
+def main(argv: list[str] | None = None) -> None:
+    arguments = parse_arguments(argv)
+    data = digits() if arguments.data is None else read_image_data(arguments.data)
+    train, test = stage_1(data, "digits" if arguments.data is None else "mnist")
+    print(f"{len(train)} images of {train.shape[1]} features, {arguments.n_hidden} units")
+    few = min(arguments.landmarks, len(train))
+    results = np.array(
+        [
+            [
+                run(data, train, test, n_examples, arguments.n_hidden, seed)
+                for n_examples in (few, len(train))
+            ]
+            for seed in track(range(arguments.seeds), "Seeds", disable=not arguments.progress)
+        ]
+    )
+    for place, name in enumerate((f"pairs among {few}", f"pairs among {len(train)}")):
+        error, seconds = results[:, place].mean(axis=0)
+        print(f"{name}: test error {100 * error:.3f}%, projected in {seconds:.1f} s")
+    apart = 100 * (results[:, 0, 0] - results[:, 1, 0])
+    if len(apart) > 1:
+        deviation = apart.std(ddof=1) / len(apart) ** 0.5
+        print(f"difference {apart.mean():+.3f} points, standard error {deviation:.3f}")
+
+
+def stage_1(data: ImageData, preset: str) -> tuple[Array, Array]:
+    """Return the features of training and test images."""
+    names = set(PARTS["features"]) & set(PRESETS[preset])
+    settings = {name: PRESETS[preset][name] for name in names} | {"dtype": "float32"}
+    if "filters" in settings:
+        some = slice(0, EXAMPLES)
+        stage = ConvolutionalFeatures.from_examples(
+            data.x_train[some], data.y_train[some], **settings
+        )
+    else:
+        stage = ConvolutionalFeatures(**settings)
+    parts = []
+    for images in (data.x_train, data.x_test):
+        batches = [stage.transform_many(images[rows]) for rows in row_slices(len(images), BATCH)]
+        parts.append(np.concatenate(batches))
+    return parts[0], parts[1]
+
+
+def run(
+    data: ImageData, train: Array, test: Array, n_examples: int, n_hidden: int, seed: int
+) -> tuple[float, float]:
+    """Return the test error, and the seconds of projecting the training images."""
+    layer = HiddenLayer.from_examples(
+        train[:n_examples],
+        data.y_train[:n_examples],
+        n_hidden,
+        "centred-difference",
+        seed=seed,
+        dtype="float32",
+    )
+    model = LeastSquaresClassifier(ridge="paper", fit_intercept=False)
+    seconds = 0.0
+    for rows in row_slices(len(train), BATCH):
+        started = time.perf_counter()
+        activations = layer.transform_many(train[rows])
+        seconds += time.perf_counter() - started
+        model.learn_many(activations, data.y_train[rows])
+    wrong = 0
+    for rows in row_slices(len(test), BATCH):
+        found = model.predict_many(layer.transform_many(test[rows]))
+        wrong += int((np.asarray(found) != data.y_test[rows]).sum())
+    return wrong / len(test), seconds
+
+
+def digits() -> ImageData:
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
+    pixels, labels = load_digits(return_X_y=True)
+    images, cut = pixels.reshape(-1, 8, 8), 1300
+    return ImageData(images[:cut], labels[:cut], images[cut:], labels[cut:])
+
+
+def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help=".npz file or folder of IDX files (digits)")
+    parser.add_argument("--n-hidden", type=positive, default=3200, help="(%(default)s)")
+    parser.add_argument("--landmarks", type=positive, default=2000, help="(%(default)s)")
+    parser.add_argument("--seeds", type=positive, default=5, help="(%(default)s)")
+    parser.add_argument("--no-progress", dest="progress", action="store_false")
+    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+    arguments = parser.parse_args(argv)
+    if arguments.quick:
+        arguments.data, arguments.seeds = None, 2
+        arguments.n_hidden, arguments.landmarks = 300, 100
+    return arguments
+
+
+if __name__ == "__main__":
+    main()
