@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import struct
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,27 +13,17 @@ from onlinels import ConvolutionalFeatures, FilterBank, LeastSquaresClassifier
 
 pytest.importorskip("rich")
 pytest.importorskip("threadpoolctl")
-FOLDER = Path(__file__).parent.parent / "demos" / "benchmarks"
 SMALL = ["--contrast-filters=6", "--colour-filters=3", "--n-sample=500", "--warm-up=40"]
 
 
-def load(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def demo(load_benchmark):
+    return load_benchmark("cifar10")
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    return load("cifar10", monkeypatch)
-
-
-@pytest.fixture
-def network(monkeypatch):
-    return load("patch_network", monkeypatch)
+def network(load_benchmark):
+    return load_benchmark("patch_network")
 
 
 def photographs(n_rows, seed):

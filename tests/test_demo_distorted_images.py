@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
@@ -22,23 +21,14 @@ pytest.importorskip("rich")
 FOLDER = Path(__file__).parent.parent / "demos" / "benchmarks"
 
 
-def load(name, monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def runs(load_benchmark):
+    return load_benchmark("distorted_runs")
 
 
 @pytest.fixture
-def runs(monkeypatch):
-    return load("distorted_runs", monkeypatch)
-
-
-@pytest.fixture
-def demo(runs, monkeypatch):
-    return load("distorted_images", monkeypatch)
+def demo(runs, load_benchmark):
+    return load_benchmark("distorted_images")
 
 
 @pytest.fixture

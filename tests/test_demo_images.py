@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +10,6 @@ import pytest
 from onlinels import ShallowConvClassifier
 
 pytest.importorskip("rich")
-PLACE = Path(__file__).parent.parent / "demos" / "benchmarks" / "images.py"
 
 
 @pytest.fixture
@@ -21,12 +18,9 @@ def asked():
 
 
 @pytest.fixture
-def demo(monkeypatch, asked):
+def demo(load_benchmark, monkeypatch, asked):
     """Load the script with a short warm-up, and write down what it asks the preset for."""
-    monkeypatch.syspath_prepend(PLACE.parent)
-    spec = importlib.util.spec_from_file_location("images", PLACE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_benchmark("images")
 
     def from_preset(name, **settings):
         asked.append({"preset": name} | settings)

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("rich")
-SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "imbalance.py"
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("demo_imbalance", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def demo(load_benchmark):
+    return load_benchmark("imbalance")
 
 
 def test_rare_classes_come_anywhere_in_the_stream_and_no_row_is_in_both_parts(demo):

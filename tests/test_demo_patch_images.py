@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 pytest.importorskip("rich")
 pytest.importorskip("threadpoolctl")
-FOLDER = Path(__file__).parent.parent / "demos" / "benchmarks"
 N_TRAIN, N_TEST = 120, 40
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    monkeypatch.syspath_prepend(str(FOLDER))
-    spec = importlib.util.spec_from_file_location("patch_images", FOLDER / "patch_images.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def demo(load_benchmark):
+    return load_benchmark("patch_images")
 
 
 @pytest.fixture

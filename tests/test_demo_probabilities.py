@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("rich")
-SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "probabilities.py"
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("demo_probabilities", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    return module
+def demo(load_benchmark):
+    return load_benchmark("probabilities")
 
 
 @pytest.fixture

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("rich")
-SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "progressive.py"
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("demo_progressive", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def demo(load_benchmark):
+    return load_benchmark("progressive")
 
 
 @pytest.mark.parametrize("name", ["--rows", "--repeats", "--classes", "--features"])

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 pytest.importorskip("sklearn")
 pytest.importorskip("rich")
-SCRIPT = Path(__file__).parent.parent / "demos" / "benchmarks" / "ridge.py"
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    monkeypatch.syspath_prepend(SCRIPT.parent)
-    spec = importlib.util.spec_from_file_location("demo_ridge", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def demo(load_benchmark):
+    return load_benchmark("ridge")
 
 
 @pytest.mark.parametrize("one_hot", [True, False])
