@@ -74,7 +74,8 @@ def solve_factored(factor: SymmetricPanels, targets: Floats) -> Floats:
     if len(factor.panels) == 1:
         whole: Floats = dpotrs(factor.panels[0].corner, targets, lower=0)[0]
         return whole
-    solution = np.array(targets, dtype=np.float64, order="F")
+    # By row, so that those of panels to the left, or above, lie beside one another.
+    solution = np.array(targets, dtype=np.float64, order="C")
     for panel in factor.panels:
         own = panel.columns
         left = solution[own] - product(panel.above.T, solution[: panel.start])

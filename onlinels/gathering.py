@@ -20,11 +20,31 @@ MOST_ROWS = 64
 DTYPES = np.float64, np.float32
 """Of arrays that are read without detours: others may overflow."""
 
-FAILURES = KeyError, TypeError, ValueError, OverflowError, struct.error, RuntimeWarning
-"""Of samples that lack a name, or hold what cannot be summed and packed."""
-
 LONGEST = 1e75
 """Length up to which a row is read without detours: its squares are far from overflow."""
+
+
+FEW = 64
+"""Values up to which the type of each is looked at.
+
+Measured: of 1,000 that takes 18 us, their sum 5 us.
+"""
+
+
+def are_plain(values: tuple[Any, ...]) -> bool:
+    """Tell whether values are plain numbers, by their types or, of many, by that of their sum.
+
+    The sum of numbers is a number; that of anything else is not, or there is none.
+
+    Examples
+    --------
+    >>> are_plain((1.0, 2)), are_plain((1.0, "2")), are_plain((1.0,) * 100)
+    (True, False, True)
+    """
+    if len(values) <= FEW:
+        return PLAIN_NUMBERS.issuperset(map(type, values))
+    with np.errstate(all="ignore"):
+        return type(sum(values, 0.0)) in PLAIN_NUMBERS
 
 
 def picker(names: Any) -> Callable[[Any], tuple[Any, ...]]:
@@ -90,13 +110,11 @@ class RowReader:
             return None
         try:
             values = self._pick(x)
-            # The sum of numbers is a number, and that of anything else is not, or fails: measured,
-            # a fifth of the time of a look at every type, and packing a third of that of an array.
-            if type(sum(values, 0.0)) not in PLAIN_NUMBERS:
-                return None
-            return np.frombuffer(struct.pack(self._format, *values))
-        except FAILURES:
+            # Measured: packing takes a third of the time of an array made of the values.
+            packed = struct.pack(self._format, *values) if are_plain(values) else None
+        except Exception:  # Whatever it is, the closer look will say it.
             return None
+        return None if packed is None else np.frombuffer(packed)
 
     def _read_array(self, x: Any) -> Floats | None:
         entry: Any = self._array

@@ -1,4 +1,4 @@
-"""Matrix products of any size by the one BLAS that everything large goes through."""
+"""Matrix products by the BLAS that updates and solutions go through as well."""
 
 from __future__ import annotations
 
@@ -38,15 +38,21 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     array([[1., 2.]])
     """
     dtype = np.result_type(left, right)
-    if dtype not in GEMM or left.size * right.shape[1] <= SMALL_PRODUCT:
-        small: Matrix = left @ right
-        return small
+    small = left.size * right.shape[1] <= SMALL_PRODUCT
+    if small or dtype not in GEMM or not (_is_dense(left) and _is_dense(right)):
+        # By numpy: scipy would copy rows that are parts of longer ones.
+        others: Matrix = left @ right
+        return others
     # Transposed, as BLAS takes and returns columns.
     first, turned_first = _by_column(right.T.astype(dtype, copy=False))
     second, turned_second = _by_column(left.T.astype(dtype, copy=False))
     gemm: Any = GEMM[dtype]
     columns: Matrix = gemm(1.0, first, second, trans_a=turned_first, trans_b=turned_second)
     return columns.T
+
+
+def _is_dense(matrix: Matrix) -> bool:
+    return matrix.flags.c_contiguous or matrix.flags.f_contiguous
 
 
 def _by_column(matrix: Matrix) -> tuple[Matrix, bool]:

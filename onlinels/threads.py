@@ -41,7 +41,7 @@ def n_threads() -> int:
 
 
 def even_parts(n: int, step: int, most: int) -> list[slice]:
-    """Cut n into parts alike, as many as threads or a multiple, of whole steps but for the end.
+    """Cut n into parts alike, of whole steps but for the end: one for a thread, or several.
 
     Parameters
     ----------
@@ -51,8 +51,8 @@ def even_parts(n: int, step: int, most: int) -> list[slice]:
 
     Examples
     --------
-    >>> even_parts(5, step=2, most=100)[-1].stop
-    5
+    >>> [part.stop for part in even_parts(6, step=2, most=2)]
+    [2, 4, 6]
     """
     workers = n_threads()
     rounds = max(1, -(-n // (most * workers)))
@@ -92,8 +92,8 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
             pass
 
 
-LARGEST_HELD = 1 << 24
-"""Numbers of an array for which scratch memory is held: 128 MiB in float64."""
+LARGEST_HELD = 1 << 23
+"""Numbers of an array for which scratch memory is held: 64 MiB in float64."""
 
 
 class Scratch(local):

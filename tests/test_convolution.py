@@ -12,7 +12,7 @@ from scipy.signal import convolve2d
 from scipy.stats import norm
 
 from literal import is_nothing_but_rounding, literal_features
-from onlinels import ConvolutionalFeatures
+from onlinels import ConvolutionalFeatures, FilterBank
 from onlinels.features.convolution import convolve as convolution
 from onlinels.features.convolution import pooling, tiles
 from onlinels.features.convolution.convolve import convolve
@@ -148,6 +148,42 @@ def test_tiles_and_threads_make_no_difference(
         patch.setenv("OPENBLAS_NUM_THREADS", "3")
         assert (convolve(images, filters, stage, offsets) == tiled).all()
     np.testing.assert_allclose(tiled, whole, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("normalize", ["map", "image"])
+@pytest.mark.parametrize(
+    ("shape", "n_filters", "n_images"),
+    [((32, 32, 4), 96, 33), ((64, 64, 3), 43, 3), ((9, 9), 5, 700)],
+)
+def test_threads_make_no_difference_to_the_last_bit(
+    monkeypatch, normalize, shape, n_filters, n_images
+):
+    random = np.random.default_rng(1)
+    filters = random.normal(size=(n_filters, 7, 7))
+    model = ConvolutionalFeatures(
+        filters, pool_size=7, stride=3, drop_ring=3, normalize=normalize, dtype="float32"
+    )
+    images = random.random((n_images, *shape), dtype=np.float32)
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    alone = model.transform_many(images)
+    for threads in "2357":
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", threads)
+        assert (model.transform_many(images) == alone).all()
+
+
+def test_offsets_of_channels_are_summed_by_every_member_of_a_combination():
+    random = np.random.default_rng(0)
+    filters, offsets = random.normal(size=(2, 2, 3, 3, 1)), np.array([[0.5], [1.0]])
+    members = tuple(FilterBank(each, offsets) for each in filters)
+    together = FilterBank(np.concatenate(filters), np.concatenate([offsets, offsets]))
+    images = random.random((4, 8, 8, 3))
+    features = [
+        ConvolutionalFeatures(
+            bank, channels="joint", pool_size=2, stride=2, normalize=False
+        ).transform_many(images)
+        for bank in (members, together)
+    ]
+    np.testing.assert_allclose(*features, rtol=1e-12)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5))

@@ -63,8 +63,8 @@ class CoMoments(Accumulator):
             self.target_squares + self._weight * self._target_mean.value**2,
         )
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
+    def accumulate(self, block: Matrix, targets: Matrix, w: float | Floats) -> None:
+        """Add checked float rows with weights of any one sign, without counting them."""
         total = w * len(block) if isinstance(w, float) else float(w.sum())
         if total == 0.0:
             return

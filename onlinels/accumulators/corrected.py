@@ -7,6 +7,7 @@ from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 
 from onlinels.arrays import Floats, Integers
 from onlinels.capacity import capacity, enlarged
+from onlinels.products import product
 
 SMALL = 128
 """Size up to which a single column is taken in at once: the matrix fits the nearest cache."""
@@ -53,20 +54,20 @@ class CorrectedMatrix:
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (n, k) in Fortran order."""
         recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
-        product: Floats = dsymm(1.0, self._base, columns)
+        result: Floats = dsymm(1.0, self._base, columns)
         if len(signs):
-            product -= recent @ (signs[:, None] * (recent.T @ columns))
-        return product
+            result -= product(recent, signs[:, None] * product(recent.T, columns))
+        return result
 
     def times_one(self, column: Floats) -> Floats:
         """Return the product with a vector (n,): `times` at a fraction of its calls' cost."""
-        product: Floats = dsymv(1.0, self._base, column)
+        result: Floats = dsymv(1.0, self._base, column)
         if self._n_recent:
             recent = self._recent[:, : self._n_recent]
             shares = dgemv(1.0, recent, column, trans=1)
             shares *= self._signs[: self._n_recent]
-            product = dgemv(-1.0, recent, shares, 1.0, product, overwrite_y=1)
-        return product
+            result = dgemv(-1.0, recent, shares, 1.0, result, overwrite_y=1)
+        return result
 
     def picked(self, places: Integers) -> Floats:
         """Return some columns, (n, k), without a product."""

@@ -41,11 +41,12 @@ class GramAccumulator(Accumulator):
     Notes
     -----
     Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
-    targets, whatever the length of the stream. An update of n rows costs ``n M^2`` operations,
-    half of a plain product, by symmetric rank-k updates in place; label columns cost ``n M`` more,
-    however many classes there are. All sums are float64: with float32 sums the Gram of the paper's
-    network cannot be factored at any ridge that classifies well. Weights enter linearly, so
-    statistics of whole numbers are exact.
+    targets, whatever the length of the stream; beyond 1,024 features every thread that learns also
+    holds up to 64 MiB, for all models together, while it lives. An update of n rows costs ``n
+    M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label columns
+    cost ``n M`` more, however many classes there are. All sums are float64: with float32 sums the
+    Gram of the paper's network cannot be factored at any ridge that classifies well. Weights enter
+    linearly, so statistics of whole numbers are exact.
 
     Solving squares the condition number of A: about 8 of 16 digits are left for features that are
     nearly collinear.
@@ -108,8 +109,8 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self.target_squares
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
+    def accumulate(self, block: Matrix, targets: Matrix, w: float | Floats) -> None:
+        """Add checked float rows with weights of any one sign, without counting them."""
         if not self._n_features:
             return
         self._tracker.learn(block, targets, self._n_targets, w)
@@ -134,11 +135,13 @@ class GramAccumulator(Accumulator):
         present, which = np.unique(labels, return_inverse=True)
         weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(block))
         rows = np.arange(len(block))
-        one_hot = csr_array((weights, (which, rows)), shape=(len(present), len(block)))
         if len(present) <= FEW_CLASSES:
-            self._cross[:, present] += product(lines.T, one_hot.toarray().T)
+            one_hot = np.zeros((len(block), len(present)))
+            one_hot[rows, which] = weights
+            self._cross[:, present] += product(lines.T, one_hot)
         else:
-            sums: Any = one_hot @ block
+            of_classes = csr_array((weights, (which, rows)), shape=(len(present), len(block)))
+            sums: Any = of_classes @ block
             self._cross[: block.shape[1], present] += sums.T
 
     def _combine(self, other: Self, sign: int) -> None:

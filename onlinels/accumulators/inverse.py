@@ -10,6 +10,7 @@ from onlinels.accumulators.corrected import CorrectedMatrix
 from onlinels.accumulators.pivots import LEFT, check_pivots, checked_factor, inverted
 from onlinels.arrays import Floats, Integers
 from onlinels.capacity import padded
+from onlinels.products import product
 
 SCALES = 2.0**-32, 2.0**32
 """Range of the factor that is kept apart from the inverse."""
@@ -92,8 +93,8 @@ class RunningInverse:
         if not columns.size:
             return np.zeros(columns.shape)
         wider = padded(np.asarray(columns.T, dtype=np.float64, order="C"), self.width)
-        product: Floats = self._scaled.times(wider.T)[: self._n_features] / self._scale
-        return product
+        result: Floats = self._scaled.times(wider.T)[: self._n_features] / self._scale
+        return result
 
     def add(self, rows: Floats, w: Floats) -> Floats:
         """Add rows, and return their gains.
@@ -139,8 +140,8 @@ class RunningInverse:
     def _add(self, rows: Floats, w: Floats, sign: float) -> Floats:
         root = np.sqrt(w / self._scale)
         scaled = padded(rows, self.width) * root[:, None]
-        product = self._scaled.times(scaled.T)
-        return self._take_in(product, scaled @ product, root, sign)
+        image = self._scaled.times(scaled.T)
+        return self._take_in(image, product(scaled, image), root, sign)
 
     def add_one(self, row: Floats, w: float) -> Floats:
         """Add a row (width,), or take it out if its weight is negative; return its gain (width,).
@@ -148,17 +149,17 @@ class RunningInverse:
         As `add` and `remove` do, at a fraction of their calls' cost.
         """
         sign, weight = (1.0, w / self._scale) if w > 0.0 else (-1.0, -w / self._scale)
-        product = self._scaled.times_one(row)
-        pivot = 1.0 + sign * weight * float(row @ product)
+        image = self._scaled.times_one(row)
+        pivot = 1.0 + sign * weight * float(row @ image)
         check_pivots(pivot, pivot, sign)
-        self._scaled.subtract_one(product, (weight / pivot) ** 0.5, sign)
-        product *= abs(w) / (pivot * self._scale)
-        return product
+        self._scaled.subtract_one(image, (weight / pivot) ** 0.5, sign)
+        image *= abs(w) / (pivot * self._scale)
+        return image
 
-    def _take_in(self, product: Floats, system: Floats, root: Floats, sign: float) -> Floats:
+    def _take_in(self, image: Floats, system: Floats, root: Floats, sign: float) -> Floats:
         """Apply Woodbury's identity to T = s P X' and X T, where X is scaled to unit weights."""
         factor = checked_factor(system, sign)
-        columns = dtrsm(1.0, factor, product, side=1)
+        columns = dtrsm(1.0, factor, image, side=1)
         self._scaled.subtract(columns, sign)
         gains: Floats = dtrsm(1.0, factor, columns, side=1, trans_a=1)
         gains *= root
@@ -172,8 +173,8 @@ class RunningInverse:
         They are rows of one entry, whose products with P are columns of P: ``n M^2 + 4 n^2 M``.
         """
         root = np.sqrt(amounts / self._scale)
-        product = self._scaled.picked(columns) * root
-        return self._take_in(product, root[:, None] * product[columns], root, 1.0)
+        image = self._scaled.picked(columns) * root
+        return self._take_in(image, root[:, None] * image[columns], root, 1.0)
 
     def check_removable(self, rows: Floats, w: Floats) -> None:
         """Raise ValueError if these rows, all together, cannot be taken out."""

@@ -19,7 +19,7 @@ class Statistics(Ledger, Hooks, Uncertainty):
 
     @abstractmethod
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
+        """Add checked rows, as `_cast` returns them, with weights of any one sign, uncounted."""
 
     def _cast(self, rows: Matrix) -> Matrix:
         """Return rows of any real dtype as `accumulate` takes them."""

@@ -16,6 +16,7 @@ from onlinels.accumulators.refusal import check_rows
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.capacity import capacity, enlarged, padded
+from onlinels.products import product
 from onlinels.spectrum import Spectrum
 from onlinels.targets import errors_of
 
@@ -140,7 +141,7 @@ class Recursion(Accumulator):
         for start in range(0, len(block), n_rows):
             rows = slice(start, start + n_rows)
             errors = errors_of(block[rows], self._weights, targets[rows])
-            step += block[rows].T @ (w[rows, None] * errors)
+            step += product(block[rows].T, w[rows, None] * errors)
         known = slice(self._n_features)
         self._inverse.rebuild(block[:, known], w, sign)
         self._weights[known] += sign * self._inverse.times(step[known])

@@ -17,7 +17,7 @@ from measure import Piece, arguments_of, compare, draw, show
 from numpy.typing import NDArray
 
 from onlinels import ConvolutionalFeatures
-from onlinels.threads import even_parts, in_threads
+from onlinels.threads import SMALL_PRODUCT, even_parts, in_threads
 
 Array = NDArray[Any]
 
@@ -33,6 +33,7 @@ class Case:
     n_filters: int
     pool_size: int
     stride: int
+    n_images: int
     drop_ring: int = 5
 
     def features(self, bank: Array) -> ConvolutionalFeatures:
@@ -58,30 +59,32 @@ class Case:
 
 
 CASES = (
-    Case("28 x 28, 60 filters, D = 2", (28, 28), 60, 8, 2),
-    Case("32 x 32 x 4, 96 filters, D = 3", (32, 32, 4), 96, 7, 3),
+    Case("28 x 28, 60 filters, D = 2", (28, 28), 60, 8, 2, n_images=20_000),
+    Case("32 x 32 x 4, 96 filters, D = 3", (32, 32, 4), 96, 7, 3, n_images=4000),
 )
 
 
 def main() -> None:
     arguments = arguments_of(__doc__, repeats=5)
     for case in CASES:
-        measure(case, 500 if arguments.quick else 6000, arguments.repeats)
+        measure(case, 500 if arguments.quick else case.n_images, arguments.repeats)
 
 
 def measure(case: Case, n_images: int, repeats: int) -> None:
     """Time a case on batches and on single images."""
     features, images = case.features(case.bank()), case.images(n_images)
-    check_same(case, features, images[:20])
+    # Torch correlates; the paper convolves.
+    kernel = torch.from_numpy(np.ascontiguousarray(case.bank()[:, None, ::-1, ::-1]))
+    check_same(case, features, images[:20], kernel)
     pieces: dict[str, Piece] = {
         "bare products": Products(case, features).of(n_images),
         "onlinels": lambda: in_batches(features.transform_many, images),
-        "torch": lambda: in_batches(lambda some: with_torch(case, some), images),
+        "torch": lambda: in_batches(lambda some: with_torch(case, kernel, some), images),
     }
     show(compare(case.name, pieces, repeats, n_images), "bare products")
     one: dict[str, Piece] = {
         "onlinels": lambda: [features.transform_one({"image": image}) for image in images[:50]],
-        "torch": lambda: [with_torch(case, image[None]) for image in images[:50]],
+        "torch": lambda: [with_torch(case, kernel, image[None]) for image in images[:50]],
     }
     show(compare(f"{case.name}, one image", one, 5 * repeats, 50), "torch")
 
@@ -91,13 +94,11 @@ def in_batches(function: Any, images: Array) -> None:
         function(images[start : start + BATCH])
 
 
-def with_torch(case: Case, images: Array) -> Array:
+def with_torch(case: Case, kernel: torch.Tensor, images: Array) -> Array:
     """Return the features by torch: channels apart, window sums as average pooling."""
     height, width = case.image_shape[:2]
     channels = torch.from_numpy(images).reshape(len(images), height, width, -1).permute(0, 3, 1, 2)
     n_channels = channels.shape[1]
-    # torch correlates; the paper convolves.
-    kernel = torch.from_numpy(np.ascontiguousarray(case.bank()[:, None, ::-1, ::-1]))
     with torch.no_grad():
         maps = torch.nn.functional.conv2d(channels.reshape(-1, 1, height, width), kernel)
         maps.square_()
@@ -117,20 +118,19 @@ class Products:
     They are small enough for BLAS to leave them to the thread that asks, on every core at once.
     """
 
-    TILE = 4
-
     def __init__(self, case: Case, features: ConvolutionalFeatures) -> None:
         height, width, self.n_channels = (*case.image_shape, 1)[:3]
         rows, columns, n_filters = height - 6, width - 6, case.n_filters
         kept = round((features.n_features(case.image_shape) / n_filters / self.n_channels) ** 0.5)
-        self.kernel, self.patches = draw(n_filters, 49), draw(rows, 49, self.TILE * columns)
-        self.pool_rows, self.maps = draw(kept, rows), draw(n_filters, rows, self.TILE * columns)
+        self.tile = SMALL_PRODUCT // (n_filters * 49 * columns)
+        self.kernel, self.patches = draw(n_filters, 49), draw(rows, 49, self.tile * columns)
+        self.pool_rows, self.maps = draw(kept, rows), draw(n_filters, rows, self.tile * columns)
         self.pool_columns = draw(columns, kept)
-        self.pooled = draw(self.TILE * kept, n_filters, columns)
+        self.pooled = draw(self.tile * kept, n_filters, columns)
 
     def of(self, n_images: int) -> Piece:
         """Return a function that does the products of so many images."""
-        n_tiles = -(-n_images * self.n_channels // self.TILE)
+        n_tiles = -(-n_images * self.n_channels // self.tile)
 
         def work(part: slice) -> None:
             for _ in range(part.start, part.stop):
@@ -141,8 +141,10 @@ class Products:
         return lambda: in_threads(work, even_parts(n_tiles, 1, n_tiles))
 
 
-def check_same(case: Case, features: ConvolutionalFeatures, images: Array) -> None:
-    ours, theirs = features.transform_many(images), with_torch(case, images)
+def check_same(
+    case: Case, features: ConvolutionalFeatures, images: Array, kernel: torch.Tensor
+) -> None:
+    ours, theirs = features.transform_many(images), with_torch(case, kernel, images)
     if not np.allclose(ours, theirs, rtol=1e-3, atol=1e-5):
         raise SystemExit(f"{case.name}: torch gives other features.")
 

@@ -72,7 +72,7 @@ def convolve(
         """Write the features of some of the images."""
         for group, (channels, _) in enumerate(groups):
             tiles[group].fill(features[part, group], images[part, ..., channels], scratch)
-        stage.after_pooling.apply_to_sizes(features[part])
+        stage.after_pooling.raise_sizes(features[part])
         if stage.normalization is not None:
             maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
             # What is nothing but rounding errors, as a filter of zero mean leaves of even
@@ -80,15 +80,14 @@ def convolve(
             _clear_faint(maps, faintest_maps(images[part], filters, added, stage))
             NORMALIZATIONS[stage.normalization](maps)
 
-    in_threads(work, even_parts(len(images), tiles[0].tile_images, PART_IMAGES))
+    in_threads(work, even_parts(len(images), tiles[0].together, PART_IMAGES))
     return features.reshape(len(images), -1)
 
 
 def _clear_faint(maps: Matrix, faintest: Floats) -> None:
     """Set maps (n, n_groups, n_sides, n_filters, n_positions) to 0 that are nowhere brighter."""
-    # Few are faint in their middle, and only of these every position is read.
-    middle = maps[..., maps.shape[-1] // 2]
-    faint = np.nonzero(middle <= faintest[:, :, None])
-    suspects = maps[faint]
-    suspects[suspects.max(axis=-1, initial=0.0) <= faintest[faint[0], faint[1], faint[3]]] = 0.0
-    maps[faint] = suspects
+    # Few images have a map that is faint in its middle, and only of these every position is read.
+    in_the_middle = maps[..., maps.shape[-1] // 2] <= faintest[:, :, None]
+    for image in np.flatnonzero(in_the_middle.any(axis=(1, 2, 3))):
+        faint = maps[image].max(axis=-1) <= faintest[image, :, None]
+        maps[image, faint] = 0.0

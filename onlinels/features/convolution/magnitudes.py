@@ -56,7 +56,9 @@ def _sizes(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
     """
     if stage.contrast_offset is None:
         brightest = np.abs(images).max(axis=(1, 2)).astype(np.float64)
-        sizes: Floats = brightest @ np.abs(filters).sum(axis=(1, 2)).T
+        # Not by a product of matrices: its last digits depend on how many images there are.
+        strengths = np.abs(filters).sum(axis=(1, 2))
+        sizes: Floats = (brightest[:, None] * strengths).sum(axis=-1)
         return sizes
     low = images.min(axis=(1, 2, 3)).astype(np.float64)
     high = images.max(axis=(1, 2, 3)).astype(np.float64)

@@ -56,19 +56,19 @@ class Power:
         """
         if self.exponent != 2.0:
             np.abs(values, out=values)
-        return self.apply_to_sizes(values)
+        self.raise_sizes(values)
+        return (values,)
 
-    def apply_to_sizes(self, values: Matrix) -> tuple[Matrix]:
-        """Return the powers of values that are not negative, in their place."""
-        if self.exponent == 2.0:
-            return (np.square(values, out=values),)
+    def raise_sizes(self, values: Matrix) -> None:
+        """Put powers in the place of values that are not negative."""
         if self.exponent in (0.5, 0.25):
             np.sqrt(values, out=values)
         if self.exponent == 0.25:
             np.sqrt(values, out=values)
+        elif self.exponent == 2.0:
+            np.square(values, out=values)
         elif self.exponent not in (0.5, 1.0):
             np.power(values, values.dtype.type(self.exponent), out=values)
-        return (values,)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,7 @@ def normalize_images(features: Matrix) -> None:
             [0. , 0.8]]])
     """
     rows = features.reshape(len(features), -1)
-    lengths = np.sqrt(np.einsum("nk,nk->n", rows, rows))
+    lengths = np.sqrt(np.vecdot(rows, rows))
     lengths[lengths == 0.0] = 1.0
     rows /= lengths[:, None]
 

@@ -123,7 +123,7 @@ def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix, scratch: Scratch
     cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]
     np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
-    step = _small_step(len(lines), SMALL_PRODUCT // pool_columns.size)
+    step = _small_step(len(lines) // n_groups, SMALL_PRODUCT // pool_columns.size)
     shape = (len(lines) // step, step, len(pool_columns))
     pooled = scratch.array("pooled", shape, maps.dtype)
     # Measured: by columns of their own, not by rows turned over, in two thirds of the time.

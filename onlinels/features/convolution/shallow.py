@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from onlinels.arrays import frozen_copy
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.transformer import FilteringTransformer
-from onlinels.features.filters.bank import FilterBank
+from onlinels.features.filters.bank import FilterBank, frozen_filters
 from onlinels.features.filters.combination import (
     bounding,
     check_contrast,
@@ -135,7 +132,7 @@ class ConvolutionalFeatures(FilteringTransformer):
             pooling,
         )
         check_contrast(filters, contrast_offset)
-        self.filters = _frozen(filters)
+        self.filters = frozen_filters(filters)
         self.image_shape = image_shape
         self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
 
@@ -234,17 +231,12 @@ class ConvolutionalFeatures(FilteringTransformer):
         return self.channels == "joint"
 
     def _bank_for(self, n_channels: int) -> FilterBank:
-        if self._bank is not None and self._bank.filters.shape[3] in (1, n_channels):
-            return self._bank.for_channels(n_channels)  # The same, at hand.
+        # Of a combination every member is fitted to the channels by itself.
+        alone = not isinstance(self.filters, tuple)
+        if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
+            return self._bank.for_channels(n_channels)
         return outline(self.filters, n_channels, self._joint)
 
     @property
     def _shape(self) -> Shape | None:
         return self.image_shape
-
-
-def _frozen(filters: Any) -> Any:
-    """Return filters that nobody can write to."""
-    if isinstance(filters, tuple):
-        return tuple(map(_frozen, filters))
-    return frozen_copy(filters) if isinstance(filters, (np.ndarray, list)) else filters

@@ -57,14 +57,19 @@ class Tiles:
         images : ndarray (n, height, width, n_channels)
         scratch : Scratch
         """
-        for start in range(0, len(images), self.tile_images):
-            some = slice(start, min(start + self.tile_images, len(images)))
+        whole = len(images) - len(images) % self.together
+        for start in range(0, whole, self.tile_images):
+            some = slice(start, min(start + self.tile_images, whole))
+            self._fill_some(features[some], images[some], self.together, scratch)
+        if whole < len(images):
             # What is left at the end, one by one.
-            together = 1 if (some.stop - start) % self.together else self.together
-            patches = self.stage.patches(images[some], self.filter_shape, together, scratch)
-            for first in range(0, len(self.kernel), self.tile_filters):
-                those = slice(first, first + self.tile_filters)
-                self._fill_tile(features[some, :, those], patches, those, together, scratch)
+            self._fill_some(features[whole:], images[whole:], 1, scratch)
+
+    def _fill_some(self, features: Matrix, images: Matrix, together: int, scratch: Scratch) -> None:
+        patches = self.stage.patches(images, self.filter_shape, together, scratch)
+        for first in range(0, len(self.kernel), self.tile_filters):
+            those = slice(first, first + self.tile_filters)
+            self._fill_tile(features[:, :, those], patches, those, together, scratch)
 
     def _fill_tile(
         self, features: Matrix, patches: Matrix, those: slice, together: int, scratch: Scratch
