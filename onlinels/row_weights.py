@@ -28,7 +28,10 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
         return 1.0
     refuse_masked("w", w)
     try:
-        weights = np.asarray(w, dtype=np.float64)
+        weights = np.asarray(w)
+        if weights.dtype.kind in "US":
+            raise TypeError("it holds text")
+        weights = weights.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
     if not np.all(np.abs(weights) <= LARGEST_VALUE):

@@ -21,20 +21,26 @@ SMALL_PRODUCT = 1 << 18
 
 
 def n_threads() -> int:
-    """Return how many threads may work: what the environment says, or the cores of this process.
+    """Return how many threads may work: the cores of this process, or fewer if so it is told.
 
-    What threadpoolctl sets for BLAS later is not known here.
+    The first of OPENBLAS_NUM_THREADS, MKL_NUM_THREADS and OMP_NUM_THREADS that is set counts. What
+    threadpoolctl sets for BLAS later is not known here.
 
     Examples
     --------
     >>> n_threads() >= 1
     True
     """
+    cores = _n_cores()
     for variable in VARIABLES:
         # OpenMP takes a list, one number for each level of nesting.
         text = os.environ.get(variable, "").partition(",")[0]
         if text.isdecimal() and int(text) > 0:
-            return int(text)
+            return min(cores, int(text))
+    return cores
+
+
+def _n_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -302,6 +302,8 @@ def test_bad_merges_and_factors_change_nothing(kind, centred):
         (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
         (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
         (np.ones((2, 3)), [0, 1], ["a", "b"], TypeError, "w is no array"),
+        (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is no array"),
+        (np.ones((2, 3)), [0, 1], "2", TypeError, "w is no array"),
         (np.ones((2, 3)), [0, 1], np.ma.array([1, 2], mask=[0, 1]), TypeError, "w is a masked"),
     ],
 )

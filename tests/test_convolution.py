@@ -143,6 +143,7 @@ def test_tiles_and_threads_make_no_difference(
         patch.setattr(tiles, "TILE_BYTES", tile_bytes)
         for module in (tiles, pooling):
             patch.setattr(module, "SMALL_PRODUCT", small_product)
+        patch.setattr("onlinels.threads._n_cores", lambda: 16)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         tiled = convolve(images, filters, stage, offsets)
         patch.setenv("OPENBLAS_NUM_THREADS", "3")
@@ -164,6 +165,7 @@ def test_threads_make_no_difference_to_the_last_bit(
         filters, pool_size=7, stride=3, drop_ring=3, normalize=normalize, dtype="float32"
     )
     images = random.random((n_images, *shape), dtype=np.float32)
+    monkeypatch.setattr("onlinels.threads._n_cores", lambda: 16)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     alone = model.transform_many(images)
     for threads in "2357":

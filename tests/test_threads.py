@@ -18,6 +18,7 @@ PARTS = [slice(number, number + 1) for number in range(7)]
 def nothing_set(monkeypatch):
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("onlinels.threads._n_cores", lambda: 16)
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -30,6 +31,7 @@ def test_the_environment_says_how_many_threads(monkeypatch, variable):
         "0": cores,
         "many": cores,
         "-2": cores,
+        "99": cores,
     }.items():
         monkeypatch.setenv(variable, text)
         assert n_threads() == expected

@@ -14,6 +14,7 @@ import laws
 import strategies
 from onlinels import GramAccumulator, LeastSquaresClassifier
 from onlinels.accumulators import tracker
+from onlinels.accumulators.tracking import TrackedSolution
 
 N_FEATURES = 40
 
@@ -59,6 +60,28 @@ def test_predicting_after_every_row_is_exact_and_rarely_solves(
             laws.assert_is_batch_solution(model, rows.take(range(row + 1)))
     laws.assert_is_batch_solution(model, rows)
     assert len(solved_anew) < 30
+
+
+def test_a_ridge_that_has_changed_for_good_gets_a_factor_of_its_own(monkeypatch):
+    steps = []
+    refined = TrackedSolution._refined
+
+    def counted(self, *arguments):
+        steps.append(1)
+        return refined(self, *arguments)
+
+    monkeypatch.setattr(TrackedSolution, "_refined", counted)
+    rows = stream(n_rows=400)
+    model = LeastSquaresClassifier(ridge=1.0)
+    for row in range(150):
+        model.predict_many(rows.X[row : row + 1])
+        model.learn_many(rows.X[row : row + 1], rows.y[row : row + 1])
+    model.ridge, before = 1.3, len(steps)
+    for row in range(150, 400):
+        model.predict_many(rows.X[row : row + 1])
+        model.learn_many(rows.X[row : row + 1], rows.y[row : row + 1])
+    assert 0 < len(steps) - before < 30
+    laws.assert_is_batch_solution(model, rows)
 
 
 @pytest.mark.parametrize("ridge", [1.0, "paper"])

@@ -42,11 +42,11 @@ class GramAccumulator(Accumulator):
     -----
     Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
     targets, whatever the length of the stream; beyond 1,024 features every thread that learns also
-    holds up to 64 MiB, for all models together, while it lives. An update of n rows costs ``n
-    M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label columns
-    cost ``n M`` more, however many classes there are. All sums are float64: with float32 sums the
-    Gram of the paper's network cannot be factored at any ridge that classifies well. Weights enter
-    linearly, so statistics of whole numbers are exact.
+    holds up to 64 MiB, for all models together, while it lives. An update of n rows costs
+    ``n M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label
+    columns cost ``n M`` more, however many classes there are. All sums are float64: with float32
+    sums the Gram of the paper's network cannot be factored at any ridge that classifies well.
+    Weights enter linearly, so statistics of whole numbers are exact.
 
     Solving squares the condition number of A: about 8 of 16 digits are left for features that are
     nearly collinear.

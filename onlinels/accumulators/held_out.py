@@ -101,7 +101,7 @@ def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
     errors = np.full(len(ridges), held_out.target_squares.sum())
     if not train.cross.size:
         return errors
-    eigenvalues, basis = eigh(train.gram, lower=False)
+    eigenvalues, basis = eigh(train.gram, lower=False, driver="evd")
     # Held-out rows may lie in directions that no training row has: rounding must not weigh them.
     present = present_directions(eigenvalues)
     eigenvalues, basis = eigenvalues[present], basis[:, present]

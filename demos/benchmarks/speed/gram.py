@@ -11,7 +11,6 @@ well; so does onlinels there. All compute in float64. `pip install 'onlinels[ben
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits
 
 from onlinels import LeastSquaresClassifier
+from onlinels.threads import n_threads
 
 Array = NDArray[Any]
 
@@ -79,15 +79,14 @@ def by_batch_size(n_features: int, repeats: int) -> None:
 def by_threads(n_features: int, repeats: int) -> None:
     learn = learner(1000, 1000, n_features)
 
-    def limited(n_threads: int) -> Piece:
+    def limited(count: int) -> Piece:
         def run() -> None:
-            with threadpool_limits(n_threads, user_api="blas"):
+            with threadpool_limits(count, user_api="blas"):
                 learn()
 
         return run
 
-    counts = sorted({1, os.cpu_count() or 1})
-    pieces = {f"{n_threads} threads": limited(n_threads) for n_threads in counts}
+    pieces = {f"{count} threads": limited(count) for count in sorted({1, n_threads()})}
     show(compare("threads of BLAS", pieces, repeats, 1000), "1 threads")
 
 
