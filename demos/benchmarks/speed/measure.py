@@ -29,6 +29,9 @@ REST = 0.3
 """Seconds before every turn. Threads of numpy's, scipy's and torch's libraries go on spinning for a
 while in wait of more work, and would slow down whatever comes next."""
 
+SHORT = 0.1
+"""Seconds of a piece that is called once more after the rest, which cools caches, untimed."""
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -57,15 +60,22 @@ def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int = 1)
 
     Every piece is called once before, to warm up caches and threads.
     """
+    first = {name: seconds_of(piece) for name, piece in pieces.items()}
     taken: dict[str, list[float]] = {name: [] for name in pieces}
-    for turn in range(repeats + 1):
+    for _ in range(repeats):
         for name, piece in pieces.items():
             time.sleep(REST)
-            started = time.perf_counter()
-            piece()
-            if turn:
-                taken[name].append(time.perf_counter() - started)
+            if first[name] < SHORT:
+                piece()
+            taken[name].append(seconds_of(piece))
     return Comparison(title, {name: statistics.median(each) for name, each in taken.items()}, per)
+
+
+def seconds_of(piece: Piece) -> float:
+    """Return how long a piece takes, once."""
+    started = time.perf_counter()
+    piece()
+    return time.perf_counter() - started
 
 
 def show(comparison: Comparison, reference: str, console: Console | None = None) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from measure import draw, in_words, positive
+from measure import draw, in_words, positive, seconds_of
 from numpy.typing import NDArray
 from rich.box import SIMPLE
 from rich.console import Console
@@ -88,24 +88,19 @@ def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str,
     rows, gram = draw(BATCH, n_hidden).astype(np.float64), np.zeros((n_hidden, n_hidden), order="F")
     system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
     activations, weights = draw(BATCH, n_hidden), draw(n_hidden, 10)
-    n_tiles, n_batches = n_images / TILE, n_images / BATCH
+    n_tiles, n_batches, n_updates = n_images / TILE, n_images / BATCH, n_learnt / BATCH
     return {
-        "convolution": n_tiles * seconds_of(lambda: kernel @ patches),
-        "pooling": n_tiles * seconds_of(lambda: (pooling @ maps, pooled @ pooling.T)),
-        "landmarks": n_batches * seconds_of(lambda: features @ landmarks),
-        "Gram": n_learnt / BATCH * seconds_of(lambda: dsyrk(1.0, rows.T, 1.0, gram, overwrite_c=1)),
-        "factor": seconds_of(lambda: dpotrf(system), 1),
-        "scores": n_tested / BATCH * seconds_of(lambda: activations @ weights),
+        "convolution": n_tiles * median_seconds(lambda: kernel @ patches),
+        "pooling": n_tiles * median_seconds(lambda: (pooling @ maps, pooled @ pooling.T)),
+        "landmarks": n_batches * median_seconds(lambda: features @ landmarks),
+        "Gram": n_updates * median_seconds(lambda: dsyrk(1.0, rows.T, 1.0, gram, overwrite_c=1)),
+        "factor": median_seconds(lambda: dpotrf(system), 1),
+        "scores": n_tested / BATCH * median_seconds(lambda: activations @ weights),
     }
 
 
-def seconds_of(piece: Callable[[], object], repeats: int = 5) -> float:
-    taken = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        piece()
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+def median_seconds(piece: Callable[[], object], repeats: int = 5) -> float:
+    return statistics.median(seconds_of(piece) for _ in range(repeats))
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -30,6 +30,9 @@ N_CLASSES = 10
 N_ROWS = 64
 """Different rows, taken in turn."""
 
+N_FEW = 4
+"""Rows for peers that take long."""
+
 
 def main() -> None:
     arguments = arguments_of(__doc__, repeats=9)
@@ -43,21 +46,23 @@ def measure(n_features: int, repeats: int, slow: bool) -> Comparison:
     random = np.random.default_rng(0)
     X = random.standard_normal((N_ROWS, n_features))
     y = (np.arange(N_ROWS) % N_CLASSES).tolist()
-    # Rows that a piece deals with: a few milliseconds' worth.
-    n_rows = max(3, 200_000 // n_features**2)
+    # As many as the recursive form gathers corrections of, before it takes them in at once.
+    n_rows = N_ROWS
     pieces: dict[str, Piece] = {
         "dsymv": symmetric_product(X, n_rows),
         "onlinels, accumulator": with_accumulator(X, y, n_rows),
         "onlinels, dicts": with_dicts(X, y, n_rows),
         "numpy, as in textbooks": with_numpy(X, y, n_rows),
     }
-    if slow:
-        pieces["padasip, one output"] = with_padasip(X, y, n_rows)
-        pieces["river, one output, dicts"] = with_river(X, y, n_rows)
     compared = compare(f"{n_features} features", pieces, repeats, n_rows)
     seconds = dict(compared.seconds)
-    for name in ("padasip, one output", "river, one output, dicts"):
-        if name in seconds:
+    if slow:
+        few = {
+            "padasip, one output": with_padasip(X, y, N_FEW),
+            "river, one output, dicts": with_river(X, y, N_FEW),
+        }
+        for name, taken in compare("", few, repeats).seconds.items():
+            seconds[name] = taken * n_rows / N_FEW
             seconds[name.replace("one output", "ten of them")] = N_CLASSES * seconds[name]
     return Comparison(compared.title, seconds, n_rows)
 
