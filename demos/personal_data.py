@@ -1,8 +1,9 @@
 """Three hospitals learn apart, merge, and one takes its patients out again: as if never learnt.
 
-The data are scikit-learn's 569 tumours of the breast, 30 measurements each, dealt to three sites with
-different shares of malign ones. Only statistics leave a site, never a row. After every step the
-weights are compared with those that plain numpy solves from the rows that should be in, at once.
+The data are scikit-learn's 569 tumours of the breast, 30 measurements each, dealt to three sites
+with different shares of malign ones. Sites send statistics, not rows; whoever withdraws shows the
+rows once more, so that they can be taken out. After every step the weights are compared with those
+that plain numpy solves at once from the rows that should be in.
 
 python demos/personal_data.py
 """
@@ -62,7 +63,9 @@ def main() -> None:
     sent = sum(len(pickle.dumps(model)) for model in models.values())
     console = Console()
     console.print(f"Sent: {sent / 1024:.0f} KiB of statistics from three sites, and no row.")
-    table = Table("model", "patients", "right of the others", "difference to batch", box=SIMPLE)
+    table = Table(
+        "model", "patients", f"right of {N_TEST} others", "difference to batch", box=SIMPLE
+    )
     for step in steps(sites, models):
         table.add_row(
             step.name,
@@ -88,9 +91,8 @@ def deal(activations: Array, labels: Array) -> tuple[dict[str, Rows], Rows]:
     order = random.permutation(len(labels))
     test, train = order[:N_TEST], order[N_TEST:]
     shares = np.where(labels[train, None] == "malign", MALIGN_SHARES, MALIGN_SHARES[::-1])
-    site = (
-        random.random((len(train), 1)) > shares.cumsum(axis=1) / shares.sum(axis=1, keepdims=True)
-    ).sum(axis=1)
+    up_to = shares.cumsum(axis=1) / shares.sum(axis=1, keepdims=True)
+    site = (random.random((len(train), 1)) > up_to).sum(axis=1)
     rows = {
         name: Rows(activations[train[site == number]], labels[train[site == number]])
         for number, name in enumerate(SITES)
@@ -117,8 +119,8 @@ def steps(sites: dict[str, Rows], models: dict[str, LeastSquaresClassifier]) -> 
     return [
         *alone,
         Step("all three, merged", merged, all_rows),
-        Step("one patient of north withdrew", one_less, all_rows.without(0)),
-        Step("all patients of west withdrew", site_less, joined([north, south])),
+        Step("without a patient of north", one_less, all_rows.without(0)),
+        Step("without west", site_less, joined([north, south])),
     ]
 
 
