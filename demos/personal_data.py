@@ -119,7 +119,7 @@ def steps(sites: dict[str, Rows], models: dict[str, LeastSquaresClassifier]) -> 
     return [
         *alone,
         Step("all three, merged", merged, all_rows),
-        Step("less a patient of north", one_less, all_rows.without(0)),
+        Step("less one patient", one_less, all_rows.without(0)),
         Step("without west", site_less, joined([north, south])),
     ]
 
