@@ -136,9 +136,11 @@ class Columns:
     def _locate(self, layout: Layout) -> Integers:
         keys = check_distinct(names_of(layout))
         if isinstance(layout, range):
-            _check_numbers(self._index, "X is a plain array, expected features by name as before")
+            problem = "Columns are those of a plain array, expected names as before, such as {}"
+            _check_numbers(self._index, problem)
         elif self._plain:
-            _check_numbers(keys, "Features have names, expected columns 0, 1, … as of plain arrays")
+            problem = "Features have names such as {}, expected 0, 1, … as columns of plain arrays"
+            _check_numbers(keys, problem)
         return np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
 
     def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
@@ -174,4 +176,4 @@ class Columns:
 def _check_numbers(keys: Iterable[Name], problem: str) -> None:
     named = next((key for key in keys if not isinstance(key, int)), None)
     if named is not None:
-        raise ValueError(f"{problem} ({named!r}, …). Learn and predict in one form.")
+        raise ValueError(f"{problem.format(repr(named))}. Learn and predict in one form.")

@@ -233,6 +233,8 @@ def read_frame(X: Any, argument: str = "X") -> Batch:
         raise ValueError(
             f"{argument} has columns of one name: {error}. Rename all but one."
         ) from error
+    if not len(frame):
+        raise ValueError(f"{argument} has 0 rows, expected at least one. Skip empty batches.")
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == nw.Boolean):
             raise TypeError(

@@ -220,7 +220,7 @@ BAD_CALLS = [
     ("learn_one", (ROW, "low", float("nan")), ValueError, "w holds nan"),
     ("learn_one", (ROW, "new", "heavy"), TypeError, "w is no array"),
     ("learn_one", (ROW, "new", [1.0, 2.0]), ValueError, "w has shape"),
-    ("learn_many", (X, Y), ValueError, "X is a plain array"),
+    ("learn_many", (X, Y), ValueError, "Columns are those of a plain array"),
     ("learn_many", ([], []), ValueError, "0 rows"),
     ("learn_many", (np.ones(3), Y), ValueError, "shape"),
     ("learn_many", (np.ones((2, 2, 2)), ["low"] * 2), ValueError, "shape"),

@@ -235,7 +235,7 @@ def test_named_features_do_not_meet_by_position():
 
 def test_a_plain_array_cannot_stand_for_names():
     columns = Columns().extended([("age", "height")])
-    with pytest.raises(ValueError, match="plain array, expected features by name"):
+    with pytest.raises(ValueError, match="plain array, expected names as before, such as 'age'"):
         columns.locate(range(2))
 
 
@@ -261,3 +261,9 @@ def test_plain_arrays_and_names_do_not_mix_in_any_order(named):
 def test_an_absent_number_is_zero():
     columns = Columns().extended([range(3)])
     assert columns.place([("h0",)], np.array([[5.0]])).tolist() == [[5.0, 0.0, 0.0]]
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
+def test_an_empty_frame_is_said_to_be_empty(make):
+    with pytest.raises(ValueError, match="X has 0 rows"):
+        read_batch(make({"a": []}))

@@ -330,7 +330,7 @@ BAD_CALLS = [
     ("learn_one", (ROW, np.datetime64("2026-01-01")), TypeError, "datetime64"),
     ("learn_one", (ROW, 1.0, -1.0), ValueError, "at least 0"),
     ("learn_one", (ROW, 1e150, 10.0), ValueError, "weight times squared value"),
-    ("learn_many", (X, Y), ValueError, "X is a plain array"),
+    ("learn_many", (X, Y), ValueError, "Columns are those of a plain array"),
     ("learn_many", ([ROW], [1.0, 2.0]), ValueError, "y has 2 targets, expected 1"),
     ("learn_many", ([ROW, {"new": 1.0}], [1.0]), ValueError, "y has 1 targets, expected 2"),
     ("learn_many", ([ROW], None), TypeError, "y is of type NoneType.*one target per row"),
