@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from array import array as packed_array
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -19,8 +19,10 @@ from onlinels.arrays import (
     Matrix,
     as_number,
     check_matrix,
+    check_not_empty,
     check_values,
     no_number,
+    packed,
     value_remedy,
     within_bounds,
 )
@@ -114,9 +116,8 @@ def read_row(x: Row) -> tuple[Layout, Matrix]:
     if not PLAIN_NUMBERS.issuperset(map(type, x.values())):
         return _read_mixed_row(x)
     try:
-        # The quickest way from a dict's values to float64.
-        values = np.array(packed_array("d", x.values()))
-    except OverflowError:
+        values = packed(x.values()).copy()
+    except struct.error:
         return _read_mixed_row(x)
     if values.size and not within_bounds(values):
         for name, value in x.items():
@@ -193,8 +194,7 @@ def _read_rows(rows: Sequence[Any]) -> Batch:
                 "Make an array of rows of numbers, with np.asarray."
             )
     read = [read_row(row) for row in rows]
-    if not read:
-        raise ValueError("X has 0 rows, expected at least one. Skip empty batches.")
+    check_not_empty("X", len(read))
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))
     if len(layouts) == 1:
         return Batch(np.stack([values for _, values in read]), layouts, rows)
@@ -233,8 +233,7 @@ def read_frame(X: Any, argument: str = "X") -> Batch:
         raise ValueError(
             f"{argument} has columns of one name: {error}. Rename all but one."
         ) from error
-    if not len(frame):
-        raise ValueError(f"{argument} has 0 rows, expected at least one. Skip empty batches.")
+    check_not_empty(argument, len(frame))
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == nw.Boolean):
             raise TypeError(

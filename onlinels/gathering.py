@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
 from operator import itemgetter
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import ddot
 
-from onlinels.arrays import Floats
+from onlinels.arrays import Floats, packed
 from onlinels.columns import Columns
 from onlinels.encoding import PLAIN_NUMBERS, ArrayFeature, Layout
 
@@ -75,7 +74,6 @@ class RowReader:
         located = columns.locate(layout)
         self._names = layout
         self._pick = picker(layout)
-        self._format = f"{len(layout)}d"
         self._array = layout[0] if _is_one_array(layout) else None
         self._width = len(columns)
         in_place = len(located) == len(columns) and (located == np.arange(len(columns))).all()
@@ -110,11 +108,9 @@ class RowReader:
             return None
         try:
             values = self._pick(x)
-            # Measured: packing takes a third of the time of an array made of the values.
-            packed = struct.pack(self._format, *values) if are_plain(values) else None
+            return packed(values) if are_plain(values) else None
         except Exception:  # Whatever it is, the closer look will say it.
             return None
-        return None if packed is None else np.frombuffer(packed)
 
     def _read_array(self, x: Any) -> Floats | None:
         entry: Any = self._array

@@ -125,8 +125,7 @@ class Recursion(Accumulator):
             self._weights = dger(
                 1.0 if w > 0 else -1.0, gain, errors, a=self._weights, overwrite_a=1
             )
-        squares = row * row
-        self._squares += squares if w == 1.0 else w * squares
+        self._squares += w * (row * row)
 
     def _learn(self, rows: Floats, targets: Matrix, w: Floats, sign: float) -> None:
         gains = (self._inverse.add if sign > 0.0 else self._inverse.remove)(rows, w)
