@@ -21,6 +21,7 @@ from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
+from onlinels.stream import StreamClassifier
 
 __all__ = [
     "ZCA",
@@ -42,6 +43,7 @@ __all__ = [
     "ReceptiveFields",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
+    "StreamClassifier",
     "TwoSidedRectifier",
     "WhitenedPatches",
     "WindowFeatures",

@@ -18,6 +18,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     ShallowConvClassifier,
+    StreamClassifier,
 )
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
 from onlinels.features.convolution.windows import WindowFeatures
@@ -77,6 +78,19 @@ def test_classifier(settings):
     run_suite(LeastSquaresClassifier(**settings[0]))
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_stream_classifier(seed):
+    run_suite(StreamClassifier(seed))
+
+
+def test_stream_classifier_behind_other_steps():
+    # River's StandardScaler scales a whole batch by its end, a row by what came before it.
+    run_suite(
+        preprocessing.StandardScaler() | StreamClassifier(),
+        allowed_to_fail={"check_learn_many_matches_learn_one"},
+    )
+
+
 REGRESSORS = [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 
 
@@ -105,7 +119,12 @@ def test_regressors_behind_a_hidden_layer(kind, settings):
 
 
 def test_river_itself_finds_nothing():
-    for model in (LeastSquaresClassifier(), HiddenLayer(), *(kind() for kind in REGRESSORS)):
+    for model in (
+        LeastSquaresClassifier(),
+        StreamClassifier(),
+        HiddenLayer(),
+        *(kind() for kind in REGRESSORS),
+    ):
         checks.check_estimator(model)
 
 

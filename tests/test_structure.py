@@ -122,6 +122,12 @@ LAYERS = [
     {"learning"},
     {"network"},
     {"calibrated"},
+    # Dict streams, in the order in which a row goes through the modules.
+    {"stream.reading", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},
+    {"stream.activations", "stream.memories"},
+    {"stream.pool"},
+    {"stream.classifier"},
+    {"stream"},
     {""},
     {
         "accumulators",

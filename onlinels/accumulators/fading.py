@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import log
+
 import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
@@ -12,7 +14,7 @@ MOST_TOGETHER = 32
 
 
 class FadingRidge:
-    """Keep every entry of a diagonal ridge D between c/2 and c while the data decay.
+    """Keep every entry of a diagonal ridge D between a share of c and c while the data decay.
 
     Decay multiplies data and ridge alike, for that is one number in the inverse, where a ridge
     that stays would be an update of full rank. The entries that have decayed longest are brought
@@ -23,12 +25,14 @@ class FadingRidge:
     n_features : int
     ridge : float
         c.
+    least : float
+        Share s of c to which an entry may decay, below 1.
 
     Notes
     -----
-    For M features and a decay of lambda a row, ``(M + k) * -log2(lambda)`` entries fall due in a
-    row, on average, k = min(32, 1 + M / 4) or more at once. Restoring one costs about ``M^2``
-    operations.
+    For M features and a decay of lambda a row, ``(M + k) * log(lambda) / log(s)`` entries fall due
+    in a row, on average, k = min(32, 1 + M / 4) or more at once. Restoring one costs about
+    ``M^2`` operations.
 
     Examples
     --------
@@ -40,17 +44,18 @@ class FadingRidge:
     (array([0, 1]), array([0.46, 0.46]), array([1., 1.]))
     """
 
-    def __init__(self, n_features: int, ridge: float) -> None:
+    def __init__(self, n_features: int, ridge: float, least: float = 0.5) -> None:
         self.entries = np.full(n_features, ridge)
         self._ridge = ridge
+        self._least = least
         self._due = 0.0
 
     def decay(self, factor: float) -> tuple[Integers, Floats]:
-        """Multiply D by a factor from 0.5 to 1; return columns to restore, and by how much."""
+        """Multiply D by a factor from `least` to 1; return columns to restore, and by how much."""
         self.entries *= factor
         together = min(MOST_TOGETHER, 1 + len(self.entries) // 4)
-        self._due -= (len(self.entries) + together) * float(np.log2(factor))
-        n_low = int(np.count_nonzero(self.entries < 0.5 * self._ridge))
+        self._due += (len(self.entries) + together) * log(factor) / log(self._least)
+        n_low = int(np.count_nonzero(self.entries < self._least * self._ridge))
         n_restored = 0
         if n_low or self._due >= together:
             n_restored = min(max(n_low, int(self._due)), len(self.entries))
@@ -70,7 +75,7 @@ class FadingRidge:
 
     def placed(self, columns: Integers, n_features: int) -> FadingRidge:
         """Return a copy whose entries stand at the given places, and c elsewhere."""
-        new = FadingRidge(n_features, self._ridge)
+        new = FadingRidge(n_features, self._ridge, self._least)
         new.entries[columns] = self.entries
         new._due = self._due
         return new

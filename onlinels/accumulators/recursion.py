@@ -32,15 +32,20 @@ class Recursion(Accumulator):
     n_features, n_targets : int
     ridge : float
         The ridge c > 0 on every feature; D = c I until something is forgotten.
+    least_ridge : float
+        Share of c to which an entry of D may decay before it is restored.
     """
 
-    def __init__(self, n_features: int, n_targets: int, ridge: float) -> None:
+    def __init__(
+        self, n_features: int, n_targets: int, ridge: float, least_ridge: float = 0.5
+    ) -> None:
         super().__init__(n_features, n_targets)
         self._ridge = ridge
+        self._least_ridge = least_ridge
         self._forget()
 
     def _forget(self) -> None:
-        self._ridges = FadingRidge(self._n_features, self._ridge)
+        self._ridges = FadingRidge(self._n_features, self._ridge, self._least_ridge)
         self._squares = np.zeros(self._n_features)
         self._inverse = RunningInverse(self._ridges.entries)
         self._weights = np.zeros((self._n_features, self._n_targets), order="F")
@@ -55,7 +60,7 @@ class Recursion(Accumulator):
     def _adopt(self, gram: GramAccumulator, squares: Floats, inverse: RunningInverse) -> None:
         self._inverse, self._squares = inverse, squares
         self._weights = np.asfortranarray(gram.solve(self._ridge, squares))
-        self._ridges = FadingRidge(self._n_features, self._ridge)
+        self._ridges = FadingRidge(self._n_features, self._ridge, self._least_ridge)
 
     def information(self) -> GramAccumulator:
         """Return A'A and A'Y, from P^-1 - D and P^-1 W, in ``M^3`` operations."""
@@ -81,6 +86,10 @@ class Recursion(Accumulator):
         # Measured: a third of the time of a minimum.
         if not len(squares) or squares[squares.argmin()] <= 0.0:
             return None
+        return self.outputs(row)
+
+    def outputs(self, row: Floats) -> Floats:
+        """Return the outputs (n_targets,) for a row (n_features,) with the weights as held."""
         scores: Floats = row @ self._weights[: len(row), : self._n_targets]
         return scores
 
@@ -164,7 +173,7 @@ class Recursion(Accumulator):
     def _scale(self, factor: float) -> None:
         if factor == 0.0:
             self._forget()
-        elif not 0.5 <= factor <= 1.0:
+        elif not self._least_ridge <= factor <= 1.0:
             gram = self.information()
             gram.scale(factor)
             inverse = inverse_of_gram(gram.gram, self._ridge)
@@ -199,7 +208,7 @@ class Recursion(Accumulator):
         """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
-        copy = type(self)(n_features, n_targets, self._ridge)
+        copy = type(self)(n_features, n_targets, self._ridge, self._least_ridge)
         copy._inverse = self._inverse.placed(feature_columns, n_features, self._ridge)
         copy._ridges = self._ridges.placed(feature_columns, n_features)
         copy._squares[feature_columns] = self._squares

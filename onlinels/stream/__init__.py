@@ -1,0 +1,5 @@
+"""Dict streams without choices, in the order in which a row goes through the modules."""
+
+from onlinels.stream.classifier import StreamClassifier
+
+__all__ = ["StreamClassifier"]

@@ -1,0 +1,202 @@
+"""A classifier for streams of dicts, with nothing to choose."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats
+from onlinels.labels import Classes, Label, read_label, read_labels
+from onlinels.names import Name
+from onlinels.outputs import table_like
+from onlinels.scoring import ScoringClassifier
+from onlinels.settings import check_count
+from onlinels.stream.activations import Activations
+from onlinels.stream.pool import EXPERTS, Pool
+from onlinels.stream.reading import RowReader, Sample, read_stream_batch, read_stream_sample
+from onlinels.stream.scaling import RunningScaler
+from onlinels.stream.units import RandomUnits
+
+
+class StreamClassifier(ScoringClassifier):
+    """Classify a stream of dicts, whatever is in them and however it changes.
+
+    Every row is put on one scale by the rows before it, spread over 300 fixed random units, and
+    learnt by four recursive least-squares models: with and without the units, with a long and a
+    short memory. The forecast mixes them by their recent errors, made before learning each row.
+    Where a short memory turns out better than the long one beside it, the long one goes on from
+    there. So scale, features, forgetting and the share of each model follow the stream, and there
+    is nothing to set.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random units; models of one seed and one stream are alike.
+
+    Notes
+    -----
+    Features are numbers, bools, arrays of numbers, or text, of which every value is a feature of
+    its own (64 values a name at most). Absent features, None and NaN are unknown, and count as
+    the mean. New features and new classes may come at any time.
+
+    The label learnt last is a feature too: in many streams it says more than all others. Where
+    labels come late, it is the last one that came, which may mislead; `LeastSquaresClassifier`
+    in a pipeline does without.
+
+    Each expert's weights are the exact ridge solution on the rows so far, in the features as they
+    were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
+    weigh 1, and those before it what they weighed in the short memory then; in a short one they
+    weigh 0.99 to the power of the rows since. The ridge is 1, and in a short memory at least 1/8.
+
+    Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
+    cost, and models neither merge nor unlearn. A row costs about ``8 (M + 300)^2`` operations to
+    learn for M features and classes (see demos/benchmarks/README.md for times); memory is
+    ``16 (M + 300)^2`` bytes and does not depend on the number of rows.
+
+    References
+    ----------
+    `Memories` and `Forecaster`, in `onlinels.stream`, name the sources of the two rules; I.
+    Zliobaite et al., "Evaluation methods and decision theory for classification of streaming data
+    with temporal dependence", Machine Learning 98 (2015), that of the last label as a feature.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.Phishing(), StreamClassifier(), metrics.Accuracy())
+    Accuracy: 90.47%
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.seed = check_count("seed", seed, 0)
+        self._reader = RowReader()
+        self._scaler = RunningScaler()
+        self._units = RandomUnits(seed)
+        self._activations = Activations()
+        self._pool = Pool()
+        self._classes = Classes()
+        self._last_column: int | None = None
+        self._count = 0
+        self._seen: tuple[bytes, Floats, Floats] | None = None
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels seen so far, in the order in which they were first learnt."""
+        return self._classes.labels
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Names of the features so far; a text is named "name=text"."""
+        return self._reader.names
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt."""
+        return self._count
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the four experts in the forecast, by what they see and how they remember."""
+        return dict(zip(EXPERTS, self._pool.forecaster.shares.tolist(), strict=True))
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers, arrays of numbers, text, None or NaN.
+        y : hashable
+            The label; new ones at any time.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Examples
+        --------
+        >>> model = StreamClassifier()
+        >>> model.learn_one({"size": 3.0, "colour": "red", "age": None}, "apple")
+        >>> model.predict_one({"size": 4.0})
+        'apple'
+        """
+        self._learn([read_stream_sample(x)], [read_label(y)])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a mini-batch row by row, as `learn_one` would.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows labels
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+        """
+        _, samples = read_stream_batch(X)
+        self._learn(samples, read_labels(y, len(samples)))
+
+    def _learn(self, samples: Sequence[Sample], labels: Sequence[Label]) -> None:
+        # Samples that do not fit together are refused before the first is learnt.
+        self._reader.knowing(samples)
+        for sample, label in zip(samples, labels, strict=True):
+            self._learn_sample(sample, label)
+
+    def _learn_sample(self, sample: Sample, label: Label) -> None:
+        classes = self._classes.extended([label])
+        is_new = classes is not self._classes
+        self._make_room(self._reader.knowing([sample]), classes)
+        row, column = self._reader.row(sample), int(classes.columns([label])[0])
+        activations, scores = self._look(row)
+        self._pool.learn(activations, column, None if is_new else scores)
+        self._scaler.learn(row)
+        self._last_column, self._seen = column, None
+        self._count += 1
+
+    def _make_room(self, reader: RowReader, classes: Classes) -> None:
+        if reader is self._reader and classes is self._classes:
+            return
+        n_features, n_classes = len(reader.names), len(classes)
+        self._scaler.grow(n_features)
+        self._units.grow(reader.names)
+        self._activations.grow(n_features, n_classes)
+        self._pool.grow(self._activations.n_wide, n_classes)
+        self._reader, self._classes, self._seen = reader, classes, None
+
+    def _look(self, row: Floats) -> tuple[Floats, Floats]:
+        """Return a row's activations and the experts' scores, (n_experts, n_classes).
+
+        A row that is predicted and then learnt is looked at once.
+        """
+        key, seen = row.tobytes(), self._seen
+        if seen is None or seen[0] != key:
+            features = self._scaler.transform(row)
+            activations = self._activations.of(self._units(features), features, self._last_column)
+            self._seen = seen = key, activations, self._pool.scores(activations)
+        return seen[1:]
+
+    def _mixture(self, sample: Sample) -> Floats:
+        """Return the forecast (n_classes,) for a sample."""
+        _, scores = self._look(self._reader.row(sample))
+        return self._pool.forecaster.mix(scores)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        return self._mixture(read_stream_sample(x))[None]
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        source, samples = read_stream_batch(X)
+        return source, np.array([self._mixture(sample) for sample in samples])
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample; {} before anything is learnt."""
+        (probabilities,) = self._pool.forecaster.probabilities(self._row_scores(x))
+        return dict(zip(self.classes, probabilities.tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return probabilities, a column per class, in the kind of `X`."""
+        source, scores = self._batch_scores(X)
+        return table_like(source, self.classes, self._pool.forecaster.probabilities(scores))
