@@ -121,7 +121,8 @@ LAYERS = [
     {"answering"},
     {"learning"},
     {"network"},
-    {"calibrated"},
+    {"wrapping"},
+    {"calibrated", "drift"},
     {""},
     {
         "accumulators",

@@ -88,9 +88,8 @@ class Recursion(Accumulator):
         weights = np.broadcast_to(w, len(activations))
         used = np.flatnonzero(weights)
         if len(used) and self._n_features:
-            check_rows(
-                self._inverse, self._ridge, np.asarray(activations[used], float), weights[used]
-            )
+            rows = np.asarray(activations[used], float)
+            check_rows(self._inverse, self._ridge, rows, weights[used])
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -167,14 +166,17 @@ class Recursion(Accumulator):
         elif not 0.5 <= factor <= 1.0:
             gram = self.information()
             gram.scale(factor)
-            inverse = inverse_of_gram(gram.gram, self._ridge)
-            self._adopt(gram, self._squares * factor, inverse)
+            self._adopt(gram, self._squares * factor, inverse_of_gram(gram.gram, self._ridge))
         elif factor < 1.0:
             self._inverse.scale(factor)
             self._squares *= factor
-            self._restore(*self._ridges.decay(factor))
+            self._learn_ridge(*self._ridges.decay(factor))
 
-    def _restore(self, columns: Integers, amounts: Floats) -> None:
+    def restore_ridge(self) -> None:
+        """Bring every entry of D back to c."""
+        self._learn_ridge(*self._ridges.restore())
+
+    def _learn_ridge(self, columns: Integers, amounts: Floats) -> None:
         """Learn the pseudo-rows that bring entries of the ridge back: their targets are 0."""
         for start in range(0, len(columns), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
@@ -183,8 +185,7 @@ class Recursion(Accumulator):
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
-        n_features = max(n_features, self._n_features)
-        n_targets = max(n_targets, self._n_targets)
+        n_features, n_targets = map(max, self._sizes, (n_features, n_targets))
         if n_features > self._n_features:
             self._inverse.grow(n_features, self._ridge)
             self._ridges.grow(n_features)
