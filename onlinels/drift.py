@@ -43,7 +43,8 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
     -----
     Detectors that look both ways alarm as well when the model gets better, which is no reason to
     forget. Where a detector tells its estimate of the error (`estimation`, as ADWIN does), only
-    alarms at which that rose count. PageHinkley does it with mode="up"; KSWIN cannot tell.
+    alarms at which that rose count. PageHinkley does it with mode="up"; KSWIN cannot tell. FHDDM of
+    river 0.26 alarms only when errors become fewer, against what its documentation says.
 
     Weights of rows do not count for the detector. With delayed labels the error is that of a
     prediction made when the label comes, just before it is learnt.
@@ -80,7 +81,8 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
             )
         check_between("keep", keep, 0.0, 1.0)
         self.classifier = classifier
-        self.detector = ADWIN() if detector is None else detector
+        usual: Any = ADWIN
+        self.detector: Detector = usual() if detector is None else detector
         self.keep = keep
         self._n_alarms = 0
 

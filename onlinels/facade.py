@@ -95,7 +95,9 @@ class LeastSquaresFacade(LinearLeastSquares, ABC):
         """
         check_between("keep", keep, 0.0, 1.0)
         if keep == 0.0:
-            vars(self).update(vars(self.empty()))
+            nothing = vars(self.empty())
+            vars(self).clear()
+            vars(self).update(nothing)
         elif keep < 1.0:
             self._fade_rows(float(keep))
 

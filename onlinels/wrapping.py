@@ -57,4 +57,5 @@ def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
             f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
             "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
         ) from error
-    return frame.iter_rows(named=True)
+    rows: Iterator[Mapping[Any, Any]] = frame.iter_rows(named=True)
+    return rows
