@@ -9,12 +9,12 @@ from typing import Any, Self
 
 from onlinels.encoding import read_sample
 from onlinels.explain import explain
-from onlinels.linear import LinearLeastSquares
 from onlinels.merging import check_mergeable
 from onlinels.settings import check_between
+from onlinels.uncertain import UncertainLeastSquares
 
 
-class LeastSquaresFacade(LinearLeastSquares, ABC):
+class LeastSquaresFacade(UncertainLeastSquares, ABC):
     """Linear least squares whose models join; subclasses match their targets by name."""
 
     @property

@@ -112,7 +112,7 @@ LAYERS = [
     {"row_by_row"},
     {"solution"},
     {"linear"},
-    {"explain"},
+    {"explain", "uncertain"},
     {"facade"},
     {"labelled", "real_valued"},
     {"classifier", "regressor", "multi_target"},
