@@ -34,7 +34,8 @@ OF_ARRAYS = {
 """Remedies for arrays, of pixels for instance."""
 
 OF_FEATURES = {
-    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer.",
+    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer, "
+    "which fills None.",
     "large": "Remove infinite values and rescale large ones, for instance with river's "
     "preprocessing.StandardScaler.",
     "text": "Encode text and categories first, for instance with river's OneHotEncoder.",

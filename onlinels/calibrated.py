@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
-from river import base, compose
+from river import base
 
 from onlinels.arrays import Floats
 from onlinels.calibration import SCALES, best_scale, calibrate, log_losses
@@ -17,6 +17,7 @@ from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
 from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
+from onlinels.wrapping import emptied, is_pipeline, last_step
 
 
 class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
@@ -81,8 +82,7 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
 
     @property
     def _last_classifier(self) -> ScoringClassifier:
-        model: Any = self.classifier
-        return cast(ScoringClassifier, model[-1] if _is_pipeline(model) else model)
+        return cast(ScoringClassifier, last_step(self.classifier))
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -103,13 +103,13 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         model: Any = self.classifier
         return self._last_classifier._row_scores(
-            model.transform_one(x) if _is_pipeline(model) else x
+            model.transform_one(x) if is_pipeline(model) else x
         )
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         model: Any = self.classifier
         return self._last_classifier._batch_scores(
-            model.transform_many(X) if _is_pipeline(model) else X
+            model.transform_many(X) if is_pipeline(model) else X
         )
 
     def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
@@ -190,7 +190,7 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
-        return type(self)(_emptied(self.classifier))
+        return type(self)(emptied(self.classifier))
 
     def merge(self, other: Self) -> Self:
         """Add what another wrapper has learnt, in place: its model, and its losses scale by scale.
@@ -206,7 +206,7 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
             If the models cannot merge; nothing has changed then. River's pipelines cannot.
         """
         check_mergeable(self, other)
-        if _is_pipeline(self.classifier):
+        if is_pipeline(self.classifier):
             raise TypeError(
                 "classifier is a Pipeline, expected a model that merges. End the pipeline in "
                 "CalibratedClassifier(...) and merge these last steps."
@@ -219,13 +219,3 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     def __add__(self, other: Self) -> Self:
         """Return a new wrapper that has learnt the rows of both."""
         return copy.deepcopy(self).merge(other)
-
-
-def _is_pipeline(model: Any) -> bool:
-    return isinstance(model, compose.Pipeline)
-
-
-def _emptied(model: Any) -> Any:
-    if _is_pipeline(model):
-        return compose.Pipeline(*((name, _emptied(step)) for name, step in model.steps.items()))
-    return model.empty() if hasattr(model, "empty") else model.clone()

@@ -9,11 +9,12 @@ from typing import Any, Self
 
 from onlinels.encoding import read_sample
 from onlinels.explain import explain
-from onlinels.linear import LinearLeastSquares
 from onlinels.merging import check_mergeable
+from onlinels.settings import check_between
+from onlinels.uncertain import UncertainLeastSquares
 
 
-class LeastSquaresFacade(LinearLeastSquares, ABC):
+class LeastSquaresFacade(UncertainLeastSquares, ABC):
     """Linear least squares whose models join; subclasses match their targets by name."""
 
     @property
@@ -60,6 +61,45 @@ class LeastSquaresFacade(LinearLeastSquares, ABC):
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""
         return copy.deepcopy(self).merge(other)
+
+    def fade(self, keep: float) -> None:
+        """Multiply the weight of every row learnt so far, in place: the past counts less.
+
+        From then on the weights solve (k A'A + c I) W = k A'Y on the rows learnt, k being what is
+        kept: the batch solution on rows of k times their weights, and ridges as before.
+
+        Parameters
+        ----------
+        keep : float
+            From 0 to 1. At 0 this is `empty()`, in place: classes and features are forgotten too,
+            so `predict_one` answers as before the first row. Otherwise they and `count` stay.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is none; nothing has changed then.
+
+        Notes
+        -----
+        ``M^2`` operations, and up to ``3 M^3`` in the recursive form, whose ridge is inside; it is
+        c everywhere afterwards. A ridge that is selected, but not held inside, is selected anew.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresRegressor
+        >>> model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
+        >>> model.learn_one({"x": 2.0}, 4.0)
+        >>> model.fade(keep=0.25)
+        >>> round(model.output_weights.item(), 9), model.count
+        (1.0, 1)
+        """
+        check_between("keep", keep, 0.0, 1.0)
+        if keep == 0.0:
+            nothing = vars(self.empty())
+            vars(self).clear()
+            vars(self).update(nothing)
+        elif keep < 1.0:
+            self._fade_rows(float(keep))
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the score of every output and what the ten strongest features add to it."""

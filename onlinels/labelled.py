@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -10,10 +11,12 @@ from onlinels.accumulators.ledger import lengthened
 from onlinels.arrays import Floats, Integers
 from onlinels.balance import Balance, balancing_factors
 from onlinels.decay import HalfLife
-from onlinels.encoding import Batch
+from onlinels.encoding import Batch, read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
 from onlinels.labels import Classes, Label
+from onlinels.outputs import table_like
 from onlinels.ridge import Ridge
+from onlinels.solution import Solution
 
 
 class LabelledLeastSquares(LeastSquaresFacade):
@@ -50,6 +53,64 @@ class LabelledLeastSquares(LeastSquaresFacade):
             return output_weights, intercept
         factors = balancing_factors(self._statistics._held_squares)
         return output_weights * factors, intercept * factors
+
+    def _uncorrected(self, solution: Solution) -> Floats:
+        if self.balance != "priors":
+            return solution.output_weights
+        return self._statistics.solve(solution.ridge)
+
+    def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """Return the variance of the score of every class for one sample; see `variance_many`."""
+        row = read_sample(x)
+        variances = self._score_variances(row)[0].tolist()
+        return dict(zip(self.classes, variances, strict=True))
+
+    def variance_many(self, X: Any) -> Any:
+        """Return the variances of the scores, a column per class, in the kind of `X`.
+
+        The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, the intercept's part
+        included, where s_k^2 = RSS_k / (n - p) is the residual sum of squares over the total
+        weight of the rows minus the effective number of parameters. It says how far the score may
+        be from the one that rows without end would give; to a row's label, 0 or 1, it is s_k
+        more. With balance="priors" it is that of the scaled score.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            Squared units of a score; infinite as long as n is not above p.
+
+        Notes
+        -----
+        ``M^2`` operations a row, once the covariance is there: ``M^3`` after learning, and another
+        ``8 M^2`` bytes. Weights count as numbers of rows, and the ridge as knowledge about the
+        weights; see `LeastSquaresRegressor.predict_one`.
+
+        References
+        ----------
+        C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, equation 3.59.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), list("aabb"))
+        >>> model.variance_many(np.array([[1.5], [9.0]])).round(3)
+        array([[0.025, 0.025],
+               [1.15 , 1.15 ]])
+        """
+        batch = read_batch(X)
+        return table_like(batch.source, self.classes, self._score_variances(batch))
+
+    def _score_variances(self, batch: Batch) -> Floats:
+        rows = self._split(batch.layouts, batch.values)
+        variances = self._known_spread().score_variances(*rows)
+        if self.balance == "priors" and np.isfinite(variances).all():
+            variances *= balancing_factors(self._statistics._held_squares) ** 2
+        return variances
 
     def _scores_at_hand(self, row: Floats) -> Floats | None:
         return None if self.balance == "priors" else super()._scores_at_hand(row)

@@ -91,8 +91,9 @@ def read_label(y: Any) -> Label:
         hash(label)
     except TypeError as error:
         raise TypeError(
-            f"y is {label!r} of type {type(label).__name__}, expected a hashable label such as a "
-            "str, int or bool. Convert it, for instance to a tuple."
+            f"y is {label!r} of type {type(label).__name__}, expected one hashable label, such as "
+            "a str, int or bool. Several labels per row are out of scope: give each a classifier "
+            "of its own (river.multioutput), or make one label of them, for instance a tuple."
         ) from error
     if not _equals_itself(label):
         raise ValueError(

@@ -202,6 +202,16 @@ class LinearLeastSquares(WeightsOnDemand):
             )
         return mine.unfolded(), theirs.unfolded()
 
+    def _fade_rows(self, keep: float) -> None:
+        """Multiply the weight of all rows learnt by a checked factor; the ridge stays."""
+        statistics = self._statistics
+        with self._undone_on_error(statistics.fixed_ridge is not None):
+            statistics.scale(keep)
+            statistics.restore_ridge()
+        self._choice.unlearnt()
+        self._solved = None
+        self._look_closely()
+
     def _make_room(self, columns: Columns, n_targets: int) -> None:
         """Take columns into use, which so far are 0 in every row: allocate first, then commit."""
         self._statistics.grow(len(columns), n_targets)

@@ -58,10 +58,31 @@ class Spread:
             Features never learnt: they were 0 in every row, so their weight has the variance
             s^2 / c.
         """
+        return np.outer(1.0 + self.leverages(rows, unknown), self.noise)
+
+    def score_variances(self, rows: Floats, unknown: Floats) -> Floats:
+        """Return the variance of every row's predictions alone, without that of a fresh target.
+
+        That is s^2 x'(A'A + c I)^-1 x; parameters and result are those of `variances`.
+
+        Examples
+        --------
+        >>> spread = Spread(np.array([4.0]), 0.5, Covariance(np.array([[0.25]]), 1.0))
+        >>> spread.score_variances(np.array([[2.0]]), unknown=np.array([[1.0]]))
+        array([[12.]])
+        """
+        leverages = self.leverages(rows, unknown)
+        if np.isinf(self.noise).any():
+            # Not even of rows without any leverage is anything known.
+            return np.full((len(leverages), len(self.noise)), np.inf)
+        return np.outer(leverages, self.noise)
+
+    def leverages(self, rows: Floats, unknown: Floats) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row, (n,); parameters are those of `variances`."""
         leverages = self.covariance.leverages(rows)
         if self.ridge > 0.0:
             leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
-        return np.outer(1.0 + leverages, self.noise)
+        return leverages
 
 
 def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> Spread:

@@ -13,11 +13,9 @@ from onlinels.decay import HalfLife
 from onlinels.encoding import read_batch, read_sample
 from onlinels.names import Name
 from onlinels.outputs import numbers_like
-from onlinels.predictive import Spread, spread_of
 from onlinels.real_targets import read_target, read_targets
 from onlinels.real_valued import RealValuedLeastSquares
 from onlinels.ridge import Ridge
-from onlinels.solution import Solution
 
 
 class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
@@ -69,11 +67,6 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
         self._target_names = ("y",)
         self._statistics.grow(0, 1)
-        # Goes with the solution beside it, and is dropped with it.
-        self._spread: tuple[Solution, Spread] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_spread": None}
 
     def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
         return self._target_names, np.array([[read_target(y)]])
@@ -126,13 +119,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
 
     def _variances(self, layouts: Any, values: Matrix) -> Floats:
         """Return predictive variances (n, 1) for rows (n, n_columns)."""
-        wider = self._columns.extended(layouts).place(layouts, values)
-        rows, unknown = np.split(wider, [len(self._columns)], axis=1)
-        solution = self._solution()
-        if self._spread is None or self._spread[0] is not solution:
-            spread = spread_of(self._statistics, solution.ridge, solution.output_weights)
-            self._spread = solution, spread
-        return self._spread[1].variances(rows, unknown)
+        return self._known_spread().variances(*self._split(layouts, values))
 
     def predict_many(self, X: Any) -> Any:
         """Return the prediction for every row, in the kind of `X`: array, series or list.

@@ -7,11 +7,12 @@ import random
 
 import numpy as np
 import pytest
-from river import checks, compose, datasets, evaluate, metrics, preprocessing
+from river import checks, compose, datasets, drift, evaluate, metrics, preprocessing
 from sklearn.datasets import load_digits
 
 from onlinels import (
     ConvolutionalFeatures,
+    DriftAwareClassifier,
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
@@ -118,13 +119,26 @@ def test_regressors_behind_a_hidden_layer(kind, settings):
     run_suite(HiddenLayer(**settings[1]) | kind(**settings[0]))
 
 
+DRIFT_AWARE = [
+    DriftAwareClassifier(LeastSquaresClassifier()),
+    DriftAwareClassifier(LeastSquaresClassifier(1.0, "recursive"), drift.PageHinkley(), keep=0.1),
+    DriftAwareClassifier(
+        preprocessing.StandardScaler() | HiddenLayer(10) | LeastSquaresClassifier(1.0),
+        drift.binary.DDM(warm_start=5),
+        keep=0.5,
+    ),
+    HiddenLayer(10) | DriftAwareClassifier(LeastSquaresClassifier(1.0), drift.binary.HDDMA()),
+]
+
+
+@pytest.mark.parametrize("model", DRIFT_AWARE, ids=lambda model: " ".join(str(model).split()))
+def test_drift_aware_classifiers(model):
+    run_suite(model)
+
+
 def test_river_itself_finds_nothing():
-    for model in (
-        LeastSquaresClassifier(),
-        StreamClassifier(),
-        HiddenLayer(),
-        *(kind() for kind in REGRESSORS),
-    ):
+    kinds = [LeastSquaresClassifier, StreamClassifier, HiddenLayer, *REGRESSORS]
+    for model in (*(kind() for kind in kinds), DRIFT_AWARE[0]):
         checks.check_estimator(model)
 
 

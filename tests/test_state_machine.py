@@ -118,6 +118,13 @@ class Truth:
         self.rows = [row for row in self.rows if row.whole or row.w]
         self.select()
 
+    def fade(self, keep: float) -> None:
+        if keep == 0.0:
+            vars(self).update(vars(Truth(self.settings)))
+        elif keep < 1.0:
+            self._decay(keep)
+            self.select()
+
     def merge(self, other: Truth) -> None:
         empty = not (self.rows and other.rows)
         selected = self.selected if self.rows else other.selected
@@ -388,6 +395,13 @@ class Calls(RuleBasedStateMachine):
             truth.merge(self.truth)
             self.truth = truth
 
+    @rule(keep=st.sampled_from([0.0, 0.3, 0.8, 1.0]))
+    def fade(self, keep):
+        weights = [row.w for row in self.truth.rows if row.w]
+        if keep == 0.0 or keep * min(weights, default=1.0) > 1e-4:
+            self.model.fade(keep)
+            self.truth.fade(keep)
+
     @property
     def refusing(self) -> bool:
         return self.truth.settings["accumulator"] != "gram"
@@ -476,6 +490,7 @@ class Calls(RuleBasedStateMachine):
             lambda: model.unlearn_many([{}] * (self.truth.count + 1), [y] * (self.truth.count + 1)),
             lambda: model.merge(unlike),
             lambda: model + unlike,
+            lambda: model.fade(1.5),
             lambda: model.predict_one({known: float("inf")}),
             lambda: model.predict_many([{known: "high"}]),
         ]

@@ -56,7 +56,7 @@ LAYERS = [
     {"accumulators.centred", "accumulators.held_out"},
     {"accumulators.grouped"},
     {"accumulators.folded", "accumulators.classwise"},
-    {"accumulators.refusal"},
+    {"accumulators.refusal", "accumulators.by_gram"},
     {"accumulators.recursion"},
     {"accumulators.recursive"},
     # Readers of image data sets.
@@ -112,7 +112,7 @@ LAYERS = [
     {"row_by_row"},
     {"solution"},
     {"linear"},
-    {"explain"},
+    {"explain", "uncertain"},
     {"facade"},
     {"labelled", "real_valued"},
     {"classifier", "regressor", "multi_target"},
@@ -121,7 +121,8 @@ LAYERS = [
     {"answering"},
     {"learning"},
     {"network"},
-    {"calibrated"},
+    {"wrapping"},
+    {"calibrated", "drift"},
     # Dict streams, in the order in which a row goes through the modules.
     {"stream.reading", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},
     {"stream.activations", "stream.memories"},

@@ -53,6 +53,10 @@ class CentredAccumulator(CoMoments):
         """Take a ridge into the co-moments; does nothing where it enters only at solve time."""
         self._comoments.fix_ridge(ridge)
 
+    def restore_ridge(self) -> None:
+        """Bring a ridge inside the co-moments back to c; see `RecursiveAccumulator`."""
+        self._comoments.restore_ridge()
+
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature, (n_features,)."""
         return self._comoments.ridge_diagonal(ridge)

@@ -62,10 +62,18 @@ class FadingRidge:
             self._due = max(0.0, self._due - n_restored)
         # The lowest have decayed longest.
         lowest = np.argsort(self.entries, kind="stable")[:n_restored] if n_restored else _NONE
-        lowest = lowest[self.entries[lowest] < self._ridge]
-        amounts = self._ridge - self.entries[lowest]
-        self.entries[lowest] = self._ridge
-        return lowest, amounts
+        return self._restored(lowest)
+
+    def restore(self) -> tuple[Integers, Floats]:
+        """Bring all entries back to c; return those that were below, and by how much."""
+        self._due = 0.0
+        return self._restored(np.arange(len(self.entries)))
+
+    def _restored(self, columns: Integers) -> tuple[Integers, Floats]:
+        columns = columns[self.entries[columns] < self._ridge]
+        amounts = self._ridge - self.entries[columns]
+        self.entries[columns] = self._ridge
+        return columns, amounts
 
     def grow(self, n_features: int) -> None:
         """Append entries of c."""

@@ -35,6 +35,9 @@ class Hooks:
     def fix_ridge(self, ridge: float) -> None:
         """Take a ridge into the statistics; does nothing where it enters only at solve time."""
 
+    def restore_ridge(self) -> None:
+        """Bring a ridge inside that has decayed with the rows back; does nothing without one."""
+
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
         return np.full(self._n_features, ridge)

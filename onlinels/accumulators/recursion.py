@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg.blas import dgemm, dger
 
-from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.by_gram import ByGram
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse, inverse_of_gram
@@ -17,14 +17,13 @@ from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.capacity import capacity, enlarged, padded
 from onlinels.products import product
-from onlinels.spectrum import Spectrum
 from onlinels.targets import errors_of
 
 BLOCK_ROWS = 64
 """Rows that are taken in together: as many as the inverse gathers."""
 
 
-class Recursion(Accumulator):
+class Recursion(ByGram):
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, both after every row.
 
     Parameters
@@ -97,9 +96,8 @@ class Recursion(Accumulator):
         weights = np.broadcast_to(w, len(activations))
         used = np.flatnonzero(weights)
         if len(used) and self._n_features:
-            check_rows(
-                self._inverse, self._ridge, np.asarray(activations[used], float), weights[used]
-            )
+            rows = np.asarray(activations[used], float)
+            check_rows(self._inverse, self._ridge, rows, weights[used])
 
     def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
@@ -176,14 +174,17 @@ class Recursion(Accumulator):
         elif not self._least_ridge <= factor <= 1.0:
             gram = self.information()
             gram.scale(factor)
-            inverse = inverse_of_gram(gram.gram, self._ridge)
-            self._adopt(gram, self._squares * factor, inverse)
+            self._adopt(gram, self._squares * factor, inverse_of_gram(gram.gram, self._ridge))
         elif factor < 1.0:
             self._inverse.scale(factor)
             self._squares *= factor
-            self._restore(*self._ridges.decay(factor))
+            self._learn_ridge(*self._ridges.decay(factor))
 
-    def _restore(self, columns: Integers, amounts: Floats) -> None:
+    def restore_ridge(self) -> None:
+        """Bring every entry of D back to c."""
+        self._learn_ridge(*self._ridges.restore())
+
+    def _learn_ridge(self, columns: Integers, amounts: Floats) -> None:
         """Learn the pseudo-rows that bring entries of the ridge back: their targets are 0."""
         for start in range(0, len(columns), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
@@ -192,8 +193,7 @@ class Recursion(Accumulator):
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
-        n_features = max(n_features, self._n_features)
-        n_targets = max(n_targets, self._n_targets)
+        n_features, n_targets = map(max, self._sizes, (n_features, n_targets))
         if n_features > self._n_features:
             self._inverse.grow(n_features, self._ridge)
             self._ridges.grow(n_features)
@@ -230,10 +230,6 @@ class Recursion(Accumulator):
             return self._ridges.entries.copy()
         return super().ridge_diagonal(ridge)
 
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, by way of the Gram."""
-        return self.information().spectrum()
-
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return P, if `ridge` is the one inside; see `Uncertainty.covariance`."""
         if ridge != self._ridge:
@@ -242,10 +238,6 @@ class Recursion(Accumulator):
         matrix = self._inverse.times(np.eye(self._n_features))
         parameters = self._n_features - float(self._ridges.entries @ matrix.diagonal())
         return Covariance(matrix, parameters)
-
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return 2 W'A'Y - W'A'A W of every target, by way of the Gram."""
-        return self.information().explained_squares(output_weights)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights: at once, if `ridge` is the one inside."""

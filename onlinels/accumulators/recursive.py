@@ -119,6 +119,15 @@ class RecursiveAccumulator(Accumulator):
         if ridge != self.fixed_ridge:
             self._inner = Recursion.of_gram(self._gram(), self._inner.diagonal, float(ridge))
 
+    def restore_ridge(self) -> None:
+        """Bring every entry of a ridge inside back to c, the rows being as they are.
+
+        Notes
+        -----
+        About ``M^2`` operations for every entry that has decayed.
+        """
+        self._inner.restore_ridge()
+
     def _gram(self) -> GramAccumulator:
         inner = self._inner
         return inner if isinstance(inner, GramAccumulator) else inner.information()

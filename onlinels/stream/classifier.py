@@ -181,6 +181,8 @@ class StreamClassifier(ScoringClassifier):
 
     def _mixture(self, sample: Sample) -> Floats:
         """Return the forecast (n_classes,) for a sample."""
+        if not self._count:
+            return np.zeros(0)
         _, scores = self._look(self._reader.row(sample))
         return self._pool.forecaster.mix(scores)
 

@@ -1,0 +1,47 @@
+"""What is known about the errors of a linear layer, made when it is first asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onlinels.arrays import Floats, Matrix
+from onlinels.encoding import Layout
+from onlinels.linear import LinearLeastSquares
+from onlinels.predictive import Spread, spread_of
+from onlinels.solution import Solution
+
+
+class UncertainLeastSquares(LinearLeastSquares):
+    """Linear least squares that knows how sure it is: noise variances and leverages of rows.
+
+    They follow from the statistics and the ridge, and are dropped with the solution.
+    """
+
+    def __init__(self, *settings: Any) -> None:
+        super().__init__(*settings)
+        # Goes with the solution beside it, and is dropped with it.
+        self._spread: tuple[Solution, Spread] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_spread": None}
+
+    def _known_spread(self) -> Spread:
+        """Return noise variances and covariance as they are now, at the ridge in force."""
+        solution = self._solution()
+        if self._spread is None or self._spread[0] is not solution:
+            weights = self._uncorrected(solution)
+            self._spread = solution, spread_of(self._statistics, solution.ridge, weights)
+        return self._spread[1]
+
+    def _uncorrected(self, solution: Solution) -> Floats:
+        """Return the output weights that the statistics give; the solution's, by default."""
+        return solution.output_weights
+
+    def _split(self, layouts: Sequence[Layout], values: Matrix) -> tuple[Floats, Floats]:
+        """Return rows (n, n_features) of known features, and their unknown ones beside them."""
+        wider = self._columns.extended(layouts).place(layouts, values)
+        known, unknown = np.split(wider, [len(self._columns)], axis=1)
+        return known, unknown

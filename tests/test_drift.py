@@ -1,0 +1,383 @@
+"""A past that fades: exactly, on demand or when a drift detector alarms."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import base, drift, evaluate, linear_model, metrics, preprocessing, stats
+from river.drift import binary
+
+import laws
+import strategies
+from onlinels import (
+    DriftAwareClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+
+shares = st.sampled_from([0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
+
+
+class Scheduled(base.DriftDetector):
+    """Alarm at given updates, counted from 1."""
+
+    def __init__(self, alarms=()):
+        super().__init__()
+        self.alarms = alarms
+        self.seen = []
+
+    def update(self, x):
+        self.seen.append(x)
+        self._drift_detected = len(self.seen) in self.alarms
+
+
+def weighing(rows, w):
+    return strategies.Rows(rows.X, rows.y, w)
+
+
+def learn(data, model, part):
+    """Learn rows one by one or as a batch, and perhaps look at the result."""
+    if data.draw(st.booleans()):
+        for x, y, w in zip(part.dicts(), part.y, part.w.tolist(), strict=True):
+            model.learn_one(x, y, w)
+    else:
+        model.learn_many(part.X, part.y, part.w)
+    if data.draw(st.booleans()):
+        model.predict_many(part.X)
+
+
+@given(st.data(), strategies.rows(), strategies.classifier_settings(), st.booleans())
+def test_faded_rows_weigh_less_and_the_ridge_stays(data, rows, settings, forgets):
+    factor = 0.9 if forgets else 1.0
+    model, w = LeastSquaresClassifier(**settings, forgetting_factor=factor), rows.w.astype(float)
+    for batch in data.draw(strategies.splits(len(rows))):
+        learn(data, model, rows.take(batch))
+        w[: batch.start] *= factor ** len(batch)
+        w[batch] *= factor ** np.arange(len(batch) - 1.0, -1.0, -1.0)
+        if data.draw(st.booleans()) and w[: batch.stop].any():
+            keep = max(data.draw(shares), 1e-4 / w[w > 0.0].min())
+            model.fade(min(keep, 1.0))
+            w[: batch.stop] *= min(keep, 1.0)
+            if keep < 1.0:
+                assert (model.ridge_diagonal == model.ridge_).all()
+    laws.assert_is_batch_solution(model, weighing(rows, w))
+
+
+@given(st.data(), strategies.real_rows(("a", "b")), strategies.classifier_settings(), shares)
+def test_regressors_fade_too(data, rows, settings, keep):
+    first = data.draw(st.integers(1, len(rows)))
+    w = rows.w * np.where(np.arange(len(rows)) < first, keep, 1.0)
+    one_target = strategies.Rows(rows.X, [y["a"] for y in rows.y], rows.w)
+    for kind, known in (
+        (LeastSquaresMultiTargetRegressor, rows),
+        (LeastSquaresRegressor, one_target),
+    ):
+        model = kind(**settings)
+        model.learn_many(known.X[:first], known.y[:first], known.w[:first])
+        model.fade(keep)
+        if first < len(rows):
+            model.learn_many(known.X[first:], known.y[first:], known.w[first:])
+        laws.assert_is_batch_solution(model, weighing(known, w))
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_nothing_kept_is_an_empty_model(kind, accumulator):
+    y = 1.0 if kind is LeastSquaresRegressor else {"a": 1.0}
+    label = LeastSquaresClassifier(2.0, accumulator, half_life=3.0), "yes"
+    for model, target in (label, (kind(2.0, accumulator, half_life=3.0), y)):
+        fresh = model.empty()
+        for _ in range(3):
+            model.learn_one({"x": 2.0}, target, t=5.0)
+        model.fade(0)
+        assert pickle.dumps(model) == pickle.dumps(fresh)
+        for each in (model, fresh):
+            each.learn_one({"z": 2.0}, target, t=1.0)
+        assert pickle.dumps(model) == pickle.dumps(fresh)
+
+
+@pytest.mark.parametrize("keep", [-0.1, 1.5, float("nan"), "half", None, True])
+def test_what_is_no_share_changes_nothing(keep):
+    model = LeastSquaresClassifier()
+    model.learn_one({"x": 2.0}, "yes")
+    before = pickle.dumps(model)
+    with pytest.raises((TypeError, ValueError), match=r"^keep="):
+        model.fade(keep)
+    assert pickle.dumps(model) == before
+    with pytest.raises((TypeError, ValueError), match=r"^keep="):
+        DriftAwareClassifier(model, keep=keep)
+
+
+@given(
+    st.data(),
+    strategies.rows(min_rows=2),
+    strategies.classifier_settings(),
+    st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]),
+)
+def test_alarms_weaken_the_rows_before(data, rows, settings, keep):
+    # The first row tells the detector nothing: there is no prediction.
+    alarms = data.draw(st.sets(st.integers(1, len(rows) - 1), max_size=3))
+    model = DriftAwareClassifier(LeastSquaresClassifier(**settings), Scheduled(alarms), keep)
+    for batch in data.draw(strategies.splits(len(rows))):
+        learn(data, model, rows.take(batch))
+    assert model.n_alarms == len(alarms)
+    linear = model.classifier
+    if keep == 0.0:
+        since = rows.take(range(max(alarms, default=0), len(rows)))
+        laws.assert_is_batch_solution(linear, since)
+        return
+    after = [sum(alarm > row for alarm in alarms) for row in range(len(rows))]
+    laws.assert_is_batch_solution(linear, weighing(rows, rows.w * keep ** np.array(after)))
+
+
+@given(strategies.rows(min_rows=2), strategies.classifier_settings(), st.data())
+def test_the_detector_hears_of_errors_made_before_learning(rows, settings, data):
+    model = DriftAwareClassifier(LeastSquaresClassifier(**settings), Scheduled())
+    plain, errors = LeastSquaresClassifier(**settings), []
+    for x, y in zip(rows.dicts(), rows.y, strict=True):
+        if plain.classes:
+            errors.append(float(plain.predict_one(x) != y))
+        plain.learn_one(x, y)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        model.learn_many(part.dicts(), part.y)
+    assert model.detector.seen == errors
+
+
+def changing(n_rows=1200, n_features=6, seed=0):
+    """Return a stream whose classes swap halfway."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_features)).round(3)
+    y = (X @ random.normal(size=n_features) > 0.0) ^ (np.arange(n_rows) >= n_rows // 2)
+    return X, y.tolist()
+
+
+DETECTORS = [
+    drift.ADWIN(),
+    drift.KSWIN(seed=1, alpha=1e-4),
+    drift.PageHinkley(mode="up"),
+    binary.DDM(),
+    binary.EDDM(),
+    binary.HDDMA(),
+    binary.HDDMW(),
+]
+
+
+def hits(model, X, y):
+    """Return whether each row was predicted right before it was learnt."""
+    right = []
+    for x, label in zip(strategies.Rows(X, y, None).dicts(), y, strict=True):
+        right.append(model.predict_one(x) == label)
+        model.learn_one(x, label)
+    return np.array(right)
+
+
+@pytest.mark.parametrize("detector", DETECTORS, ids=lambda d: type(d).__name__)
+def test_recovers_faster_than_the_plain_model(detector):
+    X, y = changing()
+    plain = hits(LeastSquaresClassifier(ridge=1.0), X, y)
+    for keep, at_least in ((0.0, 0.8), (0.02, 0.75)):
+        model = DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0), detector.clone(), keep)
+        right = hits(model, X, y)
+        assert model.n_alarms >= 1
+        assert plain[700:].mean() < 0.5
+        assert right[700:].mean() > at_least
+        # Before the change nothing is lost.
+        assert right[:600].mean() > plain[:600].mean() - 0.05
+
+
+def test_an_error_that_falls_is_no_reason_to_forget():
+    model, detector = DriftAwareClassifier(LeastSquaresClassifier(), drift.ADWIN()), drift.ADWIN()
+    heard = []
+    for wrong in [True] * 300 + [False] * 300 + [True] * 100:
+        model._n_alarms += model._alarms(wrong)
+        detector.update(float(wrong))
+        heard.append(detector.drift_detected)
+    assert any(heard[:600])
+    assert model.n_alarms == sum(heard[600:]) >= 1
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_batches_are_their_rows(accumulator, as_frame):
+    X, y = changing(n_rows=600)
+    pipeline = (
+        preprocessing.StandardScaler()
+        | HiddenLayer(12, activation="relu")
+        | LeastSquaresClassifier(1.0, accumulator)
+    )
+    one = DriftAwareClassifier(pipeline, binary.HDDMA(), keep=0.1)
+    many = one.empty()
+    names = [f"x{k}" for k in range(X.shape[1])]
+    for x, label in zip(X.tolist(), y, strict=True):
+        one.learn_one(dict(zip(names, x, strict=True)), label)
+    for start in range(0, 600, 150):
+        part = pd.DataFrame(X[start : start + 150], columns=names)
+        part = part if as_frame else part.to_dict("records")
+        many.learn_many(part, y[start : start + 150])
+    assert one.n_alarms == many.n_alarms >= 1
+    weights = [model.classifier[-1].output_weights for model in (one, many)]
+    assert (weights[0] == weights[1]).all()
+
+
+def test_weights_and_times_are_passed_on_row_by_row():
+    X, y = changing(n_rows=20)
+    inner = LeastSquaresClassifier(1.0, half_life=5.0)
+    model, plain = DriftAwareClassifier(inner.clone(), Scheduled()), inner.clone()
+    w, t = np.arange(20.0), np.arange(20.0)[::-1]
+    model.learn_many(X, y, w=w, t=t)
+    plain.learn_many(X, y, w=w, t=t)
+    np.testing.assert_allclose(model.classifier.output_weights, plain.output_weights, atol=1e-12)
+    model.learn_many(X, y, w=2.0, t=30.0)
+    plain.learn_many(X, y, w=2.0, t=30.0)
+    np.testing.assert_allclose(model.classifier.output_weights, plain.output_weights, atol=1e-12)
+    assert (model.count, model.classes) == (40, plain.classes)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "w"),
+    [
+        ({"a": float("nan")}, "yes", 1.0),
+        ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, ["yes", "no"], 1.0),
+        ({"a": 1.0}, "yes", -1.0),
+        # Only the wrapped model refuses this one.
+        ({"a": 1e150}, "yes", 1e3),
+    ],
+)
+def test_bad_input_changes_nothing(x, y, w):
+    # Alarms at the very row that is refused.
+    for detector in (Scheduled({9, 10}), drift.ADWIN()):
+        model = DriftAwareClassifier(LeastSquaresClassifier(), detector, keep=0.5)
+        for k in range(9):
+            model.learn_one({"a": k % 4}, "yes" if k % 2 else "no")
+        model.predict_one({"a": 1.0})
+        twin = copy.deepcopy(model)
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_one(x, y, w=w)
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w])
+        assert model.n_alarms == twin.n_alarms == 0
+        assert vars(model.detector).keys() == vars(twin.detector).keys()
+        for each in (model, twin):
+            each.learn_one({"a": 2.0}, "no")
+        assert model.n_alarms == twin.n_alarms
+        weights = [each.classifier.output_weights for each in (model, twin)]
+        assert (weights[0] == weights[1]).all()
+        if isinstance(detector, Scheduled):
+            assert model.detector.seen == twin.detector.seen
+
+
+def test_several_labels_per_row_are_refused():
+    for labels in (["cat", "dog"], {"cat", "dog"}, {"cat": True, "dog": False}, np.ones(2)):
+        for model in (
+            LeastSquaresClassifier(),
+            DriftAwareClassifier(LeastSquaresClassifier()),
+            HiddenLayer(3) | LeastSquaresClassifier(),
+        ):
+            with pytest.raises(TypeError, match="Several labels per row are out of scope"):
+                model.learn_one({"a": 1.0}, labels)
+        with pytest.raises(TypeError, match="Several labels per row are out of scope"):
+            LeastSquaresClassifier().learn_many([{"a": 1.0}], [labels])
+
+
+def test_what_cannot_be_wrapped():
+    for wrong in (None, linear_model.LogisticRegression(), LeastSquaresRegressor()):
+        with pytest.raises(TypeError, match="expected a LeastSquaresClassifier"):
+            DriftAwareClassifier(wrong)
+    for wrong in ("ADWIN", drift.ADWIN, 0.5):
+        with pytest.raises(TypeError, match="expected a drift detector"):
+            DriftAwareClassifier(LeastSquaresClassifier(), wrong)
+    with pytest.raises(TypeError, match="X is of type int"):
+        DriftAwareClassifier(LeastSquaresClassifier()).learn_many(3, [1])
+
+
+def test_copies_and_empty_models():
+    X, y = changing(n_rows=800)
+    model = DriftAwareClassifier(
+        HiddenLayer(8, activation="relu") | LeastSquaresClassifier(1.0), keep=0.1
+    )
+    model.learn_many(X, y)
+    assert model.n_alarms >= 1
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin.predict_proba_many(X[:5]).tolist() == model.predict_proba_many(X[:5]).tolist()
+        assert twin.n_alarms == model.n_alarms
+    for empty in (model.clone(), model.empty()):
+        assert (empty.count, empty.n_alarms, empty.classes) == (0, 0, ())
+        assert empty.predict_one({0: 1.0}) is None
+        assert empty.predict_proba_one({0: 1.0}) == {}
+
+
+# What river offers around a classifier.
+
+
+@pytest.mark.parametrize("delay", [0, 1, 50, lambda x, y: 10 + 30 * y])
+@pytest.mark.parametrize("wrap", [DriftAwareClassifier, lambda model: model])
+def test_labels_that_come_late(delay, wrap):
+    """Predictions are made at once, rows learnt when their labels come: all of them are."""
+    X, y = changing(n_rows=400)
+    names = ["t", *map(str, range(X.shape[1]))]
+    X = np.column_stack([np.arange(200.0), X[:200]])
+    samples = strategies.Rows(X, y, None).dicts(names)
+    stream = list(zip(samples, y, strict=False))
+    model = wrap(LeastSquaresClassifier(1.0))
+    pipeline = preprocessing.StandardScaler() | HiddenLayer(20) | wrap(LeastSquaresClassifier(1.0))
+    for each in (model, pipeline):
+        evaluate.progressive_val_score(stream, each, metrics.Accuracy(), moment="t", delay=delay)
+    linear = getattr(model, "classifier", model)
+    if not getattr(model, "n_alarms", 0):
+        columns = [names.index(name) for name in linear.feature_names]
+        laws.assert_is_batch_solution(linear, strategies.Rows(X, y[:200], np.ones(200)), columns)
+    assert pipeline[-1].count == 200
+
+
+def test_a_long_delay_costs_what_is_not_known_yet():
+    X, y = changing(n_rows=400)
+    stream = list(zip(strategies.Rows(X[:200], y[:200], None).dicts(), y, strict=False))
+    scores = [
+        evaluate.progressive_val_score(
+            stream, LeastSquaresClassifier(1.0), metrics.Accuracy(), delay=delay
+        ).get()
+        for delay in (0, 150)
+    ]
+    assert scores[0] > 0.9
+    assert 0.5 < scores[1] <= scores[0]
+
+
+def test_missing_values_are_refused_or_imputed():
+    model = LeastSquaresClassifier(1.0)
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match=r"x\['a'\] is .*StatImputer"):
+            model.learn_one({"a": missing, "b": 1.0}, "yes")
+        with pytest.raises(ValueError, match=r"x\['a'\] is .*StatImputer"):
+            model.predict_one({"a": missing, "b": 1.0})
+    assert model.count == 0
+    rows = [
+        {"a": 1.0, "b": 2.0},
+        {"a": None, "b": 1.0},
+        {"a": 3.0, "b": None},
+        {"a": 2.0, "b": 0.0},
+    ]
+    plain, inner = (
+        preprocessing.StatImputer(("a", stats.Mean()), ("b", stats.Mean()))
+        | LeastSquaresClassifier(1.0)
+        for _ in range(2)
+    )
+    wrapped = DriftAwareClassifier(inner)
+    for x, y in zip(rows, "abab", strict=True):
+        plain.predict_one(x)
+        plain.learn_one(x, y)
+    wrapped.learn_many(rows, list("abab"))
+    filled = np.array([[1.0, 2.0], [1.0, 1.0], [3.0, 1.5], [2.0, 0.0]])
+    expected = strategies.Rows(filled, list("abab"), np.ones(4))
+    for linear in (plain[-1], wrapped.classifier[-1]):
+        columns = ["ab".index(name) for name in linear.feature_names]
+        laws.assert_is_batch_solution(linear, expected, columns)
