@@ -9,7 +9,7 @@ from onlinels.arrays import Floats, Integers
 from onlinels.capacity import capacity, enlarged
 from onlinels.products import product
 
-SMALL = 128
+SMALL = 320
 """Size up to which a single column is taken in at once: the matrix fits the nearest cache."""
 
 N_RECENT = 64

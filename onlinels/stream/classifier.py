@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -122,7 +122,7 @@ class StreamClassifier(ScoringClassifier):
         >>> model.predict_one({"size": 4.0})
         'apple'
         """
-        self._learn([read_stream_sample(x)], [read_label(y)])
+        self._learn(read_stream_sample(x), read_label(y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -138,15 +138,13 @@ class StreamClassifier(ScoringClassifier):
             If the input cannot be learnt; nothing has changed then.
         """
         _, samples = read_stream_batch(X)
-        self._learn(samples, read_labels(y, len(samples)))
-
-    def _learn(self, samples: Sequence[Sample], labels: Sequence[Label]) -> None:
+        labels = read_labels(y, len(samples))
         # Samples that do not fit together are refused before the first is learnt.
         self._reader.knowing(samples)
         for sample, label in zip(samples, labels, strict=True):
-            self._learn_sample(sample, label)
+            self._learn(sample, label)
 
-    def _learn_sample(self, sample: Sample, label: Label) -> None:
+    def _learn(self, sample: Sample, label: Label) -> None:
         classes = self._classes.extended([label])
         is_new = classes is not self._classes
         self._make_room(self._reader.knowing([sample]), classes)

@@ -69,6 +69,12 @@ class Forecaster:
     def learn(self, scores: Floats, column: int) -> list[bool]:
         """Take note of who erred on a row of a known class, before it is learnt.
 
+        Parameters
+        ----------
+        scores : ndarray (n_experts, n_classes)
+        column : int
+            Of the row's label.
+
         Returns
         -------
         list of bool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from onlinels.arrays import Floats, Integers, check_not_empty
+from onlinels.arrays import Floats, Integers, check_not_empty, packed, within_bounds
 from onlinels.columns import Columns
 from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
 from onlinels.names import Name
@@ -48,16 +49,19 @@ def read_stream_sample(x: Any) -> Sample:
     >>> sample.layout, sample.numbers, sample.texts
     (('size',), array([3.]), {'colour': 'red'})
     """
-    if isinstance(x, Mapping) and not PLAIN_NUMBERS.issuperset(map(type, x.values())):
-        return _read_mixed(x)
-    try:
-        return Sample(*read_row(x))
-    except ValueError:
-        # Of plain numbers only NaN is let through.
-        return _read_mixed(x)
+    if type(x) is dict and PLAIN_NUMBERS.issuperset(map(type, x.values())):
+        try:
+            numbers = packed(x.values())
+        except struct.error:
+            return _read_mixed(x)
+        if not numbers.size or within_bounds(numbers):
+            return Sample(tuple(x), numbers)
+    return _read_mixed(x)
 
 
 def _read_mixed(x: Mapping[Any, Any]) -> Sample:
+    if not isinstance(x, Mapping):
+        return Sample(*read_row(x))
     texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
     numbers = {
         name: value for name, value in x.items() if name not in texts and not _is_missing(value)
@@ -125,6 +129,7 @@ class RowReader:
         self._columns = Columns()
         self._texts: dict[Name, list[str]] = {}
         self._places: dict[Name, Integers] = {}
+        self._last: Layout | None = None
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -140,21 +145,18 @@ class RowReader:
             If an array has another length than before, or two names are one feature.
         """
         columns, texts = self._columns, self._texts
+        layout = self._last
         for sample in samples:
-            new = {
-                name: [*texts.get(name, []), text]
-                for name, text in sample.texts.items()
-                if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
-            }
-            texts = texts | new if new else texts
-            columns = columns.extended([sample.layout])
-            for name, known in new.items():
-                columns = columns.extended([_columns_of(name, known[-1:])])
+            if sample.layout != layout or sample.texts:
+                columns, texts = _extended(columns, texts, sample)
+            layout = sample.layout
         if columns is self._columns and texts is self._texts:
-            return self
-        reader = RowReader()
-        reader._columns, reader._texts = columns, texts
-        reader._places = {name: columns.locate(_columns_of(name, texts[name])) for name in texts}
+            reader = self
+        else:
+            reader = RowReader()
+            reader._columns, reader._texts = columns, texts
+            reader._places = {n: columns.locate(_columns_of(n, texts[n])) for n in texts}
+        reader._last = layout
         return reader
 
     def row(self, sample: Sample) -> Floats:
@@ -169,6 +171,21 @@ class RowReader:
             if name in self._texts:
                 row[self._places[name]] = [text == known for known in self._texts[name]]
         return row
+
+
+def _extended(
+    columns: Columns, texts: dict[Name, list[str]], sample: Sample
+) -> tuple[Columns, dict[Name, list[str]]]:
+    """Return columns and texts that know a sample too: the same objects, if they do already."""
+    new = {
+        name: [*texts.get(name, []), text]
+        for name, text in sample.texts.items()
+        if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
+    }
+    columns = columns.extended([sample.layout])
+    for name, known in new.items():
+        columns = columns.extended([_columns_of(name, known[-1:])])
+    return columns, texts | new if new else texts
 
 
 def _columns_of(name: Name, texts: Iterable[str]) -> tuple[str, ...]:

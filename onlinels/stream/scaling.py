@@ -65,8 +65,14 @@ class RunningScaler:
     def learn(self, row: Floats) -> None:
         """Take a row into account."""
         known = row == row
+        if not known.all():
+            # A value at the mean, without weight.
+            row = np.where(known, row, self.means)
         self.counts += known
         shares = known / np.maximum(self.counts, 1.0)
-        gaps = np.where(known, row - self.means, 0.0)
+        gaps = row - self.means
         self.means += shares * gaps
-        self.variances += shares * (gaps * np.where(known, row - self.means, 0.0) - self.variances)
+        gaps *= row - self.means
+        gaps -= self.variances
+        gaps *= shares
+        self.variances += gaps
