@@ -21,6 +21,7 @@ from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
+from onlinels.windowed import WindowedClassifier
 
 __all__ = [
     "ZCA",
@@ -45,6 +46,7 @@ __all__ = [
     "TwoSidedRectifier",
     "WhitenedPatches",
     "WindowFeatures",
+    "WindowedClassifier",
     "lp_pooling",
     "plot_filters",
     "read_filters",

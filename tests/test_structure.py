@@ -37,6 +37,8 @@ LAYERS = [
     },
     {"encoding", "solve_factor"},
     {"selection", "dealing", "columns", "real_targets"},
+    {"readings", "spacing", "sliding"},
+    {"following"},
     {"outputs"},
     # What is remembered of the stream.
     {
@@ -121,7 +123,8 @@ LAYERS = [
     {"answering"},
     {"learning"},
     {"network"},
-    {"calibrated"},
+    {"calibrated", "wrapped"},
+    {"windowed"},
     {""},
     {
         "accumulators",
