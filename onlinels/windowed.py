@@ -235,4 +235,3 @@ class WindowedClassifier(base.MiniBatchClassifier):
         classes = list(dict.fromkeys(label for row in rows for label in row))
         values = [[row.get(label, 0.0) for label in classes] for row in rows]
         return table_like(readings.source, classes, np.array(values).reshape(len(rows), -1))
-
