@@ -5,6 +5,7 @@ from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.features.convolution.minirocket import MiniRocketFeatures
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.convolution.windows import WindowFeatures
@@ -38,6 +39,7 @@ __all__ = [
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
     "OrthogonalAccumulator",
+    "MiniRocketFeatures",
     "Patches",
     "Power",
     "ReceptiveFields",

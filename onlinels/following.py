@@ -123,7 +123,7 @@ def _check_channels(columns: Columns, layout: Layout) -> None:
     new = [name for name, column in zip(names_of(layout), located, strict=True) if column < 0]
     if new:
         raise ValueError(
-            f"A reading has a new channel {new[0]!r}, expected none but {list(columns.names)} as in "
+            f"A reading has a new channel {new[0]!r}, expected only {list(columns.names)} as in "
             "the first reading. Leave it out, or begin with a new model."
         )
     if len(located) < len(columns):

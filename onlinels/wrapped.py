@@ -9,12 +9,13 @@ from typing import Any
 from river import base, compose
 
 from onlinels.arrays import Floats
+from onlinels.features.convolution.minirocket import MiniRocketFeatures
 from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.following import Labelled
 from onlinels.scoring import ScoringClassifier
 
-TOGETHER = (ScoringClassifier, FilteringTransformer, HiddenLayer)
+TOGETHER = (ScoringClassifier, FilteringTransformer, MiniRocketFeatures, HiddenLayer)
 """Steps that take lists of windows, all or none, with the same result as one by one."""
 
 

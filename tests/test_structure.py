@@ -88,7 +88,7 @@ LAYERS = [
         "features.filters.bank",
         "features.filters.patch_sampling",
     },
-    {"features.filters.combination", "features.filters.pretrained"},
+    {"features.filters.dilated", "features.filters.combination", "features.filters.pretrained"},
     {"features.filters.folding", "plots"},
     {"features.filters.patches"},
     {
@@ -96,7 +96,8 @@ LAYERS = [
         "features.convolution.normalization",
         "features.convolution.pooling",
     },
-    {"features.convolution.stage"},
+    {"features.convolution.stage", "features.convolution.proportions"},
+    {"features.convolution.minirocket"},
     {"features.convolution.magnitudes"},
     {"features.convolution.tiles"},
     {"features.convolution.convolve"},
