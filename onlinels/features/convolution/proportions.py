@@ -93,8 +93,8 @@ def _by_channels(channels: Matrix, inside: Matrix) -> Integers:
 def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Matrix) -> Matrix:
     """Return the responses of kernels at one dilation, zeros taken to lie around the window.
 
-    c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with i,
-    j and k the places of weight 2, and m from -4 to 4.
+    c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with
+    i, j and k the places of weight 2, and m from -4 to 4.
 
     Parameters
     ----------
@@ -130,7 +130,13 @@ def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Matrix
 
 
 def _shares(found: Matrix, biases: Matrix) -> Matrix:
-    """Return the shares (n, n_kernels, n_biases) of responses (length, n_kernels, n) over biases."""
+    """Return the share of responses over each bias, (n, n_kernels, n_biases).
+
+    Parameters
+    ----------
+    found : ndarray (length, n_kernels, n)
+    biases : ndarray (n_kernels, n_biases)
+    """
     length, n_kernels, n = found.shape
     rows = found.reshape(length, -1)
     # A bias for each column: comparing along short rows takes several times as long.
@@ -144,7 +150,8 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
         for start in range(0, length, LARGEST_BYTE):
             part = over[:, start : start + LARGEST_BYTE]
             counts[some] += np.add.reduce(part, axis=1, dtype=np.uint8)
-    return (counts / found.dtype.type(length)).reshape(-1, n_kernels, n).transpose(2, 1, 0)
+    shares: Matrix = counts.reshape(-1, n_kernels, n) / length
+    return shares.transpose(2, 1, 0)
 
 
 def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int) -> DilatedKernels:

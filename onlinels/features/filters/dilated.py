@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinels.arrays import Floats, Integers
 from onlinels.features.filters.kernels import MINIROCKET_SIZE, minirocket_kernels
 from onlinels.frozen import Frozen
+
+Flags = NDArray[np.bool_]
 
 N_KERNELS = 84
 MOST_CHANNELS = 9
@@ -38,7 +41,7 @@ class DilatedKernels(Frozen):
     length: int
     dilations: Integers
     n_biases: Integers
-    channels: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+    channels: Flags
     biases: Floats
 
     def __repr__(self) -> str:
@@ -58,9 +61,10 @@ class DilatedKernels(Frozen):
         places = slice(first, first + N_KERNELS * int(self.n_biases[number]))
         return places, self.biases[places].reshape(N_KERNELS, -1)
 
-    def is_padded(self, number: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_padded(self, number: int) -> Flags:
         """Return which kernels (84,) of a dilation see zeros around the window: every second."""
-        return (np.arange(N_KERNELS) + number) % 2 == 0
+        padded: Flags = (np.arange(N_KERNELS) + number) % 2 == 0
+        return padded
 
 
 def centres() -> Integers:
@@ -99,7 +103,7 @@ def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[In
     return dilations, n_biases
 
 
-def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator) -> Floats:
+def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator) -> Flags:
     """Draw the channels of every kernel and dilation: floor(2^u) of them, as few more likely.
 
     u is uniform from 0 to log2(min(n_channels, 9) + 1).
@@ -112,7 +116,7 @@ def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator
     largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
     n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
     ranks = random.random((*shape, n_channels)).argsort(axis=-1)
-    chosen: Floats = ranks < n_chosen[..., None]
+    chosen: Flags = ranks < n_chosen[..., None]
     return chosen
 
 
