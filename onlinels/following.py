@@ -99,7 +99,7 @@ class Follower:
             due = []
             for value in step.samples:
                 sliding = sliding.followed_by(value, label, self.window)
-                if sliding.is_due(self.window, self.hop):
+                if label is not UNLABELLED and sliding.is_due(self.window, self.hop):
                     due.append((sliding.values, LABEL_RULES[self.label_rule](sliding.labels)))
             state = replace(state, position=step.position, sliding=sliding)
             yield state, [(window, of) for window, of in due if of is not UNLABELLED]

@@ -180,7 +180,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self._learn(readings, read_labels(y, len(readings.values)))
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
-        """Take in one reading without a label, which later windows hold; errors as `learn_one`.
+        """Take in one reading without a label and learn nothing; errors as `learn_one`.
 
         Examples
         --------
