@@ -147,6 +147,13 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     np.testing.assert_array_equal(model.transform_many(windows), features)
 
 
+def test_a_response_as_large_as_its_bias_is_not_over_it():
+    windows = np.zeros((2, 20))
+    model = MiniRocketFeatures.from_examples(windows, n_features=300)
+    assert not model.kernels.biases.any()
+    assert not model.transform_many(windows).any()
+
+
 def test_the_seed_settles_everything():
     one, same, other = (
         MiniRocketFeatures.from_examples(NORMAL, n_features=200, seed=seed) for seed in (1, 1, 2)

@@ -53,7 +53,7 @@ class DilatedKernels(Frozen):
     @property
     def n_channels(self) -> int:
         """Channels of a window."""
-        return self.channels.shape[2]
+        return int(self.channels.shape[2])
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
         """Return where features of a dilation are, and their biases (84, n_biases)."""
