@@ -6,6 +6,7 @@ from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.drift import DriftAwareClassifier
+from onlinels.features.convolution.minirocket import MiniRocketFeatures
 from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.convolution.windows import WindowFeatures
@@ -23,6 +24,7 @@ from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
 from onlinels.stream import StreamClassifier
+from onlinels.windowed import WindowedClassifier
 
 __all__ = [
     "ZCA",
@@ -39,6 +41,7 @@ __all__ = [
     "LeastSquaresClassifier",
     "LeastSquaresMultiTargetRegressor",
     "LeastSquaresRegressor",
+    "MiniRocketFeatures",
     "OrthogonalAccumulator",
     "Patches",
     "Power",
@@ -49,6 +52,7 @@ __all__ = [
     "TwoSidedRectifier",
     "WhitenedPatches",
     "WindowFeatures",
+    "WindowedClassifier",
     "lp_pooling",
     "plot_filters",
     "read_filters",

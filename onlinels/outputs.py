@@ -33,7 +33,8 @@ def labels_like(source: Any, labels: Sequence[Label]) -> Any:
         # As objects: pandas would turn None into NaN, and tuples into something else.
         frame, namespace = source.to_native(), nw.get_native_namespace(source)
         return namespace.Series(label_array(labels), index=frame.index, dtype=object)
-    if set(labels) == {None}:
+    known = [label for label in labels if label is not None]
+    if label_array(known).dtype != object or not known:
         return to_native_series(list(labels), name=None, like=source)
     raise ValueError(
         f"Labels of several types ({', '.join(sorted({type(y).__name__ for y in labels}))}) or "

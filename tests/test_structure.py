@@ -37,6 +37,8 @@ LAYERS = [
     },
     {"encoding", "solve_factor"},
     {"selection", "dealing", "columns", "real_targets"},
+    {"readings", "spacing", "sliding"},
+    {"following"},
     {"outputs"},
     # What is remembered of the stream.
     {
@@ -86,7 +88,7 @@ LAYERS = [
         "features.filters.bank",
         "features.filters.patch_sampling",
     },
-    {"features.filters.combination", "features.filters.pretrained"},
+    {"features.filters.dilated", "features.filters.combination", "features.filters.pretrained"},
     {"features.filters.folding", "plots"},
     {"features.filters.patches"},
     {
@@ -94,7 +96,8 @@ LAYERS = [
         "features.convolution.normalization",
         "features.convolution.pooling",
     },
-    {"features.convolution.stage"},
+    {"features.convolution.stage", "features.convolution.proportions"},
+    {"features.convolution.minirocket"},
     {"features.convolution.magnitudes"},
     {"features.convolution.tiles"},
     {"features.convolution.convolve"},
@@ -122,7 +125,8 @@ LAYERS = [
     {"learning"},
     {"network"},
     {"wrapping"},
-    {"calibrated", "drift"},
+    {"calibrated", "drift", "wrapped"},
+    {"windowed"},
     # Dict streams, in the order in which a row goes through the modules.
     {"stream.reading", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},
     {"stream.activations", "stream.memories"},

@@ -1,0 +1,237 @@
+"""WindowedClassifier: a classifier of windows that is fed one reading of the sensors at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from river import base
+
+from onlinels.classifier import LeastSquaresClassifier
+from onlinels.following import Follower, State
+from onlinels.labels import Label, read_label, read_labels
+from onlinels.names import Name
+from onlinels.outputs import labels_like, table_like
+from onlinels.readings import Readings, read_reading, read_readings
+from onlinels.settings import check_choice, check_count
+from onlinels.sliding import LABEL_RULES, UNLABELLED
+from onlinels.spacing import make_spacing
+from onlinels.wrapped import answers, copy_at_risk, learn_windows
+
+
+class WindowedClassifier(base.MiniBatchClassifier):
+    """Classify sliding windows of sensor readings that come one at a time.
+
+    A reading is a dict with a number for every channel. The wrapped classifier sees
+    {"window": array (window, n_channels)}: the samples up to this reading, channels sorted by name.
+    It learns the first full window, and one after every `hop` further samples.
+
+    Parameters
+    ----------
+    classifier : classifier or pipeline
+        It takes {"window": array}, such as ``WindowFeatures() | LeastSquaresClassifier()``.
+    window, hop : int
+        Samples in a window, and from one that is learnt to the next.
+    timestamp : hashable, optional
+        Name of the entry of readings with their time: a number of seconds, or a datetime. Without
+        it readings are taken as evenly spaced, each as a sample.
+    sample_rate : float, optional
+        Samples a second onto which readings are resampled, on the straight line between them.
+        Without it, readings with times that are not regular to a tenth of their spacing are
+        refused.
+    largest_gap : float
+        Sampling periods between readings over which that line is drawn, at least 1. After a longer
+        gap the window starts afresh.
+    label_rule : "last", "majority" or "unanimous"
+        The label of a window in which labels change: that of its last sample, which is what
+        `predict_one` is asked for; the most frequent; or none, so that it is not learnt. A
+        resampled sample has the label of the reading that completes it.
+
+    Notes
+    -----
+    Nothing but the last `window` samples is held, and the windows depend on the readings alone:
+    `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends in the
+    reading (resampled: in the last sample up to it) and changes nothing; `predict_many` takes its
+    readings as following one another. The channels are those of the first reading that is taken in.
+    A reading without a label is taken in by `observe_one`; where another recording begins, call
+    `restart`.
+
+    A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
+    learnt together if all steps are this package's features and least-squares classifiers, else
+    one by one, with a copy of the classifier at hand in case one is refused.
+
+    Examples
+    --------
+    >>> model = WindowedClassifier(LeastSquaresClassifier(), window=3, hop=1)
+    >>> for k in range(40):
+    ...     model.learn_one({"ax": k % 2, "ay": 1.0}, "shaken" if k % 2 else "not")
+    >>> model.predict_one({"ax": 0.0, "ay": 1.0}), model.channels, model.n_windows
+    ('not', ('ax', 'ay'), 38)
+    """
+
+    def __init__(
+        self,
+        classifier: base.Classifier,
+        window: int = 64,
+        hop: int = 16,
+        timestamp: Name | None = None,
+        sample_rate: float | None = None,
+        largest_gap: float = 4.0,
+        label_rule: str = "last",
+    ) -> None:
+        if not isinstance(classifier, base.Classifier):
+            raise TypeError(
+                f"classifier is of type {type(classifier).__name__}, expected a classifier, or a "
+                'pipeline that ends in one, which takes {"window": array}. Pass one.'
+            )
+        check_choice("label_rule", label_rule, LABEL_RULES)
+        self.classifier = classifier
+        self.window = check_count("window", window, 1)
+        self.hop = check_count("hop", hop, 1)
+        self.timestamp = timestamp
+        self.sample_rate = sample_rate
+        self.largest_gap = largest_gap
+        self.label_rule = label_rule
+        spacing = make_spacing(timestamp, sample_rate, largest_gap)
+        self._follower = Follower(self.window, self.hop, spacing, label_rule)
+        self._state = State()
+        self._n_windows = 0
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": LeastSquaresClassifier(), "window": 1, "hop": 1}
+
+    def _unit_test_skips(self) -> set[str]:
+        # In these, channels come and go: such readings are refused.
+        return {
+            "check_emerging_features",
+            "check_disappearing_features",
+            "check_radically_disappearing_features",
+            "check_learn_many_matches_learn_one",
+        }
+
+    @property
+    def _multiclass(self) -> bool:
+        return bool(self.classifier._multiclass)
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"classifier"}
+
+    @property
+    def channels(self) -> tuple[Name, ...]:
+        """Names of the channels, in the order of a window's columns; none before a reading."""
+        return self._state.columns.names
+
+    @property
+    def n_windows(self) -> int:
+        """Number of windows learnt."""
+        return self._n_windows
+
+    def restart(self) -> None:
+        """Let another recording begin: no window holds readings from before and after.
+
+        Examples
+        --------
+        >>> model = WindowedClassifier(LeastSquaresClassifier(), window=2, hop=1)
+        >>> for value in (1.0, 2.0):
+        ...     model.learn_one({"ax": value}, "walk")
+        ...     model.restart()
+        >>> model.n_windows
+        0
+        """
+        self._state = self._state.restarted()
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Take in one reading with its label, and learn the windows that are due with it.
+
+        Parameters
+        ----------
+        x : mapping
+            Channels to numbers, and `timestamp` to the time if it is set.
+        y : hashable
+
+        Raises
+        ------
+        TypeError
+            If a value is no number, or the time neither a number nor a date.
+        ValueError
+            If a value is missing or not finite, a channel is missing or new, the time is not after
+            the one before or irregular without `sample_rate`, or the wrapped classifier refuses
+            the window. Nothing has changed then.
+        """
+        self._learn(read_reading(x, self.timestamp), [read_label(y)])
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Take in readings that follow one another, as by `learn_one` in a loop, all or none.
+
+        Parameters
+        ----------
+        X : array (n, n_columns), frame, or list of dicts
+        y : array, series or list of n labels
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `learn_one`; nothing has changed then.
+        """
+        readings = read_readings(X, self.timestamp)
+        self._learn(readings, read_labels(y, len(readings.values)))
+
+    def observe_one(self, x: Mapping[Any, Any]) -> None:
+        """Take in one reading without a label and learn nothing; errors as `learn_one`.
+
+        Examples
+        --------
+        >>> model = WindowedClassifier(LeastSquaresClassifier(), window=2, hop=1)
+        >>> model.observe_one({"ax": 1.0})
+        >>> model.learn_one({"ax": 2.0}, "walk")
+        >>> model.n_windows
+        1
+        """
+        self._learn(read_reading(x, self.timestamp), [UNLABELLED])
+
+    def _learn(self, readings: Readings, labels: list[Label]) -> None:
+        steps = list(self._follower.follow(self._state, readings, labels))
+        due = [labelled for _, windows in steps for labelled in windows]
+        before = copy_at_risk(self.classifier, len(due))
+        try:
+            learn_windows(self.classifier, due)
+        except Exception:
+            self.classifier = self.classifier if before is None else before
+            raise
+        self._state = steps[-1][0]
+        self._n_windows += len(due)
+
+    def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
+        """Return what the wrapped classifier answers for each reading, if its window is full."""
+        unlabelled = [UNLABELLED] * len(readings.values)
+        steps = self._follower.follow(self._state, readings, unlabelled)
+        windows = [state.latest(self.window) for state, _ in steps]
+        return answers(self.classifier, method, windows, nothing)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the label of the window that ends in a reading; None before it is full."""
+        return self._answers("predict", read_reading(x, self.timestamp), None)[0]
+
+    def predict_many(self, X: Any) -> Any:
+        """Return the label of the window that ends in each reading, in the kind of `X`."""
+        readings = read_readings(X, self.timestamp)
+        return labels_like(readings.source, self._answers("predict", readings, None))
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class; {} before the window is full."""
+        table: dict[Label, float]
+        (table,) = self._answers("predict_proba", read_reading(x, self.timestamp), {})
+        return table
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
+        readings = read_readings(X, self.timestamp)
+        rows = self._answers("predict_proba", readings, {})
+        if isinstance(readings.source, (list, tuple)):
+            return rows
+        classes = list(dict.fromkeys(label for row in rows for label in row))
+        values = [[row.get(label, 0.0) for label in classes] for row in rows]
+        return table_like(readings.source, classes, np.array(values).reshape(len(rows), -1))

@@ -1,0 +1,236 @@
+"""MiniRocketFeatures: the definition in loops, and the same features whatever the batch."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import checks
+
+from onlinels import LeastSquaresClassifier, MiniRocketFeatures
+from onlinels.features.convolution import proportions as module
+from onlinels.features.filters.dilated import make_dilations, quantiles
+from onlinels.features.filters.kernels import minirocket_kernels
+
+NORMAL = np.random.default_rng(0).normal(size=(20, 30, 3))
+
+
+def literal_response(window, weights, dilation, padded):
+    """Return the responses of one kernel to (length, n_channels), weight by weight."""
+    length, reach = len(window), 4 * dilation
+    first, last = (0, length) if padded else (reach, length - reach)
+    found = []
+    for t in range(first, last):
+        places = [t + (j - 4) * dilation for j in range(9)]
+        inside = [(j, place) for j, place in enumerate(places) if 0 <= place < length]
+        found.append(sum(weights[j] * window[place].sum() for j, place in inside))
+    return np.array(found)
+
+
+def literal_features(windows, kernels):
+    """Return the shares (n, n_features), and how near any response comes to its bias."""
+    weights, rows, nearest = minirocket_kernels(), [], []
+    for window in windows:
+        row, feature, near = [], 0, []
+        for number, dilation in enumerate(kernels.dilations):
+            for kernel in range(84):
+                seen = window[:, kernels.channels[number, kernel]]
+                found = literal_response(
+                    seen, weights[kernel], dilation, (number + kernel) % 2 == 0
+                )
+                for _ in range(kernels.n_biases[number]):
+                    bias = kernels.biases[feature]
+                    row.append(np.mean(found > bias))
+                    near.append(np.abs(found - bias).min())
+                    feature += 1
+        rows.append(row)
+        nearest.append(near)
+    return np.array(rows), np.array(nearest)
+
+
+@st.composite
+def cases(draw):
+    length, n_channels = draw(st.integers(9, 40)), draw(st.sampled_from([1, 1, 2, 3, 6, 12]))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    windows = generator.normal(size=(draw(st.integers(1, 4)), length, n_channels))
+    if draw(st.booleans()):
+        windows = np.round(4 * windows)
+    settings = {
+        "n_features": draw(st.integers(84, 84 * 8)),
+        "max_dilations": draw(st.integers(1, 5)),
+        "seed": draw(st.integers(0, 1000)),
+        "dtype": draw(st.sampled_from(["float32", "float64"])),
+    }
+    return windows, settings
+
+
+@given(cases())
+def test_features_are_those_of_the_definition(case):
+    windows, settings = case
+    model = MiniRocketFeatures.from_examples(windows, **settings)
+    found = model.transform_many(windows)
+    assert found.dtype == settings["dtype"]
+    assert found.shape == (len(windows), settings["n_features"] // 84 * 84)
+    expected, nearest = literal_features(windows, model.kernels)
+    # Where a response is as large as its bias but for rounding, rounding decides.
+    sure = nearest > (1e-3 if settings["dtype"] == "float32" else 1e-9)
+    np.testing.assert_allclose(found[sure], expected[sure], rtol=1e-6)
+    assert sure.any()
+
+
+@given(cases())
+def test_biases_are_quantiles_of_responses_to_an_example(case):
+    windows, settings = case
+    kernels = MiniRocketFeatures.from_examples(windows, **settings | {"dtype": "float64"}).kernels
+    wanted, feature = quantiles(len(kernels.biases)), 0
+    for number, dilation in enumerate(kernels.dilations):
+        for kernel in range(84):
+            seen = windows[:, :, kernels.channels[number, kernel]]
+            weights = minirocket_kernels()[kernel]
+            some = slice(feature, feature + kernels.n_biases[number])
+            feature = some.stop
+            if kernel % 20:
+                continue
+            candidates = [
+                np.quantile(literal_response(window, weights, dilation, True), wanted[some])
+                for window in seen
+            ]
+            assert min(np.abs(c - kernels.biases[some]).max(initial=0) for c in candidates) < 1e-9
+    assert feature == len(kernels.biases)
+
+
+@given(st.integers(9, 3000), st.integers(84, 12_000), st.integers(1, 40))
+def test_dilations_fit_the_window_and_share_the_features(length, n_features, most):
+    dilations, n_biases = make_dilations(length, n_features, most)
+    assert n_biases.sum() == n_features // 84
+    assert n_biases.min() >= 1
+    assert len(dilations) <= most
+    assert dilations[0] == 1
+    assert (np.diff(dilations) > 0).all()
+    assert 8 * dilations[-1] <= length - 1
+
+
+def test_published_numbers():
+    """9,996 features; the first of a sequence of fractions of the golden ratio."""
+    model = MiniRocketFeatures.from_examples(NORMAL)
+    assert model.transform_many(NORMAL).shape == (20, 9996)
+    np.testing.assert_allclose(quantiles(3), [0.618034, 0.236068, 0.854102], atol=1e-6)
+
+
+def test_every_channel_number_up_to_nine_is_drawn():
+    windows = np.random.default_rng(0).normal(size=(2, 30, 12))
+    channels = MiniRocketFeatures.from_examples(windows).kernels.channels
+    assert set(channels.sum(axis=2).ravel()) == set(range(1, 10))
+    assert channels.any(axis=(0, 1)).all()
+    alone = MiniRocketFeatures.from_examples(windows[:, :, :1]).kernels.channels
+    assert alone.all()
+
+
+@pytest.mark.parametrize("length", [9, 30, 300, 700])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, monkeypatch):
+    windows = np.random.default_rng(0).normal(size=(30, length, 2))
+    model = MiniRocketFeatures.from_examples(windows, n_features=500, dtype=dtype)
+    features = model.transform_many(windows)
+    assert 0.0 <= features.min() < 0.1
+    assert 0.9 < features.max() <= 1.0
+    alone = [model.transform_one({"window": window})["h"] for window in windows]
+    np.testing.assert_array_equal(np.stack(alone), features)
+    monkeypatch.setattr(module, "TILE_VALUES", 1)
+    monkeypatch.setattr(module, "COMPARED_VALUES", 1)
+    monkeypatch.setattr(module, "PART_WINDOWS", 7)
+    np.testing.assert_array_equal(model.transform_many(windows), features)
+
+
+def test_a_response_as_large_as_its_bias_is_not_over_it():
+    windows = np.zeros((2, 20))
+    model = MiniRocketFeatures.from_examples(windows, n_features=300)
+    assert not model.kernels.biases.any()
+    assert not model.transform_many(windows).any()
+
+
+def test_the_seed_settles_everything():
+    one, same, other = (
+        MiniRocketFeatures.from_examples(NORMAL, n_features=200, seed=seed) for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(one.transform_many(NORMAL), same.transform_many(NORMAL))
+    assert (one.transform_many(NORMAL) != other.transform_many(NORMAL)).any()
+    for twin in (one.clone(), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
+        np.testing.assert_array_equal(one.transform_many(NORMAL), twin.transform_many(NORMAL))
+        assert not twin.kernels.biases.flags.writeable
+    assert MiniRocketFeatures.from_examples(NORMAL, kernels=one.kernels).kernels is one.kernels
+
+
+def test_river_finds_nothing(monkeypatch):
+    """Values are named by time and channel: twelve times of two channels."""
+    generator = np.random.default_rng(0)
+    windows = generator.normal(size=(300, 12, 2)) + np.arange(300)[:, None, None] % 2
+    rows = [{f"v_{t}_{c}": float(w[t, c]) for t in range(12) for c in range(2)} for w in windows]
+    stream = [(x, k % 2) for k, x in enumerate(rows)]
+    monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: iter([stream]))
+    features = MiniRocketFeatures.from_examples(windows, n_features=84, window_shape=(12, 2))
+    for model in (features, features | LeastSquaresClassifier(ridge=1.0)):
+        assert not model._unit_test_skips()
+        for check in checks.yield_checks(model):
+            random.seed(0)
+            check(model.clone())
+
+
+def test_periods_are_told_apart():
+    generator, time = np.random.default_rng(0), np.arange(60)
+    periods = generator.choice([7.0, 9.0], 300)
+    phases = generator.uniform(0, 6.3, (300, 1))
+    windows = np.sin(2 * np.pi * time / periods[:, None] + phases)
+    windows += generator.normal(size=windows.shape)
+    labels = [f"{period:g}" for period in periods]
+    features = MiniRocketFeatures.from_examples(windows[:50], n_features=840)
+    model = features | LeastSquaresClassifier(ridge=10.0)
+    model.learn_many(windows[:200], labels[:200])
+    assert np.mean(model.predict_many(windows[200:]) == labels[200:]) > 0.9
+
+
+@pytest.mark.parametrize(
+    ("windows", "error", "message"),
+    [
+        (np.ones((2, 8)), ValueError, "Windows have 8 samples, expected at least 9"),
+        (np.full((2, 20), np.nan), ValueError, "nan"),
+        (np.full((2, 20), 1e100), ValueError, "as large as 1e.100, expected at most 1e.60"),
+        (np.ones(20), ValueError, "expected .length,. or"),
+        ([{0: 1.0}], ValueError, "Set window_shape"),
+    ],
+)
+def test_bad_examples(windows, error, message):
+    with pytest.raises(error, match=message):
+        MiniRocketFeatures.from_examples(windows)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"n_features": 83}, ValueError, "n_features=83 must be at least 84"),
+        ({"n_features": 1e4}, TypeError, "n_features"),
+        ({"max_dilations": 0}, ValueError, "max_dilations=0"),
+        ({"window_shape": (3, 4, 5)}, ValueError, "is no window shape"),
+        ({"dtype": "float16"}, ValueError, "dtype='float16'"),
+        ({"seed": -1}, ValueError, "seed=-1"),
+        ({"kernels": "minirocket"}, TypeError, "kernels is of type str"),
+    ],
+)
+def test_bad_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        MiniRocketFeatures(**settings)
+
+
+def test_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"Use MiniRocketFeatures.from_examples\(X, ...\)"):
+        MiniRocketFeatures().transform_many(NORMAL)
+    model = MiniRocketFeatures.from_examples(NORMAL, n_features=84)
+    with pytest.raises(ValueError, match=r"A window has shape \(31, 3\), expected \(30, 3\)"):
+        model.transform_many(np.ones((1, 31, 3)))
+    with pytest.raises(ValueError, match=r"A window has shape \(30, 2\), expected \(30, 3\)"):
+        model.transform_one({"window": np.ones((30, 2))})

@@ -1,0 +1,443 @@
+"""WindowedClassifier: the batch solution on windows cut by hand, whichever way readings come."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import checks, compose, naive_bayes
+
+from laws import assert_is_batch_solution, assert_same_model
+from onlinels import (
+    HiddenLayer,
+    LeastSquaresClassifier,
+    MiniRocketFeatures,
+    WindowedClassifier,
+    WindowFeatures,
+)
+from strategies import Rows, splits
+
+NAMES = ("ax", "ay", "az", "gx")
+
+
+def literal_label(labels, rule):
+    """Return the label of a window, None for none."""
+    if rule == "last":
+        return labels[-1]
+    counts = Counter(labels)
+    if rule == "unanimous":
+        return labels[0] if len(counts) == 1 else None
+    most = max(counts.values())
+    return next(label for label in reversed(labels) if counts[label] == most)
+
+
+def literal_windows(samples, labels, window, hop, rule):
+    """Return the windows (n, window, n_channels) of one stretch of samples, and their labels."""
+    ends = range(window, len(samples) + 1, hop)
+    cut = [(samples[e - window : e], literal_label(labels[e - window : e], rule)) for e in ends]
+    return [(w, label) for w, label in cut if label is not None]
+
+
+def literal_stretches(times, values, labels, rate, largest_gap):
+    """Return the resampled stretches between gaps, by numpy's interpolation."""
+    gaps = [k + 1 for k, d in enumerate(np.diff(times)) if d * rate > largest_gap]
+    for start, stop in pairwise([0, *gaps, len(times)]):
+        t = times[start:stop]
+        grid = t[0] + np.arange(int(np.floor((t[-1] - t[0]) * rate + 1e-3)) + 1) / rate
+        columns = [np.interp(grid, t, column) for column in values[start:stop].T]
+        behind = np.searchsorted(t, grid - 1e-3 / rate)
+        yield np.stack(columns, axis=1), [labels[start + k] for k in behind]
+
+
+@st.composite
+def streams(draw):
+    """Draw readings (n, n_channels) with labels that last a while, and times in quarters."""
+    n, n_channels = draw(st.integers(1, 60)), draw(st.integers(1, 4))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    values = generator.integers(-3, 4, (n, n_channels)).astype(float)
+    labels = np.repeat(generator.integers(0, 3, n), generator.integers(1, 9, n))[:n].tolist()
+    times = np.cumsum(generator.integers(1, draw(st.sampled_from([4, 30])), n)) / 4.0
+    settings = {
+        "window": draw(st.integers(1, 8)),
+        "hop": draw(st.integers(1, 10)),
+        "label_rule": draw(st.sampled_from(["last", "majority", "unanimous"])),
+    }
+    return values, labels, times, settings
+
+
+def readings_of(values, times=None):
+    """Return dicts whose keys come in any order."""
+    rows = [dict(zip(NAMES, row, strict=False)) for row in values.tolist()]
+    if times is not None:
+        rows = [{"t": t} | row for t, row in zip(times.tolist(), rows, strict=True)]
+    return [dict(reversed(x.items())) if k % 2 else x for k, x in enumerate(rows)]
+
+
+def learn_in_parts(model, rows, labels, parts):
+    for part in parts:
+        if len(part) == 1:
+            model.learn_one(rows[part[0]], labels[part[0]])
+        else:
+            some = slice(part.start, part.stop)
+            model.learn_many(rows[some], labels[some])
+
+
+def assert_learnt(model, windows):
+    """Assert that the wrapped classifier is the batch solution on these labelled windows."""
+    assert model.n_windows == len(windows)
+    if windows:
+        X = np.array([window.ravel() for window, _ in windows])
+        rows = Rows(X, [label for _, label in windows], np.ones(len(X)))
+        columns = [name[1] for name in model.classifier.feature_names]
+        assert_is_batch_solution(model.classifier, rows, columns)
+
+
+@given(streams(), st.data())
+def test_the_batch_solution_on_windows_cut_by_hand(stream, data):
+    values, labels, _, settings = stream
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=0.5), **settings)
+    learn_in_parts(model, readings_of(values), labels, data.draw(splits(len(values))))
+    windows = literal_windows(values, labels, *settings.values())
+    assert_learnt(model, windows)
+    assert model.channels == NAMES[: values.shape[1]]
+
+
+@given(streams(), st.sampled_from([1.0, 4.0, 3.0, 0.7]), st.sampled_from([1, 3.5]), st.data())
+def test_the_batch_solution_on_resampled_windows(stream, rate, largest_gap, data):
+    values, labels, times, settings = stream
+    wrapped = LeastSquaresClassifier(ridge=0.5)
+    given_times = {"timestamp": "t", "sample_rate": rate, "largest_gap": largest_gap}
+    model = WindowedClassifier(wrapped, **settings, **given_times)
+    learn_in_parts(model, readings_of(values, times), labels, data.draw(splits(len(values))))
+    windows = []
+    for samples, of in literal_stretches(times, values, labels, rate, largest_gap):
+        windows += literal_windows(samples, of, *settings.values())
+    assert_learnt(model, windows)
+
+
+@given(streams(), st.data())
+def test_no_cutting_changes_anything(stream, data):
+    values, labels, times, settings = stream
+    rows, models = readings_of(values, times), []
+    for _ in range(2):
+        wrapped = LeastSquaresClassifier(ridge=0.5, fit_intercept=False)
+        model = WindowedClassifier(wrapped, **settings, timestamp="t", sample_rate=2.0)
+        learn_in_parts(model, rows, labels, data.draw(splits(len(values))))
+        models.append(model)
+    one, other = models
+    assert_same_model(one.classifier, other.classifier)
+    last = {"t": float(times[-1]) + 0.3} | dict.fromkeys(one.channels, 1.0)
+    assert one.predict_one(last) == other.predict_one(last)
+
+
+@given(streams())
+def test_answers_are_for_the_window_that_ends_in_the_reading(stream):
+    values, labels, _, settings = stream
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=0.5), **settings)
+    rows = readings_of(values)
+    for k, (x, y) in enumerate(zip(rows, labels, strict=True)):
+        window = values[k + 1 - settings["window"] : k + 1] if k + 1 >= settings["window"] else None
+        sample = {"window": window}
+        before = pickle.dumps(model._state), model.n_windows
+        if window is None:
+            assert model.predict_one(x) is None
+            assert model.predict_proba_one(x) == {}
+        else:
+            assert model.predict_one(x) == model.classifier.predict_one(sample)
+            assert model.predict_proba_one(x) == model.classifier.predict_proba_one(sample)
+        assert before == (pickle.dumps(model._state), model.n_windows)
+        model.learn_one(x, y)
+
+
+@given(streams())
+def test_batches_are_answered_as_readings_that_follow_one_another(stream):
+    values, labels, _, settings = stream
+    rows, half = readings_of(values), len(values) // 2
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=0.5), **settings)
+    for x, y in zip(rows[:half], labels, strict=False):
+        model.learn_one(x, y)
+    many, tables = model.predict_many(rows[half:]), model.predict_proba_many(rows[half:])
+    for x, label, table in zip(rows[half:], many, tables, strict=True):
+        assert model.predict_one(x) == label
+        one = model.predict_proba_one(x)
+        assert set(one) == set(table)
+        np.testing.assert_allclose([one[y] for y in table], list(table.values()), atol=1e-9)
+        model.observe_one(x)
+
+
+def shaken(n=400, seed=0):
+    """Return readings of two channels, one of which shakes faster where the label says so."""
+    generator, time = np.random.default_rng(seed), np.arange(n)
+    labels = ["fast" if k // 60 % 2 else "slow" for k in range(n)]
+    speed = np.where(np.array(labels) == "fast", 1.3, 0.5)
+    values = np.stack([np.sin(np.cumsum(speed)), generator.normal(size=n)], axis=1)
+    return readings_of(values + 0.1 * generator.normal(size=values.shape)), labels, time
+
+
+def minirocket():
+    examples = np.random.default_rng(0).normal(size=(20, 16, 2))
+    return MiniRocketFeatures.from_examples(examples, n_features=168)
+
+
+PIPELINES = {
+    "windows": lambda: WindowFeatures(stride=8) | LeastSquaresClassifier(ridge=1.0),
+    "minirocket": lambda: minirocket() | LeastSquaresClassifier(ridge=1.0),
+    "hidden": lambda: minirocket() | HiddenLayer(50) | LeastSquaresClassifier(ridge=1.0),
+    "a user's function": lambda: (
+        compose.FuncTransformer(lambda x: {"window": x["window"] - x["window"].mean(axis=0)})
+        | WindowFeatures(stride=8)
+        | LeastSquaresClassifier(ridge=1.0)
+    ),
+    "a river classifier": lambda: (
+        compose.FuncTransformer(
+            lambda x: {f"s{c}": float(np.abs(np.diff(x["window"][:, c])).mean()) for c in range(2)}
+        )
+        | naive_bayes.GaussianNB()
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_pipelines_learn_one_reading_at_a_time(name):
+    rows, labels, _ = shaken()
+    one, many = (WindowedClassifier(PIPELINES[name](), window=16, hop=4) for _ in range(2))
+    right = []
+    for x, y in zip(rows, labels, strict=True):
+        right.append(one.predict_one(x) == y)
+        one.learn_one(x, y)
+    assert np.mean(right[200:]) > 0.75
+    many.learn_many(rows, labels)
+    assert one.n_windows == many.n_windows == 97
+    assert one.predict_many(rows[:40]) == many.predict_many(rows[:40])
+    assert one.predict_many(rows[:40]).count(None) == 0
+
+
+def test_answers_in_kind():
+    rows, labels, time = shaken(60)
+    frame = pd.DataFrame(rows, index=time + 5)[["ay", "ax"]]
+    expected = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), 4, 1)
+    expected.learn_many(rows[:40], labels[:40])
+    expected.restart()
+    answers = expected.predict_many(rows[40:])
+    assert answers[:3] == [None] * 3
+    for batch in (frame, pl.DataFrame(rows), frame[["ax", "ay"]].to_numpy()):
+        model = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), 4, 1)
+        model.learn_many(batch[:40], labels[:40])
+        model.restart()
+        found, table = model.predict_many(batch[40:]), model.predict_proba_many(batch[40:])
+        assert [y if isinstance(y, str) else None for y in found] == answers
+        assert type(table) is type(batch)
+        assert (np.asarray(table)[:3] == 0.0).all()
+        np.testing.assert_allclose(np.asarray(table)[3:].sum(axis=1), 1.0)
+    assert expected.predict_proba_many(rows[40:])[:3] == [{}] * 3
+    assert model.predict_one({0: 1.0, 1: 2.0}) is None
+    assert model.channels == (0, 1)
+
+
+def test_times_in_kind():
+    rows, labels, time = shaken(40)
+    begin = datetime(2020, 1, 1, tzinfo=UTC)
+    dates = [begin + timedelta(seconds=0.5 * k) for k in time.tolist()]
+    seconds = [x | {"t": 0.5 * k} for k, x in enumerate(rows)]
+    dated = [x | {"t": date} for x, date in zip(rows, dates, strict=True)]
+    numpy_dates = [
+        x | {"t": np.datetime64(d.replace(tzinfo=None))} for x, d in zip(rows, dates, strict=True)
+    ]
+    array = np.array([[x["ax"], x["t"], x["ay"]] for x in seconds])
+    batches = [seconds, dated, numpy_dates, pd.DataFrame(dated), pl.DataFrame(dated), array]
+    for rate in (None, 2.0, 3.0):
+        weights = []
+        for batch in batches:
+            name = 1 if batch is array else "t"
+            wrapped = LeastSquaresClassifier(ridge=1.0)
+            model = WindowedClassifier(wrapped, 4, 2, timestamp=name, sample_rate=rate)
+            model.learn_many(batch[:33], labels[:33])
+            model.learn_many(batch[33:], labels[33:])
+            weights.append(wrapped.output_weights)
+            assert model.n_windows == (28 if rate == 3.0 else 19)
+        for other in weights:
+            np.testing.assert_allclose(other, weights[0], atol=1e-6)
+
+
+def test_even_times_are_no_resampling():
+    """Times in floating point, each a little before or after its place on the grid."""
+    rows, labels, _ = shaken(100)
+    plain = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), 8, 1)
+    timed = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), 8, 1, "t", sample_rate=50.0)
+    for k, (x, y) in enumerate(zip(rows, labels, strict=True)):
+        plain.learn_one(x, y)
+        timed.learn_one(x | {"t": 1.7e9 + 0.02 * k}, y)
+        assert timed.n_windows == plain.n_windows
+    np.testing.assert_allclose(
+        timed.classifier.output_weights, plain.classifier.output_weights, atol=1e-4
+    )
+
+
+def test_readings_without_a_label_are_in_later_windows():
+    rows, *_ = shaken(30)
+    for rule, n_windows in (("last", 9), ("majority", 9), ("unanimous", 0)):
+        model = WindowedClassifier(LeastSquaresClassifier(), 4, 3, label_rule=rule)
+        for k, x in enumerate(rows):
+            model.observe_one(x) if k % 3 == 1 else model.learn_one(x, None)
+        assert model.n_windows == n_windows
+        assert model.classifier.classes == ((None,) if n_windows else ())
+
+
+def test_restart_and_gaps_start_afresh():
+    rows, labels, _ = shaken(24)
+    for k, (x, y) in enumerate(zip(rows, labels, strict=True)):
+        if k == 0:
+            model = WindowedClassifier(LeastSquaresClassifier(), 8, 1)
+            timed = WindowedClassifier(LeastSquaresClassifier(), 8, 1, "t", sample_rate=1.0)
+        if k == 10:
+            model.restart()
+        model.learn_one(x, y)
+        timed.learn_one(x | {"t": k + 4.5 * (k >= 10)}, y)
+    assert model.n_windows == timed.n_windows == 3 + 7
+    np.testing.assert_allclose(model.classifier.output_weights, timed.classifier.output_weights)
+
+
+def test_river_finds_nothing_but_channels_that_come_and_go():
+    model = WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1)
+    refused = set()
+    for check in checks.yield_checks(model):
+        random.seed(0)
+        if check.__name__ in model._unit_test_skips():
+            refused.add(check.__name__)
+            with pytest.raises(ValueError, match=r"A reading (has a new|lacks the) channel"):
+                check(model.clone())
+        else:
+            check(model.clone())
+    assert refused == model._unit_test_skips()
+    checks.check_estimator(model)
+
+
+def learnt(**settings):
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=1.0), 3, 1, **settings)
+    for k in range(6):
+        time = {"t": float(k)} if "timestamp" in settings else {}
+        model.learn_one({"ax": k % 2, "ay": 1.0} | time, k % 2)
+    return model
+
+
+TIMED = {"timestamp": "t"}
+RATED = {"timestamp": "t", "sample_rate": 1.0}
+GOOD = {"ax": 1.0, "ay": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "x", "error", "message"),
+    [
+        ({}, {"ax": 1.0, "ay": float("nan")}, ValueError, r"x\['ay'\] is nan"),
+        ({}, {"ax": 1.0, "ay": None}, ValueError, r"x\['ay'\] is None"),
+        ({}, {"ax": 1.0, "ay": "high"}, TypeError, "'high'"),
+        ({}, {"ax": 1.0, "ay": np.ones(2)}, ValueError, "A reading holds an array"),
+        ({}, {"ax": 1.0}, ValueError, "lacks the channel 'ay'.*StatImputer"),
+        ({}, {}, ValueError, "lacks the channel 'ax'"),
+        ({}, GOOD | {"az": 1.0}, ValueError, "new channel 'az', expected only"),
+        ({}, [1.0, 2.0], TypeError, "expected a dict"),
+        (TIMED, GOOD, ValueError, "x has no 't'"),
+        (TIMED, GOOD | {"t": 7.0}, ValueError, r"2 s after .* expected 1 s .* Pass sample_rate"),
+        (TIMED, GOOD | {"t": 5.0}, ValueError, "as that of the reading before"),
+        (RATED, GOOD | {"t": 5.0}, ValueError, r"'t' is 5.0, as that of .*Leave out"),
+        (RATED, GOOD | {"t": 4.5}, ValueError, "'t' is 4.5, before that of the reading before"),
+        (RATED, GOOD | {"t": float("nan")}, ValueError, "t holds nan, expected finite times"),
+        (RATED, GOOD | {"t": None}, TypeError, "'t' is None of type NoneType"),
+        (RATED, GOOD | {"t": "12:00"}, TypeError, "'12:00' of type str, expected a number of sec"),
+        (RATED, GOOD | {"t": True}, TypeError, "'t' is True of type bool"),
+        (RATED, GOOD | {"t": datetime(2020, 1, 1)}, TypeError, "are dates, expected numbers"),
+    ],
+)
+def test_bad_readings_change_nothing(settings, x, error, message):
+    model = learnt(**settings)
+    model.predict_one(GOOD | {"t": 6.0} if settings else GOOD)
+    before = pickle.dumps(model)
+    first = GOOD | {"t": 6.0} if settings else GOOD
+    late = x
+    if isinstance(x, dict) and isinstance(x.get("t"), float):
+        late = x | {"t": x["t"] + 1.0}
+    for act in (
+        lambda: model.learn_one(x, 0),
+        lambda: model.observe_one(x),
+        lambda: model.predict_one(x),
+        lambda: model.predict_proba_one(x),
+        lambda: model.learn_many([first, late], [0, 1]),
+    ):
+        with pytest.raises(error):
+            act()
+        assert pickle.dumps(model) == before
+    with pytest.raises(error, match=message):
+        model.learn_one(x, 0)
+
+
+def test_what_the_wrapped_classifier_refuses_is_not_taken_in():
+    short = MiniRocketFeatures.from_examples(np.ones((2, 9, 2)), n_features=84)
+    for wrapped in (
+        short | LeastSquaresClassifier(),
+        compose.FuncTransformer(lambda x: x) | short | LeastSquaresClassifier(),
+    ):
+        model = WindowedClassifier(wrapped, 10, 1)
+        for _ in range(9):
+            model.learn_one(GOOD, 1)
+        before = pickle.dumps(model._state)
+        with pytest.raises(ValueError, match="A window has shape"):
+            model.learn_one(GOOD, 1)
+        with pytest.raises(ValueError, match="A window has shape"):
+            model.learn_many([GOOD] * 3, [1] * 3)
+        assert pickle.dumps(model._state) == before
+        assert model.n_windows == 0
+
+
+def test_some_windows_of_a_batch_are_never_learnt_alone():
+    """A classifier that takes windows one by one is as before if a later one is refused."""
+    one_by_one = compose.FuncTransformer(lambda x: {"mean": 1.0 / (3.0 - x["window"].max())})
+    model = WindowedClassifier(one_by_one | LeastSquaresClassifier(ridge=1.0), 1, 1)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1])
+    before = model.predict_proba_one({"a": 1.5})
+    with np.errstate(divide="ignore"), pytest.raises(ValueError, match="inf"):
+        model.learn_many([{"a": 0.0}, {"a": 3.0}], [1, 0])
+    assert model.predict_proba_one({"a": 1.5}) == before
+    assert (model.n_windows, model.classifier["LeastSquaresClassifier"].count) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"classifier": WindowFeatures()}, TypeError, "classifier is of type WindowFeatures"),
+        ({"window": 0}, ValueError, "window=0"),
+        ({"hop": 1.5}, TypeError, "hop=1.5"),
+        ({"label_rule": "first"}, ValueError, "label_rule='first'"),
+        ({"sample_rate": 50.0}, ValueError, "needs the times of readings. Pass timestamp"),
+        ({"timestamp": "t", "sample_rate": 0.0}, ValueError, "sample_rate=0.0"),
+        ({"largest_gap": 0.5}, ValueError, "at least 1 sampling period"),
+        ({"largest_gap": "long"}, TypeError, "largest_gap='long'"),
+    ],
+)
+def test_bad_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        WindowedClassifier(**{"classifier": LeastSquaresClassifier()} | settings)
+
+
+def test_copies_and_memory():
+    model = learnt(**RATED)
+    x = GOOD | {"t": 6.0}
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        assert twin.predict_proba_one(x) == model.predict_proba_one(x)
+        twin.learn_one(x, 1)
+        assert (twin.n_windows, model.n_windows) == (5, 4)
+    assert model.clone().predict_one(x) is None
+    sizes = []
+    for k in range(6, 600):
+        model.learn_one(GOOD | {"t": float(k)}, k % 2)
+        sizes.append(len(pickle.dumps(model._state)))
+    assert sizes[-1] <= sizes[10] + 8
