@@ -10,7 +10,6 @@ from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from narwhals.exceptions import DuplicateError
 from river.utils.dataframe import to_numpy
 
 from onlinels.arrays import (
@@ -26,6 +25,7 @@ from onlinels.arrays import (
     value_remedy,
     within_bounds,
 )
+from onlinels.frames import as_frame
 from onlinels.names import Name, check_distinct
 
 Row = Mapping[Any, Any]
@@ -221,18 +221,7 @@ def _check_one_length(entries: Sequence[Name | ArrayFeature]) -> None:
 
 def read_frame(X: Any, argument: str = "X") -> Batch:
     """Read a frame (pandas, polars, pyarrow …), called `argument` in errors; see `read_batch`."""
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError as error:
-        raise TypeError(
-            f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
-            "pandas, polars or pyarrow frame, or a list of dicts. Convert it, for instance with "
-            "np.asarray."
-        ) from error
-    except DuplicateError as error:
-        raise ValueError(
-            f"{argument} has columns of one name: {error}. Rename all but one."
-        ) from error
+    frame = as_frame(X, argument)
     check_not_empty(argument, len(frame))
     for name, kind in frame.schema.items():
         if not (kind.is_numeric() or kind == nw.Boolean):

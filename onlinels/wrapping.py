@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from river import compose
 
 from onlinels.arrays import check_matrix
+from onlinels.frames import as_frame
 
 
 def is_pipeline(model: Any) -> bool:
@@ -50,12 +50,5 @@ def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
         return (dict(enumerate(row)) for row in check_matrix("X", X).tolist())
     if isinstance(X, (list, tuple)):
         return iter(X)
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError as error:
-        raise TypeError(
-            f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
-            "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
-        ) from error
-    rows: Iterator[Mapping[Any, Any]] = frame.iter_rows(named=True)
+    rows: Iterator[Mapping[Any, Any]] = as_frame(X).iter_rows(named=True)
     return rows

@@ -15,7 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # Down the flow: a module imports only from lines above its own; modules of one line are siblings,
 # which do not import each other. Anything may import the first lines.
 LAYERS = [
-    {"arrays", "settings", "damage"},
+    {"arrays", "settings", "damage", "frames"},
     {"frozen", "threads"},
     {"products"},
     {"times", "capacity", "row_weights"},

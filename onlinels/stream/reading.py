@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from onlinels.arrays import Floats, Integers, check_not_empty, packed, within_bounds
 from onlinels.columns import Columns
 from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
+from onlinels.frames import as_frame
 from onlinels.names import Name
 
 MOST_CATEGORIES = 64
@@ -102,13 +102,7 @@ def _rows_of(X: Any) -> tuple[Any, Iterable[Any]]:
         return X, (dict(enumerate(row)) for row in X.tolist())
     if isinstance(X, (list, tuple)):
         return X, X
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError as error:
-        raise TypeError(
-            f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
-            "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
-        ) from error
+    frame = as_frame(X)
     return frame, frame.iter_rows(named=True)
 
 
