@@ -66,7 +66,7 @@ LOST_SESSION = (
     "The broker has no session of this client any more: what came while it was away is lost."
 )
 OLDER_SESSION = (
-    "The broker knows this client, but there is no saved state: what it had learnt is lost."
+    "The broker knows this client, but there is no saved state: what it has learnt before is lost."
 )
 
 
@@ -214,6 +214,8 @@ class Session:
     ) -> None:
         if any(reason.is_failure for reason in reasons):
             raise ConnectionError(f"the broker refuses the subscription: {reasons}")
+        # A state on disk means that the broker keeps messages for this client.
+        self._save(self.learner)
         self.ready = True
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:
