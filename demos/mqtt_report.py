@@ -17,22 +17,22 @@ from river import compose
 
 def summary(learner: Learner, before: int, arguments: argparse.Namespace) -> Table:
     table = Table(box=SIMPLE, show_header=False)
-    table.add_row("Rows learnt, and before this start", f"{learner.learnt:,}, {before:,}")
-    table.add_row("Predicted right before their labels came", share(learner.right, learner.learnt))
-    table.add_row("Duplicates that changed nothing", f"{learner.duplicates:,}")
+    table.add_row("Rows learnt; before this start", f"{learner.learnt:,}; {before:,}")
+    table.add_row("Predicted right", share(learner.right, learner.learnt))
+    table.add_row("Duplicates, without effect", f"{learner.duplicates:,}")
     waiting = len(learner.join.readings), len(learner.join.labels)
-    table.add_row("Readings and labels that wait for each other", "{:,} and {:,}".format(*waiting))
-    table.add_row("Dropped, as 10,000 others waited", f"{learner.join.dropped:,}")
-    table.add_row("Numbers given up, in gaps of counts", f"{learner.join.given_up:,}")
+    table.add_row("Readings that wait; labels", "{:,}; {:,}".format(*waiting))
+    table.add_row("Waited too long, dropped", f"{learner.join.dropped:,}")
+    table.add_row("Numbers given up, in gaps", f"{learner.join.given_up:,}")
     table.add_row("Refused", f"{learner.refused:,}  {escape(learner.last_refusal)}")
     if not arguments.learn:
         rows = labelled_rows(script(arguments.rows, arguments.seed))
         if len(rows) == learner.learnt:
             difference = difference_to_batch(learner.model, rows)
-            table.add_row("Relative difference to weights of one batch", f"{difference:.1e}")
+            table.add_row("Difference to batch weights", f"{difference:.1e}")
         else:
-            table.add_row("Rows that the sensors send with labels", f"{len(rows):,}")
-    table.add_row("State: start again to go on, remove to forget", str(arguments.state))
+            table.add_row("Rows sent with labels", f"{len(rows):,}")
+    table.add_row("State, to go on from", str(arguments.state))
     return table
 
 
