@@ -142,10 +142,12 @@ class Session:
         """
         if not self._turn(IDLE):
             self._connect_again()
+        # Paho may have read many at once.
         while self._inbox:
             self._handle(self._inbox.popleft())
-        idle = time.monotonic() - self.last_message >= IDLE
-        if len(self._owed) >= self._window or (self._owed and idle):
+            if len(self._owed) >= self._window:
+                self._save_and_acknowledge()
+        if self._owed and time.monotonic() - self.last_message >= IDLE:
             self._save_and_acknowledge()
 
     def close(self) -> None:
