@@ -17,7 +17,6 @@ import argparse
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -132,8 +131,8 @@ def watch(
             show(progress, task, session.learner)
             while session.notes:
                 progress.console.print(escape(session.notes.pop()))
-            quiet = time.monotonic() - session.last_message > QUIET
-            if quiet and sensors is not None and sensors.poll() is not None:
+            done = sensors is not None and sensors.poll() is not None
+            if done and session.quiet_for(QUIET):
                 break
 
 

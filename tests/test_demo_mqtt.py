@@ -18,11 +18,13 @@ import pytest
 pytest.importorskip("rich")
 pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'")
 
+from mqtt_learner import Learner
 from mqtt_messages import Reading, Topics, read_message, write_reading
 from mqtt_model import classifier_of
+from mqtt_session import MOST_AT_ONCE, WINDOW, Session
 from mqtt_simulator import labelled_rows, publish, script
 from mqtt_state import load_state
-from paho.mqtt.client import Client, MQTTv5
+from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
 from mortal import CONTEXT, Death, live
@@ -212,8 +214,8 @@ def check(whole, killed, messages, predictions):
 
 
 def test_the_demo_as_its_user_runs_it(tmp_path, port):
-    words = [*options(port, tmp_path / "demo", Topics("demo")), "--rows", "300", "--rate", "1000"]
-    learnt = len(labelled_rows(script(300)))
+    words = [*options(port, tmp_path / "demo", Topics("demo")), "--rows", "400", "--rate", "60000"]
+    learnt = len(labelled_rows(script(400)))
     output = run_demo(words)
     assert number(output, "Rows learnt; before this start") == learnt
     assert number(output, "Difference to batch weights") < 1e-8
@@ -301,6 +303,20 @@ def test_a_second_learner_does_not_touch_the_state(tmp_path, port, start):
     assert code == 2
     assert "is in use by another learner" in output
     finish(learner)
+
+
+def test_a_flood_is_handled_in_parts_that_are_saved():
+    saved = []
+    session = Session(Learner(), lambda learner: saved.append(learner.refused), TOPICS, "flood")
+    session._inbox.extend(MQTTMessage(mid) for mid in range(2 * WINDOW + 50))
+    for message in session._inbox:
+        message.qos = 1
+    # Without a connection: nothing must be read before all is handled.
+    for _ in range((2 * WINDOW + 50) // MOST_AT_ONCE):
+        session.step()
+        assert not session.quiet_for(0.0)
+    assert saved == [WINDOW, 2 * WINDOW]
+    assert session.learner.refused == 2 * WINDOW
 
 
 def test_damage_is_refused(tmp_path, start):
