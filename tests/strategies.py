@@ -337,3 +337,15 @@ def image_data(draw: Any) -> tuple[str, bool, ImageData]:
     zipped = kind != "cifar" and draw(st.booleans())
     n_train, n_test = draw(st.integers(5, 13)), draw(st.integers(1, 5))
     return kind, zipped, make_data(kind, n_train, n_test, draw(st.integers(0, 1000)))
+
+
+Delivery = tuple[str, tuple[str, int]]
+"""A "reading" or a "label", and the key of its row."""
+
+
+@st.composite
+def deliveries(draw: Any, max_rows: int = 30) -> list[Delivery]:
+    """Draw readings and labels of two sensors: in any order, some missing, some more than once."""
+    keys = st.tuples(st.sampled_from(["north", "south"]), st.integers(0, max_rows // 2 - 1))
+    kinds = st.sampled_from(["reading", "label"])
+    return draw(st.lists(st.tuples(kinds, keys), max_size=3 * max_rows))
