@@ -45,48 +45,65 @@ class FadingRidge:
     """
 
     def __init__(self, n_features: int, ridge: float, least: float = 0.5) -> None:
-        self.entries = np.full(n_features, ridge)
+        self._entries = np.full(n_features, ridge)
         self._ridge = ridge
         self._least = least
         self._due = 0.0
+        # The entries wait for this factor until one of them is looked at.
+        self._pending = 1.0
+        self._lowest = ridge
+
+    @property
+    def entries(self) -> Floats:
+        """D, (n_features,)."""
+        if self._pending != 1.0:
+            self._entries *= self._pending
+            self._pending = 1.0
+        self._lowest = float(self._entries.min(initial=self._ridge))
+        return self._entries
 
     def decay(self, factor: float) -> tuple[Integers, Floats]:
         """Multiply D by a factor from `least` to 1; return columns to restore, and by how much."""
-        self.entries *= factor
-        together = min(MOST_TOGETHER, 1 + len(self.entries) // 4)
-        self._due += (len(self.entries) + together) * log(factor) / log(self._least)
-        n_low = int(np.count_nonzero(self.entries < self._least * self._ridge))
-        n_restored = 0
-        if n_low or self._due >= together:
-            n_restored = min(max(n_low, int(self._due)), len(self.entries))
-            self._due = max(0.0, self._due - n_restored)
+        self._pending *= factor
+        n_features = len(self._entries)
+        together = min(MOST_TOGETHER, 1 + n_features // 4)
+        self._due += (n_features + together) * log(factor) / log(self._least)
+        is_low = self._lowest * self._pending < self._least * self._ridge
+        if not is_low and self._due < together:
+            return _NONE, _NO_AMOUNTS
+        entries = self.entries
+        n_low = int(np.count_nonzero(entries < self._least * self._ridge))
+        n_restored = min(max(n_low, int(self._due)), n_features)
+        self._due = max(0.0, self._due - n_restored)
         # The lowest have decayed longest.
-        lowest = np.argsort(self.entries, kind="stable")[:n_restored] if n_restored else _NONE
-        return self._restored(lowest)
+        return self._restored(np.argsort(entries, kind="stable")[:n_restored])
 
     def restore(self) -> tuple[Integers, Floats]:
         """Bring all entries back to c; return those that were below, and by how much."""
         self._due = 0.0
-        return self._restored(np.arange(len(self.entries)))
+        return self._restored(np.arange(len(self._entries)))
 
     def _restored(self, columns: Integers) -> tuple[Integers, Floats]:
-        columns = columns[self.entries[columns] < self._ridge]
-        amounts = self._ridge - self.entries[columns]
-        self.entries[columns] = self._ridge
+        entries = self.entries
+        columns = columns[entries[columns] < self._ridge]
+        amounts = self._ridge - entries[columns]
+        entries[columns] = self._ridge
+        self._lowest = float(entries.min(initial=self._ridge))
         return columns, amounts
 
     def grow(self, n_features: int) -> None:
         """Append entries of c."""
         known = len(self.entries)
-        self.entries = lengthened(self.entries, n_features)
-        self.entries[known:] = self._ridge
+        self._entries = lengthened(self._entries, n_features)
+        self._entries[known:] = self._ridge
 
     def placed(self, columns: Integers, n_features: int) -> FadingRidge:
         """Return a copy whose entries stand at the given places, and c elsewhere."""
         new = FadingRidge(n_features, self._ridge, self._least)
-        new.entries[columns] = self.entries
+        new._entries[columns] = self.entries
         new._due = self._due
         return new
 
 
-_NONE = np.zeros(0, dtype=np.intp)
+_NONE: Integers = np.zeros(0, dtype=np.intp)
+_NO_AMOUNTS: Floats = np.zeros(0)

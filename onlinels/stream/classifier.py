@@ -14,7 +14,7 @@ from onlinels.outputs import table_like
 from onlinels.scoring import ScoringClassifier
 from onlinels.settings import check_count
 from onlinels.stream.activations import Activations
-from onlinels.stream.pool import EXPERTS, Pool
+from onlinels.stream.pool import EXPERTS, Outlook, Pool
 from onlinels.stream.reading import RowReader, Sample, read_stream_batch, read_stream_sample
 from onlinels.stream.scaling import RunningScaler
 from onlinels.stream.units import RandomUnits
@@ -48,7 +48,7 @@ class StreamClassifier(ScoringClassifier):
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
     weigh 1, and those before it what they weighed in the short memory then; in a short one they
-    weigh 0.99 to the power of the rows since. The ridge is 1, and in a short memory at least 1/8.
+    weigh 0.99 to the power of the rows since. The ridge is 1, and in a short memory at least 1/16.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
     cost, and models neither merge nor unlearn. A row costs about ``8 (M + 300)^2`` operations to
@@ -78,7 +78,7 @@ class StreamClassifier(ScoringClassifier):
         self._classes = Classes()
         self._last_column: int | None = None
         self._count = 0
-        self._seen: tuple[bytes, Floats, Floats] | None = None
+        self._seen: tuple[Floats, Outlook] | None = None
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -148,9 +148,9 @@ class StreamClassifier(ScoringClassifier):
         classes = self._classes.extended([label])
         is_new = classes is not self._classes
         self._make_room(self._reader.knowing([sample]), classes)
-        row, column = self._reader.row(sample), int(classes.columns([label])[0])
-        activations, scores = self._look(row)
-        self._pool.learn(activations, column, None if is_new else scores)
+        row, outlook = self._look(sample)
+        column = int(classes.columns([label])[0])
+        self._pool.learn(outlook, column, is_new)
         self._scaler.learn(row)
         self._last_column, self._seen = column, None
         self._count += 1
@@ -165,24 +165,22 @@ class StreamClassifier(ScoringClassifier):
         self._pool.grow(self._activations.n_wide, n_classes)
         self._reader, self._classes, self._seen = reader, classes, None
 
-    def _look(self, row: Floats) -> tuple[Floats, Floats]:
-        """Return a row's activations and the experts' scores, (n_experts, n_classes).
+    def _look(self, sample: Sample) -> tuple[Floats, Outlook]:
+        """Return a sample as a row, and what the experts think of it.
 
         A row that is predicted and then learnt is looked at once.
         """
-        key, seen = row.tobytes(), self._seen
-        if seen is None or seen[0] != key:
+        row, seen = self._reader.row(sample), self._seen
+        # As bytes: NaN does not equal itself.
+        if seen is None or seen[0].tobytes() != row.tobytes():
             features = self._scaler.transform(row)
             activations = self._activations.of(self._units(features), features, self._last_column)
-            self._seen = seen = key, activations, self._pool.scores(activations)
-        return seen[1:]
+            self._seen = seen = row, self._pool.look(activations)
+        return seen
 
     def _mixture(self, sample: Sample) -> Floats:
         """Return the forecast (n_classes,) for a sample."""
-        if not self._count:
-            return np.zeros(0)
-        _, scores = self._look(self._reader.row(sample))
-        return self._pool.forecaster.mix(scores)
+        return self._look(sample)[1].mixture if self._count else np.zeros(0)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         return self._mixture(read_stream_sample(x))[None]

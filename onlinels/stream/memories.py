@@ -49,25 +49,28 @@ class Memories:
         """The long and the short memory."""
         return self.long, self.short
 
-    def learn(self, activations: Floats, column: int, long_errs: bool, short_errs: bool) -> None:
+    def learn(self, activations: Floats, errors: Floats, long_errs: bool, short_errs: bool) -> None:
         """Learn a row, after comparing the errors that both made on it before.
 
         Parameters
         ----------
         activations : ndarray (n_activations,)
-        column : int
-            Of the row's label.
+        errors : ndarray (2, n_classes)
+            The one-hot label minus the scores of the long and of the short memory.
         long_errs, short_errs : bool
             Whether their highest scores were of another class.
         """
-        self._compare(float(long_errs) - float(short_errs))
-        for expert in self.experts:
-            expert.learn(activations, column)
+        taken_over = self._compare(float(long_errs) - float(short_errs))
+        self.long.learn(activations, errors[1] if taken_over else errors[0])
+        self.short.learn(activations, errors[1])
 
-    def _compare(self, difference: float) -> None:
+    def _compare(self, difference: float) -> bool:
+        """Let the short memory be taken over if it is clearly better; tell whether it was."""
         self._lead = COMPARED * self._lead + difference
         self._squares = COMPARED * self._squares + difference**2
-        if self._lead > max(CLEARLY, CLEARLY * self._squares**0.5):
-            self.long.take_over(self.short)
-            self.n_takeovers += 1
-            self._forget_comparison()
+        if self._lead <= max(CLEARLY, CLEARLY * self._squares**0.5):
+            return False
+        self.long.take_over(self.short)
+        self.n_takeovers += 1
+        self._forget_comparison()
+        return True

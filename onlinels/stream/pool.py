@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from onlinels.arrays import Floats
@@ -18,6 +20,14 @@ EXPERTS = (
 """What the experts see and how long they remember, in their order."""
 
 
+class Outlook(NamedTuple):
+    """What is thought of a row before it is learnt: activations, scores of experts, mixture."""
+
+    activations: Floats
+    scores: Floats
+    mixture: Floats
+
+
 class Pool:
     """Score rows by four experts, mix the scores, and learn rows in all of them.
 
@@ -28,6 +38,7 @@ class Pool:
     def __init__(self) -> None:
         self.wide, self.narrow = Memories(), Memories()
         self.forecaster = Forecaster(len(EXPERTS))
+        self.n_classes = 0
 
     def grow(self, n_activations: int, n_classes: int) -> None:
         """Make room for activations and classes that were 0 in every row so far."""
@@ -37,28 +48,34 @@ class Pool:
         ):
             for expert in memories.experts:
                 expert.grow(size, n_classes)
+        self.n_classes = n_classes
 
-    def scores(self, activations: Floats) -> Floats:
-        """Return the experts' scores, (n_experts, n_classes), for activations (n_activations,)."""
+    def look(self, activations: Floats) -> Outlook:
+        """Return what the experts and their mixture say of activations (n_activations,)."""
         narrow = Activations.narrow(activations)
-        return np.array(
-            [expert.scores(activations) for expert in self.wide.experts]
-            + [expert.scores(narrow) for expert in self.narrow.experts]
-        )
+        scores = np.empty((len(EXPERTS), self.n_classes))
+        scores[0] = self.wide.long.scores(activations)
+        scores[1] = self.wide.short.scores(activations)
+        scores[2] = self.narrow.long.scores(narrow)
+        scores[3] = self.narrow.short.scores(narrow)
+        return Outlook(activations, scores, self.forecaster.mix(scores))
 
-    def learn(self, activations: Floats, column: int, scores: Floats | None) -> None:
-        """Learn a row.
+    def learn(self, outlook: Outlook, column: int, is_new: bool) -> None:
+        """Learn a row that was looked at since the last one was learnt.
 
         Parameters
         ----------
-        activations : ndarray (n_activations,)
+        outlook : Outlook
         column : int
             Of the row's label.
-        scores : ndarray (n_experts, n_classes), optional
-            The experts' scores before; None if the label is new, so that all were wrong.
+        is_new : bool
+            Whether the label is met for the first time, so that nobody could be right.
         """
+        activations, scores, mixture = outlook
         errs = [False] * len(EXPERTS)
-        if scores is not None:
-            errs = self.forecaster.learn(scores, column)
-        self.wide.learn(activations, column, errs[0], errs[1])
-        self.narrow.learn(Activations.narrow(activations), column, errs[2], errs[3])
+        if not is_new:
+            errs = self.forecaster.learn(scores, mixture, column)
+        errors = -scores
+        errors[:, column] += 1.0
+        self.wide.learn(activations, errors[:2], errs[0], errs[1])
+        self.narrow.learn(Activations.narrow(activations), errors[2:], errs[2], errs[3])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,13 +18,15 @@ MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
 
-@dataclass(frozen=True)
-class Sample:
+NO_TEXTS: Mapping[Name, str] = {}
+
+
+class Sample(NamedTuple):
     """What one sample says: numbers in the order of a layout, and texts by name."""
 
     layout: Layout
     numbers: Floats
-    texts: Mapping[Name, str] = field(default_factory=dict)
+    texts: Mapping[Name, str]
 
 
 def read_stream_sample(x: Any) -> Sample:
@@ -55,13 +56,13 @@ def read_stream_sample(x: Any) -> Sample:
         except struct.error:
             return _read_mixed(x)
         if not numbers.size or within_bounds(numbers):
-            return Sample(tuple(x), numbers)
+            return Sample(tuple(x), numbers, NO_TEXTS)
     return _read_mixed(x)
 
 
 def _read_mixed(x: Mapping[Any, Any]) -> Sample:
     if not isinstance(x, Mapping):
-        return Sample(*read_row(x))
+        return Sample(*read_row(x), NO_TEXTS)
     texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
     numbers = {
         name: value for name, value in x.items() if name not in texts and not _is_missing(value)
@@ -123,7 +124,10 @@ class RowReader:
         self._columns = Columns()
         self._texts: dict[Name, list[str]] = {}
         self._places: dict[Name, Integers] = {}
+        # For speed: the last layout, and one that fills all columns, with its order.
         self._last: Layout | None = None
+        self._complete: Layout | None = None
+        self._order: Integers = np.zeros(0, dtype=np.intp)
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -155,12 +159,14 @@ class RowReader:
 
     def row(self, sample: Sample) -> Floats:
         """Return a sample as a row (n_columns,); features that no column is for are left out."""
-        row = np.full(len(self._columns), np.nan)
+        if sample.layout == self._complete and not sample.texts:
+            return sample.numbers[self._order]
         places = self._columns.locate(sample.layout)
-        if len(places) and places.min() < 0:
-            row[places[places >= 0]] = sample.numbers[places >= 0]
-        else:
-            row[places] = sample.numbers
+        known = places >= 0
+        row = np.full(len(self._columns), np.nan)
+        row[places[known]] = sample.numbers[known]
+        if len(places) == len(row) and known.all():
+            self._complete, self._order = sample.layout, places.argsort()
         for name, text in sample.texts.items():
             if name in self._texts:
                 row[self._places[name]] = [text == known for known in self._texts[name]]
