@@ -23,7 +23,7 @@ from onlinels.stream.units import RandomUnits
 class StreamClassifier(ScoringClassifier):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
-    Every row is put on one scale by the rows before it, spread over 300 fixed random units, and
+    Every row is put on one scale by the rows before it, spread over 200 fixed random units, and
     learnt by four recursive least-squares models: with and without the units, with a long and a
     short memory. The forecast mixes them by their recent errors, made before learning each row.
     Where a short memory turns out better than the long one beside it, the long one goes on from
@@ -51,9 +51,9 @@ class StreamClassifier(ScoringClassifier):
     weigh 0.99 to the power of the rows since. The ridge is 1, and in a short memory at least 1/16.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
-    cost, and models neither merge nor unlearn. A row costs about ``8 (M + 300)^2`` operations to
+    cost, and models neither merge nor unlearn. A row costs about ``8 (M + 200)^2`` operations to
     learn for M features and classes (see demos/benchmarks/README.md for times); memory is
-    ``16 (M + 300)^2`` bytes and does not depend on the number of rows.
+    ``16 (M + 200)^2`` bytes and does not depend on the number of rows.
 
     References
     ----------

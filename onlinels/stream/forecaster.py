@@ -51,6 +51,7 @@ class Forecaster:
         # Plain floats: numpy takes longer over four numbers.
         self._errors = [0.0] * n_experts
         self._losses = np.zeros(len(SCALES))
+        self._scale = best_scale(self._losses)
         self._count = 0
 
     @property
@@ -71,7 +72,7 @@ class Forecaster:
         """Return probabilities for mixtures, both (n, n_classes)."""
         if not mixtures.shape[1]:
             return mixtures
-        return calibrate(mixtures, best_scale(self._losses), self._count)
+        return calibrate(mixtures, self._scale, self._count)
 
     def learn(self, scores: Floats, mixture: Floats, column: int) -> list[bool]:
         """Take note of who erred on a row of a known class, before it is learnt.
@@ -92,6 +93,7 @@ class Forecaster:
         if self._count % SAMPLED == 0:
             likelihoods = calibrate(mixture, SCALES[:, None], self._count)[:, column]
             self._losses -= np.log(likelihoods)
+            self._scale = best_scale(self._losses)
         errs: list[bool] = (scores.argmax(axis=1) != column).tolist()
         self._errors = [RECENT * e + err for e, err in zip(self._errors, errs, strict=True)]
         self._count += 1

@@ -10,7 +10,7 @@ from onlinels.arrays import Floats
 from onlinels.features.hidden.draws import generator_of
 from onlinels.names import Name, feature_key, key_text
 
-N_DENSE, N_SPARSE = 120, 180
+N_DENSE, N_SPARSE = 80, 120
 """Units that see all features, and units that see one or two."""
 
 N_UNITS = N_DENSE + N_SPARSE
