@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.exceptions import DuplicateError
 
 from onlinels.arrays import Floats, Integers, check_not_empty
 from onlinels.columns import Columns
 from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
-from onlinels.names import Name
+from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
 
 MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
@@ -28,7 +30,7 @@ class Sample:
 
 
 def read_stream_sample(x: Any) -> Sample:
-    """Read one river sample; None, NaN and absent features are unknown.
+    """Read one river sample; None, NaN, pandas.NA and absent features are unknown.
 
     Parameters
     ----------
@@ -66,7 +68,10 @@ def _read_mixed(x: Mapping[Any, Any]) -> Sample:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    # By its name: pandas.NA, which equals nothing, need not be installed.
+    return value is None or type(value).__name__ == "NAType"
 
 
 def read_stream_batch(X: Any) -> tuple[Any, list[Sample]]:
@@ -105,6 +110,8 @@ def _rows_of(X: Any) -> tuple[Any, Iterable[Any]]:
             f"X is of type {type(X).__name__}, expected an array (n_rows, n_columns), a pandas, "
             "polars or pyarrow frame, or a list of dicts. Convert it, for instance with np.asarray."
         ) from error
+    except DuplicateError as error:
+        raise ValueError(f"X has columns of one name: {error}. Rename all but one.") from error
     return frame, frame.iter_rows(named=True)
 
 
@@ -138,20 +145,23 @@ class RowReader:
         ------
         ValueError
             If an array has another length than before, or two names are one feature.
+        TypeError
+            If a name has no spelling of its own.
         """
         columns, texts = self._columns, self._texts
         for sample in samples:
-            new = {
-                name: [*texts.get(name, []), text]
-                for name, text in sample.texts.items()
-                if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
-            }
-            texts = texts | new if new else texts
             columns = columns.extended([sample.layout])
-            for name, known in new.items():
-                columns = columns.extended([_columns_of(name, known[-1:])])
+            new = _new_texts(sample, texts)
+            if new:
+                texts = texts | new
+                # Together, so that the order of a dict's keys is no matter.
+                added = [_columns_of(name, known[-1:]) for name, known in new.items()]
+                columns = columns.extended([tuple(chain(*added))])
         if columns is self._columns and texts is self._texts:
             return self
+        # Units are drawn by names: one without a spelling is refused before anything changes.
+        for name in columns.names[len(self._columns) :]:
+            key_text(feature_key(name))
         reader = RowReader()
         reader._columns, reader._texts = columns, texts
         reader._places = {name: columns.locate(_columns_of(name, texts[name])) for name in texts}
@@ -171,5 +181,18 @@ class RowReader:
         return row
 
 
+def _new_texts(sample: Sample, texts: Mapping[Name, list[str]]) -> dict[Name, list[str]]:
+    """Return the names whose text is new, with their texts so far and this one."""
+    new = {
+        name: [*texts.get(name, []), text]
+        for name, text in sample.texts.items()
+        if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
+    }
+    for key in check_distinct(new):
+        key_text(key)
+    return new
+
+
 def _columns_of(name: Name, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{name}={text}" for text in texts)
+    # Equal names, such as 1 and 1.0, are spelt alike.
+    return tuple(f"{plain_name(name)}={text}" for text in texts)
