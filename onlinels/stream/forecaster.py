@@ -66,14 +66,23 @@ class Forecaster:
             return mixtures
         return calibrate(mixtures, best_scale(self._losses), self._count)
 
-    def learn(self, scores: Floats, column: int) -> list[bool]:
-        """Take note of who erred on a row of a known class, before it is learnt.
+    def learn(self, scores: Floats | None, column: int) -> list[bool]:
+        """Take note of who erred on a row, before it is learnt.
+
+        Parameters
+        ----------
+        scores : ndarray (n_experts, n_classes) or None
+            None for a row of a new class, which nobody could know: it counts, and nothing else.
+        column : int
 
         Returns
         -------
         list of bool
             Whether each expert erred.
         """
+        if scores is None:
+            self._count += 1
+            return [False] * len(self._errors)
         self._losses -= np.log(calibrate(self.mix(scores), SCALES[:, None], self._count)[:, column])
         errs = scores.argmax(axis=1) != column
         self._errors *= RECENT

@@ -57,8 +57,6 @@ class Pool:
         scores : ndarray (n_experts, n_classes), optional
             The experts' scores before; None if the label is new, so that all were wrong.
         """
-        errs = [False] * len(EXPERTS)
-        if scores is not None:
-            errs = self.forecaster.learn(scores, column)
+        errs = self.forecaster.learn(scores, column)
         self.wide.learn(activations, column, errs[0], errs[1])
         self.narrow.learn(Activations.narrow(activations), column, errs[2], errs[3])
