@@ -107,3 +107,53 @@ def test_bad_batches_leave_no_trace(X, y, message):
 def test_a_bad_seed_is_refused(seed, error):
     with pytest.raises(error, match="seed="):
         StreamClassifier(seed)
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [{}] * 9,
+        [{"a": 7.0}] * 9,
+        [{"a": scale * (1 + n)} for n, scale in enumerate([1e-150, 1e149] * 5)],
+        [{"a": 1e150 * (-1) ** n, "b": 1e-300 * n, "c": 5e-324} for n in range(9)],
+        [{"a": None, "b": np.nan}] * 9,
+        [{"a": f"text {n}"} for n in range(300)],
+        [{f"late {n}": n} for n in range(40)],
+        [{"a": np.arange(2000.0) * n} for n in range(2)],
+        [{"a": n % 2, "a=x": 2.0, "é\n": True, "": 1, ("a", (1, None)): 3} for n in range(9)],
+    ],
+    ids=["none", "constant", "far", "farther", "gaps", "texts", "late", "wide", "odd names"],
+)
+def test_extremes_are_learnt(samples):
+    one_class, model = StreamClassifier(), StreamClassifier()
+    for number, x in enumerate(samples):
+        one_class.learn_one(x, "only")
+        model.learn_one(x, number % 3)
+    asked = [*samples[:5], {"a": 1e150}, {}]
+    assert one_class.predict_many(asked) == ["only"] * len(asked)
+    assert one_class.predict_proba_one(samples[0]) == {"only": 1.0}
+    for row in model.predict_proba_many(asked):
+        assert sum(row.values()) == pytest.approx(1.0)
+        assert min(row.values()) > 0.0
+    assert model.margin_one(samples[0]) >= 0.0
+
+
+def test_nothing_learnt_gives_no_label():
+    model = StreamClassifier()
+    assert model.predict_one({"a": 1.0}) is None
+    assert model.predict_proba_one({"a": "x"}) == {}
+    assert model.predict_many([{}, {"a": 1.0}]) == [None, None]
+    assert model.predict_proba_many(np.ones((2, 3))).shape == (2, 0)
+    assert (model.classes, model.feature_names, model.count) == ((), (), 0)
+    assert list(model.shares.values()) == [0.25] * 4
+
+
+def test_two_hundred_classes_are_told_apart():
+    model = StreamClassifier()
+    for _ in range(2):
+        for number in range(200):
+            model.learn_one({"tens": str(number // 10), "ones": str(number % 10)}, number)
+    assert len(model.classes) == 200
+    rows = [{"tens": str(number // 10), "ones": str(number % 10)} for number in range(200)]
+    found = model.predict_many(rows)
+    assert np.mean([label == number for number, label in enumerate(found)]) > 0.9
