@@ -10,8 +10,10 @@ from onlinels import (
     GramAccumulator,
     OrthogonalAccumulator,
     RecursiveAccumulator,
+    StreamClassifier,
 )
-from strategies import Rows
+from onlinels.stream.expert import RIDGE
+from strategies import Rows, Stream
 
 EPS = np.finfo(np.float64).eps
 
@@ -147,3 +149,43 @@ def rounding(model: Any) -> Any:
 def assert_unchanged(before: bytes, model: Any, dump: Any) -> None:
     """Assert that a failed call left no trace in the model's state."""
     assert dump(model) == before
+
+
+def assert_solves_weighted_ridge(
+    W: np.ndarray, diagonal: np.ndarray, A: np.ndarray, Y: np.ndarray, w: np.ndarray
+) -> None:
+    """Assert (A'DA + R) W = A'DY for weights D = diag(w) and ridge R, by the backward residual.
+
+    Relative to the size of its terms it is at rounding level, times the digits lost by what has
+    grown beside the ridge (see `lost_digits`).
+    """
+    assert W.shape == (A.shape[1], Y.shape[1])
+    assert diagonal.shape == (A.shape[1],)
+    residual = A.T @ (w[:, None] * (A @ W - Y)) + diagonal[:, None] * W
+    squares = float(w @ (A**2).sum(axis=1))
+    size = squares * np.linalg.norm(W) + np.sqrt(squares * w.sum())
+    allowed = 10.0 * EPS * (1.0 + squares / diagonal.min(initial=np.inf)) * (1.0 + size)
+    assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
+
+
+def stream_state(model: Any) -> tuple[Any, ...]:
+    """Return all that later answers depend on."""
+    arrays = [model._scaler.counts, model._scaler.means, model._scaler.variances]
+    for expert in (*model._pool.wide.experts, *model._pool.narrow.experts):
+        arrays += [expert.recursion.solve(RIDGE), expert.recursion.ridge_diagonal(RIDGE)]
+    rest = model.count, model.classes, model.feature_names, model.shares, model._last_column
+    return [array.tobytes() for array in arrays], rest
+
+
+def assert_alike_streams(a: Any, b: Any, samples: list[Any]) -> None:
+    """Assert that two models are one, bit for bit, and answer alike."""
+    assert stream_state(a) == stream_state(b)
+    assert a.predict_proba_many(samples) == b.predict_proba_many(samples)
+
+
+def learn_stream(stream: Stream, model: Any = None, rows: Any = None) -> Any:
+    """Learn samples one by one, all unless `rows` says which, and return the model."""
+    model = StreamClassifier() if model is None else model
+    for row in range(len(stream)) if rows is None else rows:
+        model.learn_one(stream.samples[row], stream.labels[row])
+    return model

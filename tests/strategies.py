@@ -349,3 +349,80 @@ def deliveries(draw: Any, max_rows: int = 30) -> list[Delivery]:
     keys = st.tuples(st.sampled_from(["north", "south"]), st.integers(0, max_rows // 2 - 1))
     kinds = st.sampled_from(["reading", "label"])
     return draw(st.lists(st.tuples(kinds, keys), max_size=3 * max_rows))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Samples as river has them, with labels."""
+
+    samples: list[dict[str, Any]]
+    labels: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def columns(self, rows: Any, missing: Any = None) -> dict[str, list[Any]]:
+        """Return some rows as columns, with `missing` for what is absent or unknown."""
+        chosen = [self.samples[row] for row in rows]
+        names = dict.fromkeys(name for sample in self.samples for name in sample)
+        columns = {name: [sample.get(name) for sample in chosen] for name in names}
+        return {
+            name: [missing if value is None or value is np.nan else value for value in column]
+            for name, column in columns.items()
+        }
+
+
+def _stream_value(kind: str, class_number: int, random: np.random.Generator) -> Any:
+    """Return a value that says something about a latent class."""
+    near = class_number + 0.5 * random.standard_normal()
+    if kind == "text":
+        return f"t{random.integers(4) if random.random() < 0.3 else class_number}"
+    if kind == "bool":
+        return bool(near > 1.0)
+    if kind == "whole":
+        return int(5 * near)
+    if kind == "constant":
+        return 0.1
+    return np.array([near, -3.0]) if kind == "array" else float(near)
+
+
+STREAM_KINDS = "number", "number", "text", "bool", "whole", "constant", "array"
+
+
+@st.composite
+def streams(
+    draw: Any,
+    max_rows: int = 30,
+    kinds: Any = STREAM_KINDS,
+    gaps: bool = True,
+    always: bool = False,
+) -> Stream:
+    """Draw a stream of features of any kind and scale, late ones among them, and late classes.
+
+    Labels follow a latent class, in another way after a drawn row. With `always`, a number is in
+    every row.
+    """
+    n_rows = draw(st.integers(1, max_rows))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    features = {}
+    for number, kind in enumerate(draw(st.lists(st.sampled_from(kinds), max_size=5))):
+        start = draw(st.sampled_from([0, 0, n_rows // 2]))
+        scale = 10.0 ** draw(st.sampled_from([0, 0, -6, 6, -100, 100]))
+        features[f"{kind} {number}"] = kind, start, scale, draw(st.sampled_from([0.0, 7.3]))
+    choice, drift = draw(labels), draw(st.integers(0, 2 * n_rows))
+    share = draw(st.sampled_from([0.0, 0.3])) if gaps else 0.0
+    samples: list[dict[str, Any]] = []
+    y = []
+    for row in range(n_rows):
+        latent = int(random.integers(len(choice) if row >= n_rows // 3 else 1))
+        y.append(choice[(latent + (row >= drift)) % len(choice)])
+        samples.append({"always": float(latent + random.standard_normal())} if always else {})
+        for name, (kind, start, scale, offset) in features.items():
+            value = _stream_value(kind, latent, random)
+            if kind == "number":
+                value = scale * (value + offset)
+            if random.random() < share:
+                value = (None, np.nan, ...)[random.integers(3)]
+            if row >= start and value is not ...:
+                samples[-1][name] = value
+    return Stream(samples, y)

@@ -38,8 +38,8 @@ class StreamClassifier(ScoringClassifier):
     Notes
     -----
     Features are numbers, bools, arrays of numbers, or text, of which every value is a feature of
-    its own (64 values a name at most). Absent features, None and NaN are unknown, and count as
-    the mean. New features and new classes may come at any time.
+    its own (64 values a name at most). Absent features are 0, as in river's linear models; None and
+    NaN are unknown, and count as the mean. New features and new classes may come at any time.
 
     The label learnt last is a feature too: in many streams it says more than all others. Where
     labels come late, it is the last one that came, which may mislead; `LeastSquaresClassifier`
@@ -65,7 +65,7 @@ class StreamClassifier(ScoringClassifier):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), StreamClassifier(), metrics.Accuracy())
-    Accuracy: 90.47%
+    Accuracy: 90.87%
     """
 
     def __init__(self, seed: int = 0) -> None:

@@ -74,6 +74,11 @@ class Forecaster:
             return mixtures
         return calibrate(mixtures, self._scale, self._count)
 
+    def learn_new_class(self) -> list[bool]:
+        """Take note of a row that nobody could know: it counts, and nobody erred."""
+        self._count += 1
+        return [False] * len(self._errors)
+
     def learn(self, scores: Floats, mixture: Floats, column: int) -> list[bool]:
         """Take note of who erred on a row of a known class, before it is learnt.
 

@@ -72,8 +72,9 @@ class Pool:
             Whether the label is met for the first time, so that nobody could be right.
         """
         activations, scores, mixture = outlook
-        errs = [False] * len(EXPERTS)
-        if not is_new:
+        if is_new:
+            errs = self.forecaster.learn_new_class()
+        else:
             errs = self.forecaster.learn(scores, mixture, column)
         errors = -scores
         errors[:, column] += 1.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,25 +13,25 @@ from onlinels.arrays import Floats, Integers, check_not_empty, packed, within_bo
 from onlinels.columns import Columns
 from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
 from onlinels.frames import as_frame
-from onlinels.names import Name
+from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
 
 MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
-
 
 NO_TEXTS: Mapping[Name, str] = {}
 
 
 class Sample(NamedTuple):
-    """What one sample says: numbers in the order of a layout, and texts by name."""
+    """What one sample says: numbers in the order of a layout, texts by name, names of gaps."""
 
     layout: Layout
     numbers: Floats
-    texts: Mapping[Name, str]
+    texts: Mapping[Name, str] = NO_TEXTS
+    gaps: tuple[Name, ...] = ()
 
 
 def read_stream_sample(x: Any) -> Sample:
-    """Read one river sample; None, NaN and absent features are unknown.
+    """Read one river sample; None, NaN and pandas.NA are gaps.
 
     Parameters
     ----------
@@ -47,8 +48,8 @@ def read_stream_sample(x: Any) -> Sample:
     Examples
     --------
     >>> sample = read_stream_sample({"size": 3, "colour": "red", "age": None})
-    >>> sample.layout, sample.numbers, sample.texts
-    (('size',), array([3.]), {'colour': 'red'})
+    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
+    (('size',), array([3.]), {'colour': 'red'}, ('age',))
     """
     if type(x) is dict and PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
@@ -56,22 +57,24 @@ def read_stream_sample(x: Any) -> Sample:
         except struct.error:
             return _read_mixed(x)
         if not numbers.size or within_bounds(numbers):
-            return Sample(tuple(x), numbers, NO_TEXTS)
+            return Sample(tuple(x), numbers)
     return _read_mixed(x)
 
 
-def _read_mixed(x: Mapping[Any, Any]) -> Sample:
+def _read_mixed(x: Any) -> Sample:
     if not isinstance(x, Mapping):
-        return Sample(*read_row(x), NO_TEXTS)
+        return Sample(*read_row(x))
     texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
-    numbers = {
-        name: value for name, value in x.items() if name not in texts and not _is_missing(value)
-    }
-    return Sample(*read_row(numbers), texts)
+    gaps = tuple(name for name, value in x.items() if _is_missing(value))
+    numbers = {n: value for n, value in x.items() if n not in texts and not _is_missing(value)}
+    return Sample(*read_row(numbers), texts, gaps)
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, (float, np.floating)) and bool(np.isnan(value)))
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    # By its name: pandas.NA, which equals nothing, need not be installed.
+    return value is None or type(value).__name__ == "NAType"
 
 
 def read_stream_batch(X: Any) -> tuple[Any, list[Sample]]:
@@ -110,20 +113,23 @@ def _rows_of(X: Any) -> tuple[Any, Iterable[Any]]:
 class RowReader:
     """Place samples in the columns of a model, which come as features do.
 
-    A text is a column of its own, named "name=text": 1 where that is the text of the name, 0
-    where it is another one, unknown where the name is absent.
+    A text is a column of its own, named "name=text": 1 where that is the text of the name, else
+    0. What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
 
     Examples
     --------
-    >>> reader = RowReader().knowing([read_stream_sample({"a": 2.0, "b": "x"})])
-    >>> reader.names, reader.row(read_stream_sample({"b": "y"}))
-    (('a', 'b=x'), array([nan,  0.]))
+    >>> reader = RowReader().knowing([read_stream_sample({"a": 2.0, "b": "x", "c": 1.0})])
+    >>> reader.names, reader.row(read_stream_sample({"a": None, "b": "y"}))
+    (('a', 'c', 'b=x'), array([nan,  0.,  0.]))
     """
 
-    def __init__(self) -> None:
-        self._columns = Columns()
-        self._texts: dict[Name, list[str]] = {}
-        self._places: dict[Name, Integers] = {}
+    def __init__(self, columns: Columns | None = None, texts: Texts | None = None) -> None:
+        self._columns = Columns() if columns is None else columns
+        self._texts: Texts = {} if texts is None else texts
+        self._places = {
+            name: self._columns.locate(_columns_of(name, known))
+            for name, known in self._texts.items()
+        }
         # For speed: the last layout, and one that fills all columns, with its order.
         self._last: Layout | None = None
         self._complete: Layout | None = None
@@ -134,59 +140,75 @@ class RowReader:
         """Names of the columns."""
         return self._columns.names
 
-    def knowing(self, samples: Iterable[Sample]) -> RowReader:
+    def knowing(self, samples: Sequence[Sample]) -> RowReader:
         """Return a reader that knows all features of the samples too: this one, if it does.
 
         Raises
         ------
         ValueError
             If an array has another length than before, or two names are one feature.
+        TypeError
+            If a name has no spelling of its own.
         """
-        columns, texts = self._columns, self._texts
-        layout = self._last
+        columns, texts, last = self._columns, self._texts, self._last
         for sample in samples:
-            if sample.layout != layout or sample.texts:
+            if sample.layout != last or sample.texts:
                 columns, texts = _extended(columns, texts, sample)
-            layout = sample.layout
-        if columns is self._columns and texts is self._texts:
-            reader = self
-        else:
-            reader = RowReader()
-            reader._columns, reader._texts = columns, texts
-            reader._places = {n: columns.locate(_columns_of(n, texts[n])) for n in texts}
-        reader._last = layout
+            last = sample.layout
+        reader = self
+        if columns is not self._columns or texts is not self._texts:
+            # Units are drawn by names: one without a spelling is refused before anything changes.
+            for name in columns.names[len(self._columns) :]:
+                key_text(feature_key(name))
+            reader = RowReader(columns, texts)
+        reader._last = last
         return reader
 
     def row(self, sample: Sample) -> Floats:
         """Return a sample as a row (n_columns,); features that no column is for are left out."""
-        if sample.layout == self._complete and not sample.texts:
-            return sample.numbers[self._order]
-        places = self._columns.locate(sample.layout)
+        layout, numbers, texts, gaps = sample
+        if layout == self._complete and not (texts or gaps):
+            return numbers[self._order]
+        places = self._columns.locate(layout)
         known = places >= 0
-        row = np.full(len(self._columns), np.nan)
-        row[places[known]] = sample.numbers[known]
+        row = np.zeros(len(self._columns))
+        row[places[known]] = numbers[known]
         if len(places) == len(row) and known.all():
-            self._complete, self._order = sample.layout, places.argsort()
-        for name, text in sample.texts.items():
-            if name in self._texts:
-                row[self._places[name]] = [text == known for known in self._texts[name]]
+            self._complete, self._order = layout, places.argsort()
+        for name in texts.keys() & self._texts.keys():
+            row[self._places[name]] = [texts[name] == text for text in self._texts[name]]
+        for name in gaps:
+            row[self._columns_of_gap(name)] = np.nan
         return row
 
+    def _columns_of_gap(self, name: Name) -> Integers:
+        """Return the columns that a gap leaves unknown: those of its texts, its own, or none."""
+        if name in self._places:
+            return self._places[name]
+        places = self._columns.locate((name,))
+        return places[places >= 0]
 
-def _extended(
-    columns: Columns, texts: dict[Name, list[str]], sample: Sample
-) -> tuple[Columns, dict[Name, list[str]]]:
+
+Texts = dict[Name, list[str]]
+
+
+def _extended(columns: Columns, texts: Texts, sample: Sample) -> tuple[Columns, Texts]:
     """Return columns and texts that know a sample too: the same objects, if they do already."""
     new = {
         name: [*texts.get(name, []), text]
         for name, text in sample.texts.items()
         if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
     }
+    for key in check_distinct(new):
+        key_text(key)
     columns = columns.extended([sample.layout])
-    for name, known in new.items():
-        columns = columns.extended([_columns_of(name, known[-1:])])
-    return columns, texts | new if new else texts
+    if not new:
+        return columns, texts
+    # Together, so that the order of a dict's keys is no matter.
+    added = chain(*(_columns_of(name, known[-1:]) for name, known in new.items()))
+    return columns.extended([tuple(added)]), texts | new
 
 
 def _columns_of(name: Name, texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"{name}={text}" for text in texts)
+    # Equal names, such as 1 and 1.0, are spelt alike.
+    return tuple(f"{plain_name(name)}={text}" for text in texts)

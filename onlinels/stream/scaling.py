@@ -10,13 +10,16 @@ from onlinels.arrays import Floats
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
 
+LEAST_DEVIATION = 1e-155
+"""Standard deviation below which values count as equal: others over it would overflow."""
+
 
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
-    What is unknown (NaN), and any value of a feature never met before, is 0, the mean. While all
-    values of a feature were equal, another one is -1 or 1. So neither units nor origin of a
-    feature matter, from the first row on.
+    What is unknown (NaN) is 0, the mean, and so is all of the first row. A feature that comes late
+    was 0 before. While all values of a feature were equal, another one is -1 or 1. So the units of
+    a feature do not matter, and of one that was there from the first row the origin neither.
 
     Notes
     -----
@@ -38,13 +41,16 @@ class RunningScaler:
     """
 
     def __init__(self) -> None:
+        self._count = 0
         self.counts = np.zeros(0)
         self.means = np.zeros(0)
         self.variances = np.zeros(0)
 
     def grow(self, n_features: int) -> None:
-        """Make room for features that were unknown in every row so far."""
+        """Make room for features that were 0 in every row so far."""
+        known = len(self.counts)
         self.counts = lengthened(self.counts, n_features)
+        self.counts[known:] = self._count
         self.means = lengthened(self.means, n_features)
         self.variances = lengthened(self.variances, n_features)
 
@@ -52,8 +58,9 @@ class RunningScaler:
         """Return a row (n_features,), NaN where unknown, in standard deviations from the mean."""
         gaps = row - self.means
         deviations = np.sqrt(self.variances)
-        if len(row) and not deviations[deviations.argmin()] > 0.0:
-            deviations = np.where(deviations > 0.0, deviations, np.where(gaps, abs(gaps), 1.0))
+        if len(row) and not deviations[deviations.argmin()] > LEAST_DEVIATION:
+            signs = np.where(gaps, abs(gaps), 1.0)
+            deviations = np.where(deviations > LEAST_DEVIATION, deviations, signs)
             gaps[self.counts == 0.0] = 0.0
         gaps /= deviations
         # Measured: half the time of numpy's clip.
@@ -64,6 +71,7 @@ class RunningScaler:
 
     def learn(self, row: Floats) -> None:
         """Take a row into account."""
+        self._count += 1
         known = row == row
         if not known.all():
             # A value at the mean, without weight.

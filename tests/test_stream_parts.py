@@ -1,0 +1,263 @@
+"""The parts of StreamClassifier against definitions written down literally."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies
+from onlinels.calibration import PRIOR, SCALES
+from onlinels.stream.activations import MOST_LABELS, Activations
+from onlinels.stream.expert import RIDGE
+from onlinels.stream.forecaster import Forecaster
+from onlinels.stream.memories import Memories
+from onlinels.stream.reading import (
+    MOST_CATEGORIES,
+    RowReader,
+    read_stream_batch,
+    read_stream_sample,
+)
+from onlinels.stream.scaling import RunningScaler
+from onlinels.stream.units import N_DENSE, N_SPARSE, N_UNITS, RandomUnits
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+def known_row(names, sample):
+    """Return a row by its literal definition: NaN where unknown, texts as columns of 0 and 1."""
+    row = []
+    for name in names:
+        of_text = [key for key, value in sample.items() if isinstance(value, str) and key in name]
+        if name in sample and not isinstance(sample[name], str):
+            value = sample[name]
+            row.append(np.nan if value is None else float(value))
+        elif of_text and "=" in name and name.split("=")[0] == of_text[0]:
+            row.append(float(name == f"{of_text[0]}={sample[of_text[0]]}"))
+        else:
+            row.append(np.nan)
+    return np.array(row)
+
+
+@given(strategies.streams(kinds=("number", "text", "text", "bool")))
+def test_rows_are_read_literally(stream):
+    reader, rows = RowReader(), []
+    for x in stream.samples:
+        reader = reader.knowing([read_stream_sample(x)])
+        rows.append(reader.row(read_stream_sample(x)))
+        np.testing.assert_array_equal(rows[-1], known_row(reader.names, x))
+    at_once = RowReader().knowing(map(read_stream_sample, stream.samples))
+    assert at_once.names == reader.names
+    assert reader.knowing(map(read_stream_sample, stream.samples)) is reader
+
+
+def test_texts_beyond_the_most_are_none_of_these():
+    reader = RowReader()
+    samples = [read_stream_sample({"a": f"text {n}"}) for n in range(300)]
+    reader = reader.knowing(samples[:100]).knowing(samples)
+    assert len(reader.names) == MOST_CATEGORIES
+    assert reader.row(samples[63]).tolist() == [0.0] * 63 + [1.0]
+    assert not reader.row(samples[64]).any()
+    assert not reader.row(read_stream_sample({"a": "never met"})).any()
+    assert np.isnan(reader.row(read_stream_sample({"b": "never met"}))).all()
+
+
+def test_equal_names_of_texts_are_one():
+    reader = RowReader().knowing([read_stream_sample({1: "x"}), read_stream_sample({"b": 1.0})])
+    reader = reader.knowing(
+        [read_stream_sample({1.0: "y", "c": 2.0}), read_stream_sample({"d": 3.0})]
+    )
+    assert reader.names == ("1=x", "b", "c", "1=y", "d")
+    row = reader.row(read_stream_sample({True: "y", "d": 5.0}))
+    np.testing.assert_array_equal(row, [0.0, np.nan, np.nan, 1.0, 5.0])
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, np.float32("nan"), pd.NA])
+def test_what_is_missing_is_unknown(missing):
+    sample = read_stream_sample({"a": missing, "b": 2, "c": "x"})
+    assert (sample.layout, sample.numbers.tolist(), sample.texts) == (("b",), [2.0], {"c": "x"})
+    _, (of_batch,) = read_stream_batch([{"a": missing}])
+    assert of_batch.layout == ()
+
+
+def literal_scaled(before, row):
+    """Return a row in standard deviations from the mean of the known values before it."""
+    scaled = []
+    for column, value in enumerate(row):
+        known = before[:, column][~np.isnan(before[:, column])]
+        if np.isnan(value) or not len(known):
+            scaled.append(0.0)
+        elif (known == known[0]).all():
+            scaled.append(np.sign(value - known[0]))
+        else:
+            scaled.append(np.clip((value - known.mean()) / known.std(), -6.0, 6.0))
+    return np.array(scaled)
+
+
+@given(st.data(), strategies.rows(max_rows=30), seeds)
+def test_scaling_is_that_of_the_rows_before(data, rows, seed):
+    random = np.random.default_rng(seed)
+    X = rows.X.astype(float)
+    X[random.random(X.shape) < data.draw(st.sampled_from([0.0, 0.4]))] = np.nan
+    X *= data.draw(st.sampled_from([1.0, 2.0**-400, 2.0**400]))
+    late = data.draw(st.integers(0, X.shape[1]))
+    X[: len(X) // 2, late:] = np.nan
+    outlier = np.where(random.random(X.shape[1]) < 0.5, X[-1] * 1e3, X[-1])
+    scaler = RunningScaler()
+    for number, row in enumerate(X):
+        n_features = late if number < len(X) // 2 else X.shape[1]
+        scaler.grow(n_features)
+        found = scaler.transform(row[:n_features])
+        expected = literal_scaled(X[:number], row)[:n_features]
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+        scaler.learn(row[:n_features])
+    found = scaler.transform(outlier)
+    np.testing.assert_allclose(found, literal_scaled(X, outlier), rtol=1e-9, atol=1e-9)
+
+
+def test_scaling_of_extremes_neither_overflows_nor_underflows():
+    scaler = RunningScaler()
+    scaler.grow(4)
+    assert not scaler.transform(np.full(4, 1e150)).any()
+    for row in ([1e-150, 1e-160, 1e149, -1e150], [3e-150, 3e-160, -1e149, 1e150]):
+        scaler.learn(np.array(row))
+    np.testing.assert_allclose(
+        scaler.transform(np.array([4e-150, 1e150, 2e149, 5e149])), [2, 1, 2, 0.5]
+    )
+    np.testing.assert_allclose(
+        scaler.transform(np.array([1e150, -1e150, 0.0, np.nan])), [6, -1, 0, 0]
+    )
+
+
+names_of_units = st.lists(
+    st.one_of(
+        st.text("abc=", max_size=3), st.integers(0, 9), st.tuples(st.just("a"), st.integers(0, 9))
+    ),
+    unique=True,
+    min_size=1,
+    max_size=7,
+)
+
+
+@given(st.data(), st.integers(0, 99), names_of_units)
+def test_units_are_a_function_of_seed_and_names(data, seed, names):
+    shuffled = data.draw(st.permutations(names))
+    a, b = RandomUnits(seed), RandomUnits(seed)
+    a.grow(names)
+    b.grow(shuffled)
+    row = np.array([shuffled.index(name) for name in names], dtype=float)
+    np.testing.assert_allclose(a(row), b(np.arange(len(names), dtype=float)), rtol=0, atol=1e-12)
+    # One feature alone, so that no sum rounds.
+    for place, name in enumerate(names):
+        alone, there = np.zeros(len(names)), np.zeros(len(names))
+        alone[place] = there[shuffled.index(name)] = 1.0
+        np.testing.assert_array_equal(a(alone), b(there))
+    assert (RandomUnits(seed + 1)(np.zeros(0)) != a(np.zeros(len(names)))).all()
+
+
+@given(st.data(), st.integers(0, 99), names_of_units)
+def test_units_grow_consistently(data, seed, names):
+    """Weights, from the units' answers to features alone, are as drawn when a feature came."""
+    cut = data.draw(st.integers(0, len(names)))
+    units, whole = RandomUnits(seed), RandomUnits(seed)
+    units.grow(names[:cut])
+    before = units._weights.copy()
+    units.grow(names)
+    whole.grow(names)
+    np.testing.assert_array_equal(units._weights[:cut, :N_DENSE], before[:, :N_DENSE])
+    # What sparse units see does not depend on when it came.
+    np.testing.assert_array_equal(units._weights[:, N_DENSE:], whole._weights[:, N_DENSE:])
+    n_seen = (units._weights[:, N_DENSE:] != 0.0).sum(axis=0)
+    assert ((n_seen == 1) | (n_seen == min(2, len(names)))).all()
+    kept = (units._weights[:cut, N_DENSE:] != 0.0) <= (before[:, N_DENSE:] != 0.0)
+    assert kept.all()
+
+
+def test_units_are_as_steep_as_said():
+    units = RandomUnits(0)
+    units.grow(range(400))
+    assert units._weights.shape == (400, N_DENSE + N_SPARSE)
+    assert np.linalg.norm(units._weights[:, :N_DENSE], axis=0).mean() == pytest.approx(
+        1.5, rel=0.02
+    )
+    squares = (units._weights[:, N_DENSE:] ** 2).sum(axis=0)
+    assert squares.mean() == pytest.approx(2.25**2, rel=0.2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 15)), max_size=8), seeds)
+def test_places_of_activations_never_move(steps, seed):
+    random = np.random.default_rng(seed)
+    activations, places = Activations(), [f"unit {n}" for n in range(N_UNITS)] + ["constant"]
+    n_features = n_classes = 0
+    for more_features, more_classes in steps:
+        places += [f"feature {n}" for n in range(n_features, n_features + more_features)]
+        added = range(n_classes, min(n_classes + more_classes, MOST_LABELS))
+        places += [f"label {n}" for n in added]
+        n_features, n_classes = n_features + more_features, n_classes + more_classes
+        activations.grow(n_features, n_classes)
+        units, features = random.normal(size=N_UNITS), random.normal(size=n_features)
+        for last in (None, *range(n_classes)):
+            values = {f"unit {n}": value for n, value in enumerate(units)} | {"constant": 1.0}
+            values |= {f"feature {n}": value for n, value in enumerate(features)}
+            values[f"label {last}"] = 1.0
+            wide = activations.of(units, features, last)
+            assert wide.tolist() == [values.get(place, 0.0) for place in places]
+            assert Activations.narrow(wide).tolist() == wide.tolist()[N_UNITS:]
+        assert activations.n_wide == len(places)
+        assert Activations.n_narrow(len(places)) == len(places) - N_UNITS
+
+
+def literal_probabilities(mixture, scale, count):
+    q = np.exp(scale * (mixture - mixture.max()))
+    return (count * q / q.sum() + 1.0) / (count + len(mixture))
+
+
+@given(st.integers(1, 5), st.integers(2, 4), st.integers(0, 40), seeds)
+def test_forecasts_are_as_defined(n_experts, n_classes, n_rows, seed):
+    random = np.random.default_rng(seed)
+    forecaster, errors, losses = Forecaster(n_experts), [], np.zeros(len(SCALES))
+    for row in range(n_rows + 1):
+        ages = np.arange(len(errors))[::-1]
+        recent = 0.995**ages @ np.array(errors) if errors else np.zeros(n_experts)
+        shares = np.exp(-0.5 * recent) / np.exp(-0.5 * recent).sum()
+        np.testing.assert_allclose(forecaster.shares, shares, rtol=1e-9)
+        scores = random.normal(size=(n_experts, n_classes))
+        mixture = shares @ np.clip(scores, -0.5, 1.5)
+        np.testing.assert_allclose(forecaster.mix(scores), mixture, rtol=1e-9, atol=1e-12)
+        scale = SCALES[np.argmin(losses + PRIOR)]
+        expected = literal_probabilities(mixture, scale, row)
+        found = forecaster.probabilities(forecaster.mix(scores)[None])[0]
+        np.testing.assert_allclose(found, expected, rtol=1e-7)
+        column = int(random.integers(n_classes))
+        if random.random() < 0.1:
+            assert forecaster.learn(None, column) == [False] * n_experts
+            continue
+        losses -= [np.log(literal_probabilities(mixture, a, row)[column]) for a in SCALES]
+        errors.append(scores.argmax(axis=1) != column)
+        assert forecaster.learn(scores, column) == errors[-1].tolist()
+
+
+@given(st.integers(1, 120), st.floats(0.0, 1.0), st.floats(0.0, 1.0), seeds)
+def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
+    random = np.random.default_rng(seed)
+    memories, differences, n_takeovers, started = Memories(), [], 0, 0
+    for expert in memories.experts:
+        expert.grow(1, 1)
+    for row in range(n_rows):
+        long_errs, short_errs = random.random(2) < [long_rate, short_rate]
+        differences.append(float(long_errs) - float(short_errs))
+        shares = 0.995 ** np.arange(len(differences))[::-1]
+        lead, squares = shares @ differences, shares @ np.square(differences)
+        if lead > 2.0 and lead > 2.0 * np.sqrt(squares):
+            n_takeovers, started, differences = n_takeovers + 1, row, []
+        memories.learn(np.ones(1), 0, bool(long_errs), bool(short_errs))
+        assert memories.n_takeovers == n_takeovers
+    before = 0.99 ** np.arange(started)
+    of_long = float(n_rows - started) + before.sum(), memories.long
+    of_short = (0.99 ** np.arange(n_rows)).sum(), memories.short
+    for weight, expert in (of_long, of_short):
+        ridge = expert.recursion.ridge_diagonal(RIDGE)
+        assert RIDGE / 8 <= ridge[0] <= RIDGE
+        np.testing.assert_allclose(expert.scores(np.ones(1)), weight / (weight + ridge), rtol=1e-9)
