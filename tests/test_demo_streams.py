@@ -263,11 +263,12 @@ def test_medians_of_the_last_versions_are_collected(runs, load):
 
 def test_the_figure_is_drawn_of_streams_that_all_models_have(load, tmp_path):
     module = load("stream_figure")
-    models = {f"model {number}": 10.0 ** (number % 3) for number in range(6)}
+    models = {f"model {number}": 10.0 ** (number % 4) for number in range(6)}
     shares = {model: 0.5 + 0.05 * number for number, model in enumerate(models)}
     measured = measured_of({"one": shares, "two": shares}, models)
     assert module.draw(measured, list(models), tmp_path / "figure.png")
     assert (tmp_path / "figure.png").read_bytes().startswith(b"\x89PNG")
+    assert module.draw(measured_of({"one": {"a": 0.5}}), ["a"], tmp_path / "level.png")
     assert not module.draw(measured, ["absent"], tmp_path / "other.png")
     assert not (tmp_path / "other.png").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import cycle
 from pathlib import Path
 from statistics import fmean, geometric_mean
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.patheffects import Normal, Stroke
 from matplotlib.text import Annotation
 from matplotlib.ticker import FuncFormatter, NullLocator
 from matplotlib.transforms import Bbox
@@ -34,13 +36,22 @@ COLOURS = (
 PLACES: tuple[Mapping[str, Any], ...] = (
     {"xytext": (9, 0), "ha": "left", "va": "center"},
     {"xytext": (-9, 0), "ha": "right", "va": "center"},
-    {"xytext": (0, 9), "ha": "center", "va": "bottom"},
-    {"xytext": (0, -9), "ha": "center", "va": "top"},
+    {"xytext": (0, 8), "ha": "center", "va": "bottom"},
+    {"xytext": (0, -8), "ha": "center", "va": "top"},
+    {"xytext": (6, 5), "ha": "left", "va": "bottom"},
+    {"xytext": (6, -5), "ha": "left", "va": "top"},
+    {"xytext": (-6, 5), "ha": "right", "va": "bottom"},
+    {"xytext": (-6, -5), "ha": "right", "va": "top"},
 )
 """Where the name of a model may stand, beside its point."""
 
-DOT = 7
+DOT = 8
 """Half the width that a large point needs, in pixels of the figure as it is laid out."""
+
+HARDLY_ANY = 5.0
+"""Microseconds a row below which a model is a level to compare with: a line, not points."""
+
+HALO = [Stroke(linewidth=2.5, foreground="white", alpha=0.8), Normal()]
 
 
 def draw(measured: Measured, models: list[str], path: Path) -> bool:
@@ -51,17 +62,19 @@ def draw(measured: Measured, models: list[str], path: Path) -> bool:
     figure = Figure(figsize=(9, 6), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
+    _mark_axes(axes, f"{len(streams)} streams (small) and their means (large)")
     centres = []
-    for number, model in enumerate(models):
-        colour = COLOURS[number % len(COLOURS)]
-        times = [measured[stream][model]["microseconds"] for stream in streams]
-        shares = [100 * measured[stream][model]["accuracy"] for stream in streams]
+    for model, colour in zip(models, cycle(COLOURS)):
+        found = [measured[stream][model] for stream in streams]
+        times = [result["microseconds"] for result in found]
+        shares = [100 * result["accuracy"] for result in found]
+        time, share = geometric_mean(times), fmean(shares)
+        if time < HARDLY_ANY:
+            _draw_level(axes, share, f"{model} ({time:.1f} µs)")
+            continue
         axes.scatter(times, shares, 14, color=colour, alpha=0.35, linewidth=0)
-        centres.append((geometric_mean(times), fmean(shares), model, colour))
-    for time, share, _, colour in centres:
         axes.scatter(time, share, 110, color=colour, edgecolor="white", linewidth=1.2, zorder=3)
-    _mark_axes(axes)
-    axes.set_title(f"{len(streams)} streams (small) and their means (large)", size=11)
+        centres.append((time, share, model, colour))
     # The layout moves the axes; labels are placed where they then are.
     figure.draw_without_rendering()
     _label(axes, centres)
@@ -69,7 +82,20 @@ def draw(measured: Measured, models: list[str], path: Path) -> bool:
     return True
 
 
-def _mark_axes(axes: Axes) -> None:
+def _draw_level(axes: Axes, share: float, name: str) -> None:
+    axes.axhline(share, color="0.4", linewidth=1, linestyle="--", zorder=1)
+    axes.annotate(
+        name,
+        (0, share),
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3),
+        textcoords="offset points",
+        color="0.4",
+    )
+
+
+def _mark_axes(axes: Axes, title: str) -> None:
+    axes.set_title(title, size=11)
     axes.set(xscale="log", xlabel="microseconds a row, to predict and learn it")
     axes.set_ylabel("accuracy before learning the row")
     axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,g}"))
@@ -90,13 +116,19 @@ def _label(axes: Axes, centres: list[tuple[float, float, str, str]]) -> None:
     for time, share, model, colour in centres:
         tried = [_annotate(axes, model, (time, share), colour, place) for place in PLACES]
         boxes = [annotation.get_window_extent() for annotation in tried]
-        hidden = [sum(box.overlaps(other) for other in taken) for box in boxes]
-        hidden = [n + (box.x1 > axes.bbox.x1) for n, box in zip(hidden, boxes, strict=True)]
+        hidden = [_hidden(box, taken, axes) for box in boxes]
         chosen = hidden.index(min(hidden))
         for number, annotation in enumerate(tried):
             if number != chosen:
                 annotation.remove()
         taken.append(boxes[chosen])
+
+
+def _hidden(box: Bbox, taken: list[Bbox], axes: Axes) -> float:
+    """Return the pixels of others that a name would lie on, and those outside the axes."""
+    overlaps = (Bbox.intersection(box, other) for other in taken)
+    area = sum(overlap.width * overlap.height for overlap in overlaps if overlap is not None)
+    return float(area + max(0.0, box.x1 - axes.bbox.x1) * box.height)
 
 
 def _annotate(
@@ -110,5 +142,6 @@ def _annotate(
         weight="bold",
         size=10,
         zorder=4,
+        path_effects=HALO,
         **place,
     )
