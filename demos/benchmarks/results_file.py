@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,12 @@ class ResultsFile:
             if line["run"] == dict(key):
                 return dict(line["result"])
         return None
+
+    def matching(self, part: Key) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+        """Yield keys and results of the runs whose keys hold all of this, as they were added."""
+        for line in self._lines:
+            if all(line["run"].get(name) == value for name, value in part.items()):
+                yield dict(line["run"]), dict(line["result"])
 
     def add(self, key: Key, result: Mapping[str, Any]) -> None:
         """Write down a finished run."""
