@@ -12,7 +12,6 @@ from onlinels import (
     RecursiveAccumulator,
     StreamClassifier,
 )
-from onlinels.stream.expert import RIDGE
 from strategies import Rows, Stream
 
 EPS = np.finfo(np.float64).eps
@@ -172,7 +171,7 @@ def stream_state(model: Any) -> tuple[Any, ...]:
     """Return all that later answers depend on."""
     arrays = [model._scaler.counts, model._scaler.means, model._scaler.variances]
     for expert in (*model._pool.wide.experts, *model._pool.narrow.experts):
-        arrays += [expert.recursion.solve(RIDGE), expert.recursion.ridge_diagonal(RIDGE)]
+        arrays += [expert.output_weights, expert.ridge_diagonal]
     rest = model.count, model.classes, model.feature_names, model.shares, model._last_column
     return [array.tobytes() for array in arrays], rest
 

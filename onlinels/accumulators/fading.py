@@ -55,12 +55,8 @@ class FadingRidge:
 
     @property
     def entries(self) -> Floats:
-        """D, (n_features,)."""
-        if self._pending != 1.0:
-            self._entries *= self._pending
-            self._pending = 1.0
-        self._lowest = float(self._entries.min(initial=self._ridge))
-        return self._entries
+        """D, (n_features,), as a new array: to look at it changes no digit of what follows."""
+        return self._entries * self._pending
 
     def decay(self, factor: float) -> tuple[Integers, Floats]:
         """Multiply D by a factor from `least` to 1; return columns to restore, and by how much."""
@@ -71,29 +67,35 @@ class FadingRidge:
         is_low = self._lowest * self._pending < self._least * self._ridge
         if not is_low and self._due < together:
             return _NONE, _NO_AMOUNTS
-        entries = self.entries
-        n_low = int(np.count_nonzero(entries < self._least * self._ridge))
+        self._settle()
+        n_low = int(np.count_nonzero(self._entries < self._least * self._ridge))
         n_restored = min(max(n_low, int(self._due)), n_features)
         self._due = max(0.0, self._due - n_restored)
         # The lowest have decayed longest.
-        return self._restored(np.argsort(entries, kind="stable")[:n_restored])
+        return self._restored(np.argsort(self._entries, kind="stable")[:n_restored])
+
+    def _settle(self) -> None:
+        """Let the entries decay by the factor that waited."""
+        self._entries *= self._pending
+        self._pending = 1.0
 
     def restore(self) -> tuple[Integers, Floats]:
         """Bring all entries back to c; return those that were below, and by how much."""
         self._due = 0.0
+        self._settle()
         return self._restored(np.arange(len(self._entries)))
 
     def _restored(self, columns: Integers) -> tuple[Integers, Floats]:
-        entries = self.entries
-        columns = columns[entries[columns] < self._ridge]
-        amounts = self._ridge - entries[columns]
-        entries[columns] = self._ridge
-        self._lowest = float(entries.min(initial=self._ridge))
+        columns = columns[self._entries[columns] < self._ridge]
+        amounts = self._ridge - self._entries[columns]
+        self._entries[columns] = self._ridge
+        self._lowest = float(self._entries.min(initial=self._ridge))
         return columns, amounts
 
     def grow(self, n_features: int) -> None:
         """Append entries of c."""
-        known = len(self.entries)
+        self._settle()
+        known = len(self._entries)
         self._entries = lengthened(self._entries, n_features)
         self._entries[known:] = self._ridge
 
@@ -101,6 +103,7 @@ class FadingRidge:
         """Return a copy whose entries stand at the given places, and c elsewhere."""
         new = FadingRidge(n_features, self._ridge, self._least)
         new._entries[columns] = self.entries
+        new._lowest = float(new._entries.min(initial=self._ridge))
         new._due = self._due
         return new
 

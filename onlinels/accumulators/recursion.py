@@ -227,7 +227,7 @@ class Recursion(ByGram):
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return D, (n_features,), if `ridge` is the one inside; else that ridge everywhere."""
         if ridge == self._ridge:
-            return self._ridges.entries.copy()
+            return self._ridges.entries
         return super().ridge_diagonal(ridge)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:

@@ -69,7 +69,7 @@ class Expert:
     @property
     def ridge_diagonal(self) -> Floats:
         """D, (n_activations,), as a new array: 1, or where rows are forgotten at least 1/16."""
-        return self._ridges.entries.copy()
+        return self._ridges.entries
 
     def grow(self, n_activations: int, n_classes: int) -> None:
         """Make room for activations and classes that were 0 in every row so far."""
