@@ -10,8 +10,8 @@ With --data, 16 gas sensors over three years, in which they age (UCI's Gas Senso
 folder with batch1.dat, …, or an .npz file with x, y and batch). Every row is predicted, then learnt
 with its label: by a model that learns the first batch and never again, the same that goes on
 without and with forgetting, and StreamClassifier. All but the last see logarithms, in the scale of
-the first batch, through the same fixed hidden units. The files list one gas after the other, so that
-whoever repeats the last label is nearly always right; rows are shuffled within batches.
+the first batch, through the same fixed hidden units. The files list one gas after the other, so
+whoever repeats the last label is nearly always right; here, rows are shuffled within batches.
 
 python demos/sensor_stream.py                   # the watch, under half a minute
 python demos/sensor_stream.py --data gas/       # the gas sensors, about half a minute

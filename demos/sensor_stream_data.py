@@ -54,7 +54,8 @@ class GasRows:
     @property
     def is_first(self) -> Array:
         """Which rows are of the first batch."""
-        return self.batches == self.batches[0]
+        first: Array = self.batches == self.batches[0]
+        return first
 
     def taken(self, rows: Array) -> GasRows:
         """Return some rows, by their numbers."""

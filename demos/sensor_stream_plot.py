@@ -59,7 +59,8 @@ def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed])
         FigureCanvasAgg(figure)
         heading = "Which activity, from a watch's readings one at a time"
         figure.suptitle(heading, x=0.01, ha="left", size=16, weight="bold")
-        above, below = figure.subfigures(2, 1, height_ratios=(0.8, 2), hspace=0.04)
+        grid = figure.add_gridspec(2, 1, height_ratios=(0.8, 2))
+        above, below = (figure.add_subfigure(grid[row, 0]) for row in range(2))
         panels = above.subplots(1, len(activities), sharey=True, squeeze=False)[0]
         for axes, activity in zip(panels, activities, strict=True):
             draw_recording(axes, recordings, activity)
@@ -68,8 +69,12 @@ def draw_watch(path: Path, recordings: Recordings, results: dict[str, Followed])
         figure.savefig(path, dpi=150)
 
 
+def first_of(recordings: Recordings, activity: str) -> int:
+    return int(np.argmax(recordings.labels == activity))
+
+
 def draw_recording(axes: Axes, recordings: Recordings, activity: str) -> None:
-    (first, *_) = np.flatnonzero(recordings.labels == activity)
+    first = first_of(recordings, activity)
     readings = recordings.readings[first]
     seconds = np.arange(len(readings)) / SAMPLE_RATE
     for column, colour in enumerate((BLUE, VERMILLION, GREEN)):
@@ -95,9 +100,10 @@ def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed
     axes.set_xlim(0, len(recordings))
     axes.set_ylim(top=1.005)
     axes.axvspan(0, WARM_UP, color=SHADE, linewidth=0)
-    note(axes, 0, "warm-up", GREY)
+    foot = axes.get_xaxis_transform()
+    axes.text(WARM_UP / 2, 0.03, "warm-up", rotation=90, color=GREY, ha="center", transform=foot)
     for activity in dict.fromkeys(recordings.labels.tolist()):
-        (first, *_) = np.flatnonzero(recordings.labels == activity)
+        first = first_of(recordings, activity)
         if first >= WARM_UP:
             axes.axvline(first, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
             note(axes, first, f"the first {activity}", INK)
@@ -122,7 +128,8 @@ def draw_gas(path: Path, rows: GasRows, results: dict[str, Array]) -> None:
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1.5, 1))
         above.set_ylim(0, 1.01)
         below.set_ylim(LOWEST_ZOOMED, 1.002)
-        above.set_title(f"gases told right, in the last {window} rows", loc="left", pad=32, size=11)
+        title = f"gases told right, in the last {window} rows  (above the line: months)"
+        above.set_title(title, loc="left", pad=32, size=11)
         below.set_title("the same, enlarged", loc="left", size=11)
         for axes in (above, below):
             mark_batches(axes, rows, named=axes is above)
@@ -165,8 +172,6 @@ def mark_batches(axes: Axes, rows: GasRows, named: bool) -> None:
                 color=GREY,
                 transform=axes.get_xaxis_transform(),
             )
-    if named:
-        axes.text(1.01, 1.015, "month", size=9, color=GREY, transform=axes.transAxes)
 
 
 def finish(axes: Axes, name: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,7 +55,7 @@ class Followed:
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     """Return three ways to look at the readings, each before the same linear layer."""
     windows = np.concatenate([cut(recordings.readings[number]) for number in range(WARM_UP)])
-    looks = {
+    looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         # All positions at which a filter fits in the window are averaged to one.
         "filter responses": WindowFeatures(pool_size=8, stride=8, drop_ring=7),
@@ -98,7 +99,7 @@ def follow(
     return Followed(np.array(hits), sizes[len(sizes) // 4], sizes[-1])
 
 
-def listen(model: WindowedClassifier, rows: list[dict[str, float]]) -> list[str]:
+def listen(model: WindowedClassifier, rows: list[dict[str, float]]) -> list[Any]:
     """Return the answers at readings that come one at a time, from the first full window on.
 
     All models answer at the same readings, also the one that needs no window.
@@ -115,15 +116,15 @@ def summary(results: dict[str, Followed]) -> Table:
     table = Table(
         "seen",
         "answers right",
-        "in the last half",
-        "recordings right",
+        "last half",
+        "recordings",
         "MiB early, late",
         box=SIMPLE,
     )
     for name, followed in results.items():
         late = followed.hits[len(followed.hits) // 2 :]
         table.add_row(
-            seen(name),
+            name,
             f"{followed.hits.mean():.1%}",
             f"{late.mean():.1%}",
             f"{followed.recordings_right:.1%}",
