@@ -318,3 +318,17 @@ def test_the_whole_is_its_parts_in_order(stream, seed):
             np.testing.assert_allclose(found, probabilities, rtol=1e-9, atol=1e-9)
         assert model.classes == tuple(literal.labels)
         np.testing.assert_allclose([*model.shares.values()], literal.forecaster.shares, rtol=1e-9)
+
+
+def test_the_whole_takes_over_where_its_parts_do():
+    X, y = strategies.turned_labels(500, 250, seed=5)
+    model, literal = StreamClassifier(), Literal(0)
+    for row, label in zip(X.tolist(), y, strict=True):
+        model.learn_one(dict(enumerate(row)), label)
+        literal.learn(dict(enumerate(row)), label)
+        found = model._pool.wide.n_takeovers, model._pool.narrow.n_takeovers
+        assert found == (literal.wide.n_takeovers, literal.narrow.n_takeovers)
+    assert min(found) >= 1
+    found = [*model.scores_one({0: 0.0, 1: 2.5, 2: 1e6}).values()]
+    mixture = literal.forecaster.mix(literal.look({0: 0.0, 1: 2.5, 2: 1e6})[2])
+    np.testing.assert_allclose(found, mixture, atol=1e-9)
