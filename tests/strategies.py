@@ -426,3 +426,11 @@ def streams(
             if row >= start and value is not ...:
                 samples[-1][name] = value
     return Stream(samples, y)
+
+
+def turned_labels(n_rows: int, every: int, seed: int) -> tuple[np.ndarray, list[bool]]:
+    """Return a stream (n_rows, 3) whose labels are turned round again and again."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 3)) * [1e-3, 1.0, 1e5] + [0.0, 2.0, 1e6]
+    turned = np.arange(n_rows) // every % 2 == 1
+    return X, ((X[:, 1] > 2.0) != turned).tolist()

@@ -105,15 +105,8 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
     assert model.count == len(stream)
 
 
-def drifting(n_rows, every, random):
-    """Return a stream whose labels are turned round again and again."""
-    X = random.normal(size=(n_rows, 3)) * [1e-3, 1.0, 1e5] + [0.0, 2.0, 1e6]
-    turned = np.arange(n_rows) // every % 2 == 1
-    return X, ((X[:, 1] > 2.0) != turned).tolist()
-
-
 def test_experts_are_exact_across_takeovers_of_their_own():
-    X, y = drifting(900, 300, np.random.default_rng(3))
+    X, y = strategies.turned_labels(900, 300, seed=3)
     model = StreamClassifier()
     logs = learn_logged(model, lambda model: model.learn_many(X, y))
     assert all(len(log.takeovers) >= 2 for log in logs)

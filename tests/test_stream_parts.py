@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import strategies
+from onlinels import StreamClassifier
 from onlinels.calibration import PRIOR, SCALES
-from onlinels.stream.activations import MOST_LABELS, Activations
+from onlinels.stream.activations import Activations
 from onlinels.stream.expert import LEAST_RIDGE, RIDGE
 from onlinels.stream.forecaster import Forecaster
 from onlinels.stream.memories import Memories
@@ -194,7 +195,7 @@ def test_places_of_activations_never_move(steps, seed):
     n_features = n_classes = 0
     for more_features, more_classes in steps:
         places += [f"feature {n}" for n in range(n_features, n_features + more_features)]
-        added = range(n_classes, min(n_classes + more_classes, MOST_LABELS))
+        added = range(n_classes, min(n_classes + more_classes, 32))
         places += [f"label {n}" for n in added]
         n_features, n_classes = n_features + more_features, n_classes + more_classes
         activations.grow(n_features, n_classes)
@@ -265,3 +266,77 @@ def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
         ridge = expert.ridge_diagonal
         assert RIDGE * LEAST_RIDGE <= ridge[0] <= RIDGE
         np.testing.assert_allclose(expert.scores(np.ones(1)), weight / (weight + ridge), rtol=1e-9)
+
+
+class Literal:
+    """The whole stream classifier as its parts in order, each asked anew for every row."""
+
+    def __init__(self, seed):
+        self.reader, self.scaler, self.units = RowReader(), RunningScaler(), RandomUnits(seed)
+        self.activations, self.forecaster = Activations(), Forecaster(4)
+        self.wide, self.narrow = Memories(), Memories()
+        self.labels, self.last = [], None
+
+    def look(self, x):
+        row = self.reader.row(read_stream_sample(x))
+        features = self.scaler.transform(row)
+        wide = self.activations.of(self.units(features), features, self.last)
+        scores = [expert.scores(wide) for expert in self.wide.experts]
+        scores += [expert.scores(wide[N_UNITS:]) for expert in self.narrow.experts]
+        return row, wide, np.array(scores)
+
+    def learn(self, x, y):
+        is_new = y not in self.labels
+        self.labels += [y] * is_new
+        self.reader = self.reader.knowing([read_stream_sample(x)])
+        n_features, n_classes = len(self.reader.names), len(self.labels)
+        self.scaler.grow(n_features)
+        self.units.grow(self.reader.names)
+        self.activations.grow(n_features, n_classes)
+        n_wide = N_UNITS + 1 + n_features + n_classes
+        for memories, size in ((self.wide, n_wide), (self.narrow, n_wide - N_UNITS)):
+            for expert in memories.experts:
+                expert.grow(size, n_classes)
+        row, wide, scores = self.look(x)
+        self.last = self.labels.index(y)
+        if is_new:
+            errs = self.forecaster.learn_new_class()
+        else:
+            errs = self.forecaster.learn(scores, self.forecaster.mix(scores), self.last)
+        errors = np.eye(n_classes)[self.last] - scores
+        self.wide.learn(wide, errors[:2], errs[0], errs[1])
+        self.narrow.learn(wide[N_UNITS:], errors[2:], errs[2], errs[3])
+        self.scaler.learn(row)
+
+
+@settings(max_examples=25)
+@given(strategies.streams(max_rows=40, always=True), st.integers(0, 9))
+def test_the_whole_is_its_parts_in_order(stream, seed):
+    model, literal = StreamClassifier(seed), Literal(seed)
+    for x, y in zip(stream.samples, stream.labels, strict=True):
+        model.predict_one(x)
+        model.learn_one(x, y)
+        literal.learn(x, y)
+        for asked in (x, stream.samples[0], stream.samples[-1]):
+            mixture = literal.forecaster.mix(literal.look(asked)[2])
+            found = [*model.scores_one(asked).values()]
+            np.testing.assert_allclose(found, mixture, rtol=1e-9, atol=1e-9)
+            probabilities = literal.forecaster.probabilities(mixture[None])[0]
+            found = [*model.predict_proba_one(asked).values()]
+            np.testing.assert_allclose(found, probabilities, rtol=1e-9, atol=1e-9)
+        assert model.classes == tuple(literal.labels)
+        np.testing.assert_allclose([*model.shares.values()], literal.forecaster.shares, rtol=1e-9)
+
+
+def test_the_whole_takes_over_where_its_parts_do():
+    X, y = strategies.turned_labels(500, 250, seed=5)
+    model, literal = StreamClassifier(), Literal(0)
+    for row, label in zip(X.tolist(), y, strict=True):
+        model.learn_one(dict(enumerate(row)), label)
+        literal.learn(dict(enumerate(row)), label)
+        found = model._pool.wide.n_takeovers, model._pool.narrow.n_takeovers
+        assert found == (literal.wide.n_takeovers, literal.narrow.n_takeovers)
+    assert min(found) >= 1
+    found = [*model.scores_one({0: 0.0, 1: 2.5, 2: 1e6}).values()]
+    mixture = literal.forecaster.mix(literal.look({0: 0.0, 1: 2.5, 2: 1e6})[2])
+    np.testing.assert_allclose(found, mixture, atol=1e-9)
