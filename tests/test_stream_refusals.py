@@ -157,3 +157,14 @@ def test_two_hundred_classes_are_told_apart():
     rows = [{"tens": str(number // 10), "ones": str(number % 10)} for number in range(200)]
     found = model.predict_many(rows)
     assert np.mean([label == number for number, label in enumerate(found)]) > 0.9
+
+
+def test_more_features_than_there_is_room_for():
+    model = StreamClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    before = state_of(model)
+    with pytest.raises(
+        ValueError, match=r"features to 5001, expected at most 4096\..*FeatureHasher"
+    ):
+        model.learn_one({f"f{n}": 1.0 for n in range(5000)}, "x")
+    assert state_of(model) == before

@@ -37,9 +37,11 @@ class StreamClassifier(ScoringClassifier):
 
     Notes
     -----
-    Features are numbers, bools, arrays of numbers, or text, of which every value is a feature of
-    its own (64 values a name at most). Absent features are 0, as in river's linear models; None and
-    NaN are unknown, and count as the mean. New features and new classes may come at any time.
+    Features are numbers, bools, arrays of numbers without NaN, or text, of which every value is a
+    feature of its own (64 values a name at most), called "name=text". Absent features are 0, as in
+    river's linear models; None and NaN are unknown, and count as the mean. New features, up to
+    4,096, and new classes may come at any time. Scores are those of the forecast: a mixture of
+    least-squares outputs within [-0.5, 1.5].
 
     The label learnt last is a feature too: in many streams it says more than all others. Where
     labels come late, it is the last one that came, which may mislead; `LeastSquaresClassifier`
@@ -48,7 +50,8 @@ class StreamClassifier(ScoringClassifier):
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
     weigh 1, and those before it what they weighed in the short memory then; in a short one they
-    weigh 0.99 to the power of the rows since. The ridge is 1, and in a short memory at least 1/16.
+    weigh 0.99 to the power of the rows since. The ridge is 1 on every weight, and
+    where rows are forgotten, or were until a takeover, between 1/16 and 1.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
     cost, and models neither merge nor unlearn. A row costs about ``8 (M + 200)^2`` operations to
@@ -79,6 +82,10 @@ class StreamClassifier(ScoringClassifier):
         self._last_column: int | None = None
         self._count = 0
         self._seen: tuple[Floats, Outlook] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What was looked at last is no part of what was learnt.
+        return vars(self) | {"_seen": None}
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -145,11 +152,12 @@ class StreamClassifier(ScoringClassifier):
             self._learn(sample, label)
 
     def _learn(self, sample: Sample, label: Label) -> None:
-        classes = self._classes.extended([label])
-        is_new = classes is not self._classes
+        column = self._classes.column(label)
+        is_new = column is None
+        classes = self._classes.extended([label]) if is_new else self._classes
         self._make_room(self._reader.knowing([sample]), classes)
         row, outlook = self._look(sample)
-        column = int(classes.columns([label])[0])
+        column = len(classes) - 1 if column is None else column
         self._pool.learn(outlook, column, is_new)
         self._scaler.learn(row)
         self._last_column, self._seen = column, None

@@ -15,6 +15,9 @@ from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
 from onlinels.frames import as_frame
 from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
 
+MOST_FEATURES = 4096
+"""Features at most: four inverses of that many rows and columns take half a gigabyte."""
+
 MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
@@ -146,7 +149,8 @@ class RowReader:
         Raises
         ------
         ValueError
-            If an array has another length than before, or two names are one feature.
+            If an array has another length than before, two names are one feature, or there are
+            more than 4,096.
         TypeError
             If a name has no spelling of its own.
         """
@@ -157,9 +161,7 @@ class RowReader:
             last = sample.layout
         reader = self
         if columns is not self._columns or texts is not self._texts:
-            # Units are drawn by names: one without a spelling is refused before anything changes.
-            for name in columns.names[len(self._columns) :]:
-                key_text(feature_key(name))
+            _check_new_names(columns.names, len(self._columns))
             reader = RowReader(columns, texts)
         reader._last = last
         return reader
@@ -190,6 +192,17 @@ class RowReader:
 
 
 Texts = dict[Name, list[str]]
+
+
+def _check_new_names(names: Sequence[Name], n_known: int) -> None:
+    """Refuse features before anything changes: too many, or without a spelling to draw units by."""
+    if len(names) > MOST_FEATURES:
+        raise ValueError(
+            f"x brings the features to {len(names)}, expected at most {MOST_FEATURES}. Hash them "
+            "into fewer with river's FeatureHasher(n_features=1024) before this model."
+        )
+    for name in names[n_known:]:
+        key_text(feature_key(name))
 
 
 def _extended(columns: Columns, texts: Texts, sample: Sample) -> tuple[Columns, Texts]:
