@@ -15,12 +15,8 @@ from onlinels.stream.activations import Activations
 from onlinels.stream.expert import LEAST_RIDGE, RIDGE
 from onlinels.stream.forecaster import Forecaster
 from onlinels.stream.memories import Memories
-from onlinels.stream.reading import (
-    MOST_CATEGORIES,
-    RowReader,
-    read_stream_batch,
-    read_stream_sample,
-)
+from onlinels.stream.placing import MOST_CATEGORIES, RowReader
+from onlinels.stream.samples import ReadOnce, read_stream_batch, read_stream_sample
 from onlinels.stream.scaling import RunningScaler
 from onlinels.stream.units import N_DENSE, N_SPARSE, N_UNITS, RandomUnits
 
@@ -373,3 +369,16 @@ def test_the_whole_takes_over_where_its_parts_do():
     found = [*model.scores_one({0: 0.0, 1: 2.5, 2: 1e6}).values()]
     mixture = literal.forecaster.mix(literal.look({0: 0.0, 1: 2.5, 2: 1e6})[2])
     np.testing.assert_allclose(found, mixture, atol=1e-9)
+
+
+def test_a_sample_that_changes_is_read_anew():
+    reader, x = ReadOnce(), {"a": 1.0, "b": np.array([1.0, 2.0])}
+    reader.read(x)
+    x["b"][0] = 5.0
+    assert reader.read(x).numbers.tolist() == [1.0, 5.0, 2.0]
+    x = {"a": 1.0}
+    assert reader.read(x) is reader.read({"a": True})
+    x["a"] = 2.0
+    assert reader.read(x).numbers.tolist() == [2.0]
+    assert reader.read({"a": np.array([2.0])}).layout != ("a",)
+    assert reader.read({"a": "2.0"}).texts == {"a": "2.0"}

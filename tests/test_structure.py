@@ -128,8 +128,8 @@ LAYERS = [
     {"calibrated", "drift", "wrapped"},
     {"windowed"},
     # Dict streams, in the order in which a row goes through the modules.
-    {"stream.reading", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},
-    {"stream.activations", "stream.memories"},
+    {"stream.samples", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},
+    {"stream.placing", "stream.activations", "stream.memories"},
     {"stream.pool"},
     {"stream.classifier"},
     {"stream"},

@@ -14,8 +14,9 @@ from onlinels.outputs import table_like
 from onlinels.scoring import ScoringClassifier
 from onlinels.settings import check_count
 from onlinels.stream.activations import Activations
+from onlinels.stream.placing import RowReader
 from onlinels.stream.pool import EXPERTS, Outlook, Pool
-from onlinels.stream.reading import RowReader, Sample, read_stream_batch, read_stream_sample
+from onlinels.stream.samples import ReadOnce, Sample, read_stream_batch
 from onlinels.stream.scaling import RunningScaler
 from onlinels.stream.units import RandomUnits
 
@@ -73,6 +74,7 @@ class StreamClassifier(ScoringClassifier):
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
+        self._samples = ReadOnce()
         self._reader = RowReader()
         self._scaler = RunningScaler()
         self._units = RandomUnits(seed)
@@ -81,11 +83,11 @@ class StreamClassifier(ScoringClassifier):
         self._classes = Classes()
         self._last_column: int | None = None
         self._count = 0
-        self._seen: tuple[Floats, Outlook] | None = None
+        self._seen: tuple[Sample, Floats, Outlook] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # What was looked at last is no part of what was learnt.
-        return vars(self) | {"_seen": None}
+        return vars(self) | {"_samples": ReadOnce(), "_seen": None}
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -129,7 +131,7 @@ class StreamClassifier(ScoringClassifier):
         >>> model.predict_one({"size": 4.0})
         'apple'
         """
-        self._learn(read_stream_sample(x), read_label(y))
+        self._learn(self._samples.read(x), read_label(y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -156,7 +158,7 @@ class StreamClassifier(ScoringClassifier):
         is_new = column is None
         classes = self._classes.extended([label]) if is_new else self._classes
         self._make_room(self._reader.knowing([sample]), classes)
-        row, outlook = self._look(sample)
+        _, row, outlook = self._look(sample)
         column = len(classes) - 1 if column is None else column
         self._pool.learn(outlook, column, is_new)
         self._scaler.learn(row)
@@ -173,25 +175,30 @@ class StreamClassifier(ScoringClassifier):
         self._pool.grow(self._activations.n_wide, n_classes)
         self._reader, self._classes, self._seen = reader, classes, None
 
-    def _look(self, sample: Sample) -> tuple[Floats, Outlook]:
-        """Return a sample as a row, and what the experts think of it.
+    def _look(self, sample: Sample) -> tuple[Sample, Floats, Outlook]:
+        """Return a sample, as a row too, and what the experts think of it.
 
-        A row that is predicted and then learnt is looked at once.
+        A sample that is predicted and then learnt is looked at once.
         """
-        row, seen = self._reader.row(sample), self._seen
-        # As bytes: NaN does not equal itself.
-        if seen is None or seen[0].tobytes() != row.tobytes():
+        seen = self._seen
+        if seen is None or seen[0] is not sample:
+            row = self._reader.row(sample)
             features = self._scaler.transform(row)
             activations = self._activations.of(self._units(features), features, self._last_column)
-            self._seen = seen = row, self._pool.look(activations)
+            self._seen = seen = sample, row, self._pool.look(activations)
         return seen
 
     def _mixture(self, sample: Sample) -> Floats:
         """Return the forecast (n_classes,) for a sample."""
-        return self._look(sample)[1].mixture if self._count else np.zeros(0)
+        return self._look(sample)[2].mixture if self._count else np.zeros(0)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(read_stream_sample(x))[None]
+        return self._mixture(self._samples.read(x))[None]
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the label of highest score for one sample; None before anything is learnt."""
+        mixture = self._mixture(self._samples.read(x))
+        return self._classes.labels[mixture.argmax()] if self._count else None
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         source, samples = read_stream_batch(X)

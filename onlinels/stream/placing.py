@@ -1,19 +1,17 @@
-"""Samples of numbers, text and gaps, read as rows in which what is unknown is NaN."""
+"""Samples as rows of a matrix whose columns come as features do."""
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.arrays import Floats, Integers, check_not_empty, packed, within_bounds
+from onlinels.arrays import Floats, Integers
 from onlinels.columns import Columns
-from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
-from onlinels.frames import as_frame
+from onlinels.encoding import Layout
 from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
+from onlinels.stream.samples import Sample
 
 MOST_FEATURES = 4096
 """Features at most: four inverses of that many rows and columns take half a gigabyte."""
@@ -21,96 +19,9 @@ MOST_FEATURES = 4096
 MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
-NO_TEXTS: Mapping[Name, str] = {}
 
-
-class Sample(NamedTuple):
-    """What one sample says: numbers in the order of a layout, texts by name, names of gaps."""
-
-    layout: Layout
-    numbers: Floats
-    texts: Mapping[Name, str] = NO_TEXTS
-    gaps: tuple[Name, ...] = ()
-
-
-def read_stream_sample(x: Any) -> Sample:
-    """Read one river sample; None, NaN and pandas.NA are gaps.
-
-    Parameters
-    ----------
-    x : mapping
-        Feature names to numbers, arrays of numbers, text, None or NaN.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not a mapping, or a value is of another kind.
-    ValueError
-        If a number is infinite or beyond 1e150.
-
-    Examples
-    --------
-    >>> sample = read_stream_sample({"size": 3, "colour": "red", "age": None})
-    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
-    (('size',), array([3.]), {'colour': 'red'}, ('age',))
-    """
-    if type(x) is dict and PLAIN_NUMBERS.issuperset(map(type, x.values())):
-        try:
-            numbers = packed(x.values())
-        except struct.error:
-            return _read_mixed(x)
-        if not numbers.size or within_bounds(numbers):
-            return Sample(tuple(x), numbers)
-    return _read_mixed(x)
-
-
-def _read_mixed(x: Any) -> Sample:
-    if not isinstance(x, Mapping):
-        return Sample(*read_row(x))
-    texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
-    gaps = tuple(name for name, value in x.items() if _is_missing(value))
-    numbers = {n: value for n, value in x.items() if n not in texts and not _is_missing(value)}
-    return Sample(*read_row(numbers), texts, gaps)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    # By its name: pandas.NA, which equals nothing, need not be installed.
-    return value is None or type(value).__name__ == "NAType"
-
-
-def read_stream_batch(X: Any) -> tuple[Any, list[Sample]]:
-    """Read a mini-batch row by row: an array, a frame (pandas, polars, pyarrow …) or dicts.
-
-    Returns
-    -------
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    samples : list of Sample
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `X` is of another kind or has no rows, or a row cannot be read.
-    """
-    source, rows = _rows_of(X)
-    samples = [read_stream_sample(row) for row in rows]
-    check_not_empty("X", len(samples))
-    return source, samples
-
-
-def _rows_of(X: Any) -> tuple[Any, Iterable[Any]]:
-    if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise ValueError(
-                f"X has shape {X.shape}, expected (n_rows, n_columns). Pass one row per sample."
-            )
-        return X, (dict(enumerate(row)) for row in X.tolist())
-    if isinstance(X, (list, tuple)):
-        return X, X
-    frame = as_frame(X)
-    return frame, frame.iter_rows(named=True)
+Texts = dict[Name, list[str]]
+"""By name, the texts that have a column, in their order."""
 
 
 class RowReader:
@@ -121,6 +32,7 @@ class RowReader:
 
     Examples
     --------
+    >>> from onlinels.stream.samples import read_stream_sample
     >>> reader = RowReader().knowing([read_stream_sample({"a": 2.0, "b": "x", "c": 1.0})])
     >>> reader.names, reader.row(read_stream_sample({"a": None, "b": "y"}))
     (('a', 'c', 'b=x'), array([nan,  0.,  0.]))
@@ -189,9 +101,6 @@ class RowReader:
             return self._places[name]
         places = self._columns.locate((name,))
         return places[places >= 0]
-
-
-Texts = dict[Name, list[str]]
 
 
 def _check_new_names(names: Sequence[Name], n_known: int) -> None:
