@@ -172,7 +172,7 @@ def stream_state(model: Any) -> tuple[Any, ...]:
     arrays = [model._scaler.counts, model._scaler.means, model._scaler.variances]
     for expert in (*model._pool.wide.experts, *model._pool.narrow.experts):
         arrays += [expert.output_weights, expert.ridge_diagonal]
-    rest = model.count, model.classes, model.feature_names, model.shares, model._last_column
+    rest = model.count, model.classes, model.feature_names, model.shares, list(model._recent)
     return [array.tobytes() for array in arrays], rest
 
 

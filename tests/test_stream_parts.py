@@ -300,16 +300,17 @@ def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
 class Literal:
     """The whole stream classifier as its parts in order, each asked anew for every row."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, delay=0):
         self.reader, self.scaler, self.units = RowReader(), RunningScaler(), RandomUnits(seed)
         self.activations, self.forecaster = Activations(), Forecaster(4)
         self.wide, self.narrow = Memories(), Memories()
-        self.labels, self.last = [], None
+        self.labels, self.columns, self.delay = [], [], delay
 
-    def look(self, x):
+    def look(self, x, columns=None):
+        columns = self.columns if columns is None else columns
         row = self.reader.row(read_stream_sample(x))
         features = self.scaler.transform(row)
-        wide = self.activations.of(self.units(features), features, self.last)
+        wide = self.activations.of(self.units(features), features, columns[-1] if columns else None)
         scores = [expert.scores(wide) for expert in self.wide.experts]
         scores += [expert.scores(wide[N_UNITS:]) for expert in self.narrow.experts]
         return row, wide, np.array(scores)
@@ -326,22 +327,24 @@ class Literal:
         for memories, size in ((self.wide, n_wide), (self.narrow, n_wide - N_UNITS)):
             for expert in memories.experts:
                 expert.grow(size, n_classes)
-        row, wide, scores = self.look(x)
-        self.last = self.labels.index(y)
+        # The labels that were there when this row was predicted.
+        row, wide, scores = self.look(x, self.columns[: max(0, len(self.columns) - self.delay)])
+        column = self.labels.index(y)
+        self.columns.append(column)
         if is_new:
             errs = self.forecaster.learn_new_class()
         else:
-            errs = self.forecaster.learn(scores, self.forecaster.mix(scores), self.last)
-        errors = np.eye(n_classes)[self.last] - scores
+            errs = self.forecaster.learn(scores, self.forecaster.mix(scores), column)
+        errors = np.eye(n_classes)[column] - scores
         self.wide.learn(wide, errors[:2], errs[0], errs[1])
         self.narrow.learn(wide[N_UNITS:], errors[2:], errs[2], errs[3])
         self.scaler.learn(row)
 
 
 @settings(max_examples=25)
-@given(strategies.streams(max_rows=40, always=True), st.integers(0, 9))
-def test_the_whole_is_its_parts_in_order(stream, seed):
-    model, literal = StreamClassifier(seed), Literal(seed)
+@given(strategies.streams(max_rows=40, always=True), st.integers(0, 9), st.integers(0, 9))
+def test_the_whole_is_its_parts_in_order(stream, seed, delay):
+    model, literal = StreamClassifier(seed, delay), Literal(seed, delay)
     for x, y in zip(stream.samples, stream.labels, strict=True):
         model.predict_one(x)
         model.learn_one(x, y)

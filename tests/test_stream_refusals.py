@@ -167,3 +167,23 @@ def test_more_features_than_there_is_room_for():
     with pytest.raises(ValueError, match=r"to 5001, expected at most 4096\..*FeatureHasher"):
         model.learn_one({f"f{n}": 1.0 for n in range(5000)}, "x")
     assert state_of(model) == before
+
+
+@pytest.mark.parametrize("delay", [-1, 1.5, "10", None])
+def test_delays_are_whole_numbers(delay):
+    with pytest.raises((TypeError, ValueError), match="label_delay="):
+        StreamClassifier(label_delay=delay)
+
+
+def test_late_labels_mislead_less_if_it_is_said_how_late():
+    """Labels in long runs, which the samples hardly tell."""
+    random, right = np.random.default_rng(0), []
+    y = np.repeat(random.integers(0, 3, 40), 25).tolist()
+    X = random.normal(size=(len(y), 2)) + 0.7 * np.array(y)[:, None]
+    for model in (StreamClassifier(), StreamClassifier(label_delay=20)):
+        right.append(0)
+        for row in range(len(y)):
+            right[-1] += model.predict_one(dict(enumerate(X[row]))) == y[row]
+            if row >= 20:
+                model.learn_one(dict(enumerate(X[row - 20])), y[row - 20])
+    assert right[1] > right[0] + 50

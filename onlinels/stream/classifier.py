@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from onlinels.stream.samples import ReadOnce, Sample, read_stream_batch
 from onlinels.stream.scaling import RunningScaler
 from onlinels.stream.units import RandomUnits
 
+Look = tuple[Sample, int | None, Floats, Outlook]
+
 
 class StreamClassifier(ScoringClassifier):
     """Classify a stream of dicts, whatever is in them and however it changes.
@@ -35,6 +38,9 @@ class StreamClassifier(ScoringClassifier):
     ----------
     seed : int
         Of the random units; models of one seed and one stream are alike.
+    label_delay : int
+        Samples that are predicted, about, between one that is predicted and its label: 0 where
+        every label is learnt before the next prediction.
 
     Notes
     -----
@@ -44,9 +50,9 @@ class StreamClassifier(ScoringClassifier):
     4,096, and new classes may come at any time. Scores are those of the forecast: a mixture of
     least-squares outputs within [-0.5, 1.5].
 
-    The label learnt last is a feature too: in many streams it says more than all others. Where
-    labels come late, it is the last one that came, which may mislead; `LeastSquaresClassifier`
-    in a pipeline does without.
+    The label learnt last is a feature too: in many streams it says more than all others. With a
+    `label_delay` of d a row is learnt with the label that came d rows before that, which was the
+    last one when the row was predicted; without it, labels that come late mislead.
 
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
@@ -72,8 +78,9 @@ class StreamClassifier(ScoringClassifier):
     Accuracy: 90.87%
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
+        self.label_delay = check_count("label_delay", label_delay, 0)
         self._samples = ReadOnce()
         self._reader = RowReader()
         self._scaler = RunningScaler()
@@ -81,9 +88,10 @@ class StreamClassifier(ScoringClassifier):
         self._activations = Activations()
         self._pool = Pool()
         self._classes = Classes()
-        self._last_column: int | None = None
+        # The labels learnt last, by column: as many as come between a prediction and its label.
+        self._recent: deque[int] = deque(maxlen=label_delay + 1)
         self._count = 0
-        self._seen: tuple[Sample, Floats, Outlook] | None = None
+        self._seen: Look | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # What was looked at last is no part of what was learnt.
@@ -158,11 +166,14 @@ class StreamClassifier(ScoringClassifier):
         is_new = column is None
         classes = self._classes.extended([label]) if is_new else self._classes
         self._make_room(self._reader.knowing([sample]), classes)
-        _, row, outlook = self._look(sample)
+        # Not the last label of all, but the last one that was there to predict this sample with.
+        was_there = len(self._recent) > self.label_delay
+        _, _, row, outlook = self._look(sample, self._recent[0] if was_there else None)
         column = len(classes) - 1 if column is None else column
         self._pool.learn(outlook, column, is_new)
         self._scaler.learn(row)
-        self._last_column, self._seen = column, None
+        self._recent.append(column)
+        self._seen = None
         self._count += 1
 
     def _make_room(self, reader: RowReader, classes: Classes) -> None:
@@ -175,22 +186,24 @@ class StreamClassifier(ScoringClassifier):
         self._pool.grow(self._activations.n_wide, n_classes)
         self._reader, self._classes, self._seen = reader, classes, None
 
-    def _look(self, sample: Sample) -> tuple[Sample, Floats, Outlook]:
-        """Return a sample, as a row too, and what the experts think of it.
+    def _look(self, sample: Sample, last: int | None) -> Look:
+        """Return a sample, the last label, the sample as a row, and what the experts think of it.
 
         A sample that is predicted and then learnt is looked at once.
         """
         seen = self._seen
-        if seen is None or seen[0] is not sample:
+        if seen is None or seen[0] is not sample or seen[1] != last:
             row = self._reader.row(sample)
             features = self._scaler.transform(row)
-            activations = self._activations.of(self._units(features), features, self._last_column)
-            self._seen = seen = sample, row, self._pool.look(activations)
+            activations = self._activations.of(self._units(features), features, last)
+            self._seen = seen = sample, last, row, self._pool.look(activations)
         return seen
 
     def _mixture(self, sample: Sample) -> Floats:
         """Return the forecast (n_classes,) for a sample."""
-        return self._look(sample)[2].mixture if self._count else np.zeros(0)
+        if not self._recent:
+            return np.zeros(0)
+        return self._look(sample, self._recent[-1])[3].mixture
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         return self._mixture(self._samples.read(x))[None]
