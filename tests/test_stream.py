@@ -270,3 +270,17 @@ def test_in_pipelines_and_with_late_labels(model):
             rows, model.clone(), metrics.Accuracy(), delay=delay
         )
         assert 0.4 < metric.get() <= 1.0
+
+
+def test_late_labels_do_not_mislead_if_it_is_said_how_late():
+    """Labels in runs of 25: the last one that is there is always that of the run before."""
+    y = (np.arange(1000) // 25 % 3).tolist()
+    X, right = np.random.default_rng(0).normal(size=(1000, 2)), []
+    for model in (StreamClassifier(), StreamClassifier(label_delay=24)):
+        right.append(0)
+        for row, x in enumerate(X.tolist()):
+            right[-1] += model.predict_one(dict(enumerate(x))) == y[row]
+            if row >= 24:
+                model.learn_one(dict(enumerate(X[row - 24].tolist())), y[row - 24])
+    assert right[0] < 250
+    assert right[1] > 750

@@ -173,17 +173,3 @@ def test_more_features_than_there_is_room_for():
 def test_delays_are_whole_numbers(delay):
     with pytest.raises((TypeError, ValueError), match="label_delay="):
         StreamClassifier(label_delay=delay)
-
-
-def test_late_labels_mislead_less_if_it_is_said_how_late():
-    """Labels in long runs, which the samples hardly tell."""
-    random, right = np.random.default_rng(0), []
-    y = np.repeat(random.integers(0, 3, 40), 25).tolist()
-    X = random.normal(size=(len(y), 2)) + 0.7 * np.array(y)[:, None]
-    for model in (StreamClassifier(), StreamClassifier(label_delay=20)):
-        right.append(0)
-        for row in range(len(y)):
-            right[-1] += model.predict_one(dict(enumerate(X[row]))) == y[row]
-            if row >= 20:
-                model.learn_one(dict(enumerate(X[row - 20])), y[row - 20])
-    assert right[1] > right[0] + 50
