@@ -123,6 +123,12 @@ class Columns:
             self._last = (layout, self._locate(layout))
         return self._last[1]
 
+    def columns_of(self, name: Name) -> Integers:
+        """Return the columns of a name: its own, and those of an array; none if it is unknown."""
+        entries = ((name, index) for index in range(self._lengths.get(name, 0)))
+        keys = map(feature_key, (name, *entries))
+        return np.array([self._index[key] for key in keys if key in self._index], dtype=np.intp)
+
     def _check_lengths(self, layout: Layout) -> None:
         for entry in layout:
             if isinstance(entry, ArrayFeature):

@@ -92,12 +92,18 @@ def key_text(key: Name) -> str:
     >>> key_text(3), key_text("3")
     ('int:3', "str:'3'")
     """
-    if type(key).__repr__ is object.__repr__:
+    parts = key if isinstance(key, tuple) else (key,)
+    if not all(map(_has_spelling, parts)):
         raise TypeError(
             f"Feature name {key!r} has no spelling of its own, expected a str, a number or a tuple "
             "of these. Rename it, or give its class a __repr__."
         )
     return f"{type(key).__name__}:{key!r}"
+
+
+def _has_spelling(part: Any) -> bool:
+    # The order of a set is not the same in every process.
+    return type(part).__repr__ is not object.__repr__ and not isinstance(part, (set, frozenset))
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:

@@ -457,3 +457,24 @@ def test_a_changed_ridge_that_cannot_be_held_stops_learning_before_anything_chan
             model.learn_many([{"new": 1.0}] * 3, ["x", "y", "z"])
     model.mutate({"ridge": 1.0})
     assert pickle.dumps(model) == before
+
+
+def test_a_ridge_that_fades_keeps_its_bounds_as_features_come():
+    """Growth in the middle of a decay that nobody has looked at yet."""
+    model = LeastSquaresClassifier(1.0, "recursive", fit_intercept=False, forgetting_factor=0.995)
+    random = np.random.default_rng(0)
+    for row in range(200):
+        n_features = min(124, 1 + 4 * (row // 5))
+        model.learn_one(dict(enumerate(random.normal(size=n_features).tolist())), row % 2)
+        diagonal = model.ridge_diagonal
+        assert ((diagonal >= 0.5) & (diagonal <= 1.0)).all()
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.floats(0.9, 1.0)), max_size=60))
+def test_fading_ridges_keep_their_bounds(steps):
+    ridge, n_features = FadingRidge(2, 3.0), 2
+    for added, factor in steps:
+        n_features += added
+        ridge.grow(n_features)
+        ridge.decay(factor)
+        assert ((ridge.entries >= 1.5) & (ridge.entries <= 3.0)).all()

@@ -27,7 +27,7 @@ def known_row(names, sample):
     """Return a row by its literal definition: gaps NaN, what is absent 0, texts 0 and 1."""
     row = []
     for name in names:
-        key, _, text = str(name).partition("=")
+        key, text = name if isinstance(name, tuple) else (name, "")
         value = sample.get(key, 0.0)
         if value is None or value is np.nan:
             row.append(np.nan)
@@ -67,7 +67,7 @@ def test_equal_names_of_texts_are_one():
     reader = reader.knowing(
         [read_stream_sample({1.0: "y", "c": 2.0}), read_stream_sample({"d": 3.0})]
     )
-    assert reader.names == ("1=x", "b", "c", "1=y", "d")
+    assert reader.names == ((1, "x"), "b", "c", (1, "y"), "d")
     row = reader.row(read_stream_sample({True: "y", "d": 5.0}))
     np.testing.assert_array_equal(row, [0.0, 0.0, 0.0, 1.0, 5.0])
 
@@ -81,11 +81,12 @@ def test_what_is_missing_is_unknown(missing):
 
 
 class LiteralFeature:
-    """Mean and variance of one feature, as said: fading, with outliers that halve the past."""
+    """Mean and variance of one feature, as said: fading, anew after five values far off."""
 
     def __init__(self, n_rows):
         # What was 0 in all rows before it came.
         self.weight, self.mean, self.variance = sum(0.9995**age for age in range(n_rows)), 0.0, 0.0
+        self.n_far = 0
 
     def transform(self, value):
         if np.isnan(value) or not self.weight:
@@ -96,15 +97,17 @@ class LiteralFeature:
 
     def learn(self, value):
         if np.isnan(value):
-            self.weight *= 0.9995
+            self.weight, self.n_far = 0.9995 * self.weight, 0
             return
         limit = 6.0 * np.sqrt(self.variance)
-        if limit and self.weight >= 10.0 and abs(value - self.mean) > limit:
-            self.weight /= 2.0
-            if self.weight < 10.0:
-                self.weight, self.mean, self.variance = 1.0, value, 0.0
+        if limit and self.weight >= 4.0 and abs(value - self.mean) > limit:
+            self.n_far += 1
+            if self.n_far == 5:
+                self.weight, self.mean, self.variance, self.n_far = 1.0, value, 0.0, 0
                 return
             value = np.clip(value, self.mean - limit, self.mean + limit)
+        else:
+            self.n_far = 0
         before, self.weight = 0.9995 * self.weight, 0.9995 * self.weight + 1.0
         mean = self.mean + (value - self.mean) / self.weight
         squares = before * (self.variance + (self.mean - mean) ** 2) + (value - mean) ** 2
@@ -276,8 +279,7 @@ def test_forecasts_are_as_defined(n_experts, n_classes, n_rows, seed):
 def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
     random = np.random.default_rng(seed)
     memories, differences, n_takeovers, started = Memories(), [], 0, 0
-    for expert in memories.experts:
-        expert.grow(1, 1)
+    memories.experts = tuple(expert.grown(1, 1) for expert in memories.experts)
     for row in range(n_rows):
         long_errs, short_errs = random.random(2) < [long_rate, short_rate]
         differences.append(float(long_errs) - float(short_errs))
@@ -325,8 +327,7 @@ class Literal:
         self.activations.grow(n_features, n_classes)
         n_wide = N_UNITS + 1 + n_features + n_classes
         for memories, size in ((self.wide, n_wide), (self.narrow, n_wide - N_UNITS)):
-            for expert in memories.experts:
-                expert.grow(size, n_classes)
+            memories.experts = tuple(e.grown(size, n_classes) for e in memories.experts)
         # The labels that were there when this row was predicted.
         row, wide, scores = self.look(x, self.columns[: max(0, len(self.columns) - self.delay)])
         column = self.labels.index(y)
@@ -385,3 +386,20 @@ def test_a_sample_that_changes_is_read_anew():
     assert reader.read(x).numbers.tolist() == [2.0]
     assert reader.read({"a": np.array([2.0])}).layout != ("a",)
     assert reader.read({"a": "2.0"}).texts == {"a": "2.0"}
+
+
+def test_gaps_leave_all_columns_of_a_name_unknown():
+    first = {"a": np.array([5.0, 6.0]), "b": 5.0, "c": "x"}
+    samples = [read_stream_sample(x) for x in (first, {"b": "x", "c": 1.0})]
+    reader = RowReader().knowing(samples)
+    row = reader.row(read_stream_sample({"a": None, "b": None, "c": None, "d": None}))
+    assert len(row) == len(reader.names) == 6
+    assert np.isnan(row).all()
+
+
+def test_what_comes_to_rest_stays_at_rest():
+    scaler = RunningScaler()
+    scaler.grow(1)
+    for value in [1.0] * 500 + [3.3] * 150_000:
+        scaler.learn(np.array([value]))
+    assert abs(scaler.transform(np.array([3.3]))[0]) < 0.01

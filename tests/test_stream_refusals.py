@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
+from onlinels.stream.expert import Expert
 
 BAD_SAMPLES = [
     (["a"], "x is of type list"),
@@ -173,3 +175,41 @@ def test_more_features_than_there_is_room_for():
 def test_delays_are_whole_numbers(delay):
     with pytest.raises((TypeError, ValueError), match="label_delay="):
         StreamClassifier(label_delay=delay)
+
+
+@pytest.mark.parametrize("x", [{"h3": 7.0, 3: None}, {"h3": "a", 3: 1.0}, {1: "a", "h1": "b"}])
+def test_names_of_one_feature(x):
+    with pytest.raises(ValueError, match="stand for one feature"):
+        StreamClassifier().learn_one(x, "y")
+
+
+def test_texts_and_numbers_of_like_names_are_apart():
+    model = StreamClassifier()
+    model.learn_one({"a": "x", "a=x": 7.0, "a=b": "c"}, "y")
+    model.learn_one({"a": "b=c"}, "z")
+    assert set(model.feature_names) == {"a=x", ("a", "x"), ("a=b", "c"), ("a", "b=c")}
+
+
+def test_too_little_memory_to_grow():
+    model = StreamClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    before = state_of(model)
+    for number in range(4):
+        grown = [Expert.grown] * number + [MemoryError]
+        with mock.patch.object(Expert, "grown", Failing(grown)), pytest.raises(MemoryError):
+            model.learn_one({"a": 2.0, "b": 1.0}, "y")
+        assert state_of(model) == before
+        assert model.predict_one({"a": 2.0, "b": 1.0}) == "x"
+
+
+class Failing:
+    """A method that works so many times."""
+
+    def __init__(self, calls):
+        self.calls = iter(calls)
+
+    def __get__(self, expert, kind):
+        call = next(self.calls)
+        if call is MemoryError:
+            raise MemoryError
+        return call.__get__(expert, kind)

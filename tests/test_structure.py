@@ -58,7 +58,7 @@ LAYERS = [
     {"accumulators.centred", "accumulators.held_out"},
     {"accumulators.grouped"},
     {"accumulators.folded", "accumulators.classwise"},
-    {"accumulators.refusal", "accumulators.by_gram"},
+    {"accumulators.refusal"},
     {"accumulators.recursion"},
     {"accumulators.recursive"},
     # Readers of image data sets.

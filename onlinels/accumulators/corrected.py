@@ -10,7 +10,11 @@ from onlinels.capacity import capacity, enlarged
 from onlinels.products import product
 
 SMALL = 320
-"""Size up to which a single column is taken in at once: the matrix fits the nearest cache."""
+"""Size up to which a single column is taken in at once.
+
+Measured, for product and update: 14 us against 21 us gathered at 256, 24 against 27 at 311, and 63
+against 48 at 512.
+"""
 
 N_RECENT = 64
 """Columns that are gathered before one rank-k update takes them in."""

@@ -77,6 +77,7 @@ class FadingRidge:
     def _settle(self) -> None:
         """Let the entries decay by the factor that waited."""
         self._entries *= self._pending
+        self._lowest *= self._pending
         self._pending = 1.0
 
     def restore(self) -> tuple[Integers, Floats]:

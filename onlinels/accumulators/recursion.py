@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg.blas import dgemm, dger
 
-from onlinels.accumulators.by_gram import ByGram
+from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse, inverse_of_gram
@@ -17,13 +17,14 @@ from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.capacity import capacity, enlarged, padded
 from onlinels.products import product
+from onlinels.spectrum import Spectrum
 from onlinels.targets import errors_of
 
 BLOCK_ROWS = 64
 """Rows that are taken in together: as many as the inverse gathers."""
 
 
-class Recursion(ByGram):
+class Recursion(Accumulator):
     """Hold P = (A'A + D)^-1 and the output weights W = P A'Y, both after every row.
 
     Parameters
@@ -31,20 +32,15 @@ class Recursion(ByGram):
     n_features, n_targets : int
     ridge : float
         The ridge c > 0 on every feature; D = c I until something is forgotten.
-    least_ridge : float
-        Share of c to which an entry of D may decay before it is restored.
     """
 
-    def __init__(
-        self, n_features: int, n_targets: int, ridge: float, least_ridge: float = 0.5
-    ) -> None:
+    def __init__(self, n_features: int, n_targets: int, ridge: float) -> None:
         super().__init__(n_features, n_targets)
         self._ridge = ridge
-        self._least_ridge = least_ridge
         self._forget()
 
     def _forget(self) -> None:
-        self._ridges = FadingRidge(self._n_features, self._ridge, self._least_ridge)
+        self._ridges = FadingRidge(self._n_features, self._ridge)
         self._squares = np.zeros(self._n_features)
         self._inverse = RunningInverse(self._ridges.entries)
         self._weights = np.zeros((self._n_features, self._n_targets), order="F")
@@ -59,7 +55,7 @@ class Recursion(ByGram):
     def _adopt(self, gram: GramAccumulator, squares: Floats, inverse: RunningInverse) -> None:
         self._inverse, self._squares = inverse, squares
         self._weights = np.asfortranarray(gram.solve(self._ridge, squares))
-        self._ridges = FadingRidge(self._n_features, self._ridge, self._least_ridge)
+        self._ridges = FadingRidge(self._n_features, self._ridge)
 
     def information(self) -> GramAccumulator:
         """Return A'A and A'Y, from P^-1 - D and P^-1 W, in ``M^3`` operations."""
@@ -85,10 +81,6 @@ class Recursion(ByGram):
         # Measured: a third of the time of a minimum.
         if not len(squares) or squares[squares.argmin()] <= 0.0:
             return None
-        return self.outputs(row)
-
-    def outputs(self, row: Floats) -> Floats:
-        """Return the outputs (n_targets,) for a row (n_features,) with the weights as held."""
         scores: Floats = row @ self._weights[: len(row), : self._n_targets]
         return scores
 
@@ -171,7 +163,7 @@ class Recursion(ByGram):
     def _scale(self, factor: float) -> None:
         if factor == 0.0:
             self._forget()
-        elif not self._least_ridge <= factor <= 1.0:
+        elif not 0.5 <= factor <= 1.0:
             gram = self.information()
             gram.scale(factor)
             self._adopt(gram, self._squares * factor, inverse_of_gram(gram.gram, self._ridge))
@@ -208,7 +200,7 @@ class Recursion(ByGram):
         """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
-        copy = type(self)(n_features, n_targets, self._ridge, self._least_ridge)
+        copy = type(self)(n_features, n_targets, self._ridge)
         copy._inverse = self._inverse.placed(feature_columns, n_features, self._ridge)
         copy._ridges = self._ridges.placed(feature_columns, n_features)
         copy._squares[feature_columns] = self._squares
@@ -230,6 +222,10 @@ class Recursion(ByGram):
             return self._ridges.entries
         return super().ridge_diagonal(ridge)
 
+    def spectrum(self) -> Spectrum:
+        """Return the statistics in the eigenbasis of the Gram, by way of the Gram."""
+        return self.information().spectrum()
+
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return P, if `ridge` is the one inside; see `Uncertainty.covariance`."""
         if ridge != self._ridge:
@@ -238,6 +234,10 @@ class Recursion(ByGram):
         matrix = self._inverse.times(np.eye(self._n_features))
         parameters = self._n_features - float(self._ridges.entries @ matrix.diagonal())
         return Covariance(matrix, parameters)
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return 2 W'A'Y - W'A'A W of every target, by way of the Gram."""
+        return self.information().explained_squares(output_weights)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights: at once, if `ridge` is the one inside."""

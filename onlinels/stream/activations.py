@@ -33,14 +33,14 @@ class Activations:
 
     def grow(self, n_features: int, n_classes: int) -> None:
         """Make room for features and classes never met before."""
-        for places, n_places in (
-            (self._features, n_features),
-            (self._labels, min(n_classes, MOST_LABELS)),
-        ):
-            added = max(0, n_places - len(places))
-            places.extend(range(self.n_wide, self.n_wide + added))
-            self.n_wide += added
+        self._features = self._extended(self._features, n_features)
+        self._labels = self._extended(self._labels, min(n_classes, MOST_LABELS))
         self._feature_places = np.array(self._features, dtype=np.intp)
+
+    def _extended(self, places: list[int], n_places: int) -> list[int]:
+        added = max(0, n_places - len(places))
+        self.n_wide += added
+        return [*places, *range(self.n_wide - added, self.n_wide)]
 
     def of(self, units: Floats, features: Floats, last_label: int | None) -> Floats:
         """Return the activations (n_wide,) of a row.

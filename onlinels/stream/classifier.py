@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Mapping
 from typing import Any
@@ -45,7 +46,7 @@ class StreamClassifier(ScoringClassifier):
     Notes
     -----
     Features are numbers, bools, arrays of numbers without NaN, or text, of which every value is a
-    feature of its own (64 values a name at most), called "name=text". Absent features are 0, as in
+    feature of its own (64 values a name at most), called (name, text). Absent features are 0, as in
     river's linear models; None and NaN are unknown, and count as the mean. New features, up to
     4,096, and new classes may come at any time. Scores are those of the forecast: a mixture of
     least-squares outputs within [-0.5, 1.5].
@@ -61,9 +62,9 @@ class StreamClassifier(ScoringClassifier):
     where rows are forgotten, or were until a takeover, between 1/16 and 1.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
-    cost, and models neither merge nor unlearn. A row costs about ``8 (M + 200)^2`` operations to
-    learn for M features and classes (see demos/benchmarks/README.md for times); memory is
-    ``16 (M + 200)^2`` bytes and does not depend on the number of rows.
+    cost, and models neither merge nor unlearn. A row of M features and classes costs
+    about ``7 ((M + 200)^2 + M^2)`` operations to learn (see demos/benchmarks/README.md for times);
+    memory is ``16 ((M + 200)^2 + M^2)`` bytes and does not depend on the number of rows.
 
     References
     ----------
@@ -104,7 +105,7 @@ class StreamClassifier(ScoringClassifier):
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named "name=text"."""
+        """Names of the features so far; a text is named (name, text)."""
         return self._reader.names
 
     @property
@@ -179,11 +180,15 @@ class StreamClassifier(ScoringClassifier):
     def _make_room(self, reader: RowReader, classes: Classes) -> None:
         if reader is self._reader and classes is self._classes:
             return
+        # Allocate first, then commit: there may be no memory for it.
+        scaler, units = copy.copy(self._scaler), copy.copy(self._units)
+        activations = copy.copy(self._activations)
         n_features, n_classes = len(reader.names), len(classes)
-        self._scaler.grow(n_features)
-        self._units.grow(reader.names)
-        self._activations.grow(n_features, n_classes)
-        self._pool.grow(self._activations.n_wide, n_classes)
+        scaler.grow(n_features)
+        units.grow(reader.names)
+        activations.grow(n_features, n_classes)
+        self._pool.grow(activations.n_wide, n_classes)
+        self._scaler, self._units, self._activations = scaler, units, activations
         self._reader, self._classes, self._seen = reader, classes, None
 
     def _look(self, sample: Sample, last: int | None) -> Look:

@@ -49,8 +49,7 @@ class Expert:
 
     Examples
     --------
-    >>> expert = Expert(forgetting_factor=1.0)
-    >>> expert.grow(n_activations=2, n_classes=1)
+    >>> expert = Expert(forgetting_factor=1.0).grown(n_activations=2, n_classes=1)
     >>> row = np.array([1.0, 2.0])
     >>> expert.learn(row, errors=1.0 - expert.scores(row))
     >>> expert.output_weights.round(3).tolist()
@@ -71,17 +70,20 @@ class Expert:
         """D, (n_activations,), as a new array: 1, or where rows are forgotten at least 1/16."""
         return self._ridges.entries
 
-    def grow(self, n_activations: int, n_classes: int) -> None:
-        """Make room for activations and classes that were 0 in every row so far."""
-        known = len(self._inverse)
-        weights = np.zeros((n_activations, n_classes), order="F")
-        weights[:known, : self.output_weights.shape[1]] = self.output_weights
-        inverse = np.zeros((n_activations, n_activations), order="F")
-        inverse[:known, :known] = self._inverse
-        new = np.arange(known, n_activations)
-        inverse[new, new] = self._scale / RIDGE
-        self.output_weights, self._inverse = weights, inverse
-        self._ridges.grow(n_activations)
+    def grown(self, n_activations: int, n_classes: int) -> Expert:
+        """Return a copy with room for activations and classes that were 0 in every row so far."""
+        known, n_known = self.output_weights.shape
+        new = Expert(self.forgetting_factor)
+        new.output_weights = np.zeros((n_activations, n_classes), order="F")
+        new.output_weights[:known, :n_known] = self.output_weights
+        new._inverse = np.zeros((n_activations, n_activations), order="F")
+        new._inverse[:known, :known] = self._inverse
+        places = np.arange(known, n_activations)
+        new._inverse[places, places] = self._scale / RIDGE
+        new._ridges = copy.deepcopy(self._ridges)
+        new._ridges.grow(n_activations)
+        new._scale = self._scale
+        return new
 
     def scores(self, activations: Floats) -> Floats:
         """Return a score per class, (n_classes,), for activations (n_activations,)."""

@@ -49,6 +49,11 @@ class Memories:
         """The long and the short memory."""
         return self.long, self.short
 
+    @experts.setter
+    def experts(self, experts: tuple[Expert, Expert]) -> None:
+        """Replace both."""
+        self.long, self.short = experts
+
     def learn(self, activations: Floats, errors: Floats, long_errs: bool, short_errs: bool) -> None:
         """Learn a row, after comparing the errors that both made on it before.
 

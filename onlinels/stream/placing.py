@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.arrays import Floats, Integers
 from onlinels.columns import Columns
-from onlinels.encoding import Layout
+from onlinels.encoding import Layout, names_of
 from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
 from onlinels.stream.samples import Sample
 
@@ -27,7 +27,7 @@ Texts = dict[Name, list[str]]
 class RowReader:
     """Place samples in the columns of a model, which come as features do.
 
-    A text is a column of its own, named "name=text": 1 where that is the text of the name, else
+    A text is a column of its own, named (name, text): 1 where that is the text of the name, else
     0. What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
 
     Examples
@@ -35,7 +35,7 @@ class RowReader:
     >>> from onlinels.stream.samples import read_stream_sample
     >>> reader = RowReader().knowing([read_stream_sample({"a": 2.0, "b": "x", "c": 1.0})])
     >>> reader.names, reader.row(read_stream_sample({"a": None, "b": "y"}))
-    (('a', 'c', 'b=x'), array([nan,  0.,  0.]))
+    (('a', 'c', ('b', 'x')), array([nan,  0.,  0.]))
     """
 
     def __init__(self, columns: Columns | None = None, texts: Texts | None = None) -> None:
@@ -68,7 +68,7 @@ class RowReader:
         """
         columns, texts, last = self._columns, self._texts, self._last
         for sample in samples:
-            if sample.layout != last or sample.texts:
+            if sample.layout != last or sample.texts or sample.gaps:
                 columns, texts = _extended(columns, texts, sample)
             last = sample.layout
         reader = self
@@ -96,11 +96,9 @@ class RowReader:
         return row
 
     def _columns_of_gap(self, name: Name) -> Integers:
-        """Return the columns that a gap leaves unknown: those of its texts, its own, or none."""
-        if name in self._places:
-            return self._places[name]
-        places = self._columns.locate((name,))
-        return places[places >= 0]
+        """Return the columns that a gap leaves unknown: of its texts, numbers and arrays."""
+        own = self._columns.columns_of(name)
+        return np.concatenate((own, self._places[name])) if name in self._places else own
 
 
 def _check_new_names(names: Sequence[Name], n_known: int) -> None:
@@ -121,8 +119,8 @@ def _extended(columns: Columns, texts: Texts, sample: Sample) -> tuple[Columns, 
         for name, text in sample.texts.items()
         if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
     }
-    for key in check_distinct(new):
-        key_text(key)
+    if sample.texts or sample.gaps:
+        check_distinct((*names_of(sample.layout), *sample.texts, *sample.gaps))
     columns = columns.extended([sample.layout])
     if not new:
         return columns, texts
@@ -131,6 +129,5 @@ def _extended(columns: Columns, texts: Texts, sample: Sample) -> tuple[Columns, 
     return columns.extended([tuple(added)]), texts | new
 
 
-def _columns_of(name: Name, texts: Iterable[str]) -> tuple[str, ...]:
-    # Equal names, such as 1 and 1.0, are spelt alike.
-    return tuple(f"{plain_name(name)}={text}" for text in texts)
+def _columns_of(name: Name, texts: Iterable[str]) -> tuple[Name, ...]:
+    return tuple((plain_name(name), text) for text in texts)

@@ -42,12 +42,11 @@ class Pool:
 
     def grow(self, n_activations: int, n_classes: int) -> None:
         """Make room for activations and classes that were 0 in every row so far."""
-        for memories, size in (
-            (self.wide, n_activations),
-            (self.narrow, Activations.n_narrow(n_activations)),
-        ):
-            for expert in memories.experts:
-                expert.grow(size, n_classes)
+        n_narrow = Activations.n_narrow(n_activations)
+        wide = [expert.grown(n_activations, n_classes) for expert in self.wide.experts]
+        narrow = [expert.grown(n_narrow, n_classes) for expert in self.narrow.experts]
+        # All four are there: from here on nothing can fail.
+        self.wide.experts, self.narrow.experts = (wide[0], wide[1]), (narrow[0], narrow[1])
         self.n_classes = n_classes
 
     def look(self, activations: Floats) -> Outlook:

@@ -98,8 +98,9 @@ def _read_mixed(x: Any) -> Sample:
 def _is_missing(value: Any) -> bool:
     if isinstance(value, (float, np.floating)):
         return bool(np.isnan(value))
-    # By its name: pandas.NA, which equals nothing, need not be installed.
-    return value is None or type(value).__name__ == "NAType"
+    # By its name: pandas, whose NA equals nothing, need not be installed.
+    kind = type(value)
+    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas"))
 
 
 def read_stream_batch(X: Any) -> tuple[Any, list[Sample]]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats
+from onlinels.arrays import Floats, Integers
 
 Booleans = NDArray[np.bool_]
 
@@ -16,14 +16,20 @@ FARTHEST = 6.0
 LEAST_DEVIATION = 1e-155
 """Standard deviation below which values count as equal: others over it would overflow."""
 
+RESOLUTION = 1e-9
+"""Standard deviation, relative to the mean, below which differences are rounding errors."""
+
 FADING = 0.9995
 """What is left of a row's weight after each further row: some 2,000 rows tell the scale.
 
 From 0.999 to 1 the mean accuracy on sixteen streams stayed within 0.1 points.
 """
 
-FEWEST = 10.0
+FEWEST = 4.0
 """Rows, by weight, on which a scale must rest: of fewer it is not believed."""
+
+ANEW = 5
+"""Values in a row that are too far off, after which a feature begins anew."""
 
 
 class RunningScaler:
@@ -33,10 +39,11 @@ class RunningScaler:
     was 0 before. While all values of a feature were equal, another one is -1 or 1. So the units of
     a feature do not matter, and of one that was there from the first row the origin neither.
 
-    The scale follows the stream: the weight of rows fades, and a value more than 6 standard
-    deviations off, which is learnt as being 6 off, halves the weight of all before it. So one
-    outlier changes little, and after some eight of them, as when a sensor is replaced, less than
-    10 rows are left, and the feature begins anew.
+    The scale follows the stream: the weight of rows fades, and from the fifth row on a value more
+    than 6 standard deviations off is learnt as being 6 off. So one outlier changes little; after
+    five in a row, as when a sensor is replaced, the feature begins anew. A scale that falls, or was
+    spoilt by an outlier among the first rows, is followed more slowly: by a factor of 10 in some
+    thousands of rows. It cannot be told from a signal that moves slowly.
 
     Notes
     -----
@@ -59,7 +66,10 @@ class RunningScaler:
 
     def __init__(self) -> None:
         self._count = 0.0
+        self._n_rows = 0
         self.counts = np.zeros(0)
+        self._n_far: Integers = np.zeros(0, dtype=np.intp)
+        self._any_far = False
         self.means = np.zeros(0)
         self.variances = np.zeros(0)
 
@@ -69,6 +79,7 @@ class RunningScaler:
         self.counts = lengthened(self.counts, n_features)
         self.counts[known:] = self._count
         self.means = lengthened(self.means, n_features)
+        self._n_far = np.concatenate((self._n_far, np.zeros(n_features - known, dtype=np.intp)))
         self.variances = lengthened(self.variances, n_features)
 
     def transform(self, row: Floats) -> Floats:
@@ -89,6 +100,11 @@ class RunningScaler:
     def learn(self, row: Floats) -> None:
         """Take a row into account."""
         self._count = FADING * self._count + 1.0
+        self._n_rows += 1
+        if self._n_rows % 1024 == 0:
+            # A mean never quite comes to rest at a value that does not change any more.
+            least = (RESOLUTION * self.means) ** 2
+            self.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
         known = row == row
         if not known.all():
             # A value at the mean, without weight.
@@ -96,7 +112,7 @@ class RunningScaler:
         gaps = row - self.means
         squares = gaps * gaps
         far = squares > FARTHEST**2 * self.variances
-        if far.any():
+        if far.any() or self._any_far:
             self._meet_outliers(far, row, gaps)
             squares = gaps * gaps
         self.counts *= FADING
@@ -109,12 +125,13 @@ class RunningScaler:
         self.variances += squares
 
     def _meet_outliers(self, far: Booleans, row: Floats, gaps: Floats) -> None:
-        """Let values far off weigh no more than they may, and features begin anew."""
+        """Let values far off count as less far, and features begin anew after too many of them."""
         deviations = np.sqrt(self.variances)
         far &= (deviations > LEAST_DEVIATION) & (self.counts >= FEWEST)
-        self.counts[far] *= 0.5
         limit = FARTHEST * deviations[far]
         gaps[far] = np.minimum(np.maximum(gaps[far], -limit), limit)
-        anew = far & (self.counts < FEWEST)
-        self.counts[anew], self.variances[anew], gaps[anew] = 0.0, 0.0, 0.0
+        self._n_far = np.where(far, self._n_far + 1, 0)
+        anew = self._n_far == ANEW
+        self.counts[anew], self.variances[anew], gaps[anew], self._n_far[anew] = 0.0, 0.0, 0.0, 0
         self.means[anew] = row[anew]
+        self._any_far = bool(self._n_far.any())
