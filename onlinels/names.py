@@ -103,7 +103,7 @@ def key_text(key: Name) -> str:
 
 def _has_spelling(part: Any) -> bool:
     # The order of a set is not the same in every process.
-    return type(part).__repr__ is not object.__repr__ and not isinstance(part, (set, frozenset))
+    return repr(part) != object.__repr__(part) and not isinstance(part, (set, frozenset))
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
