@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -12,6 +13,8 @@ from onlinels.arrays import Floats, check_not_empty, packed, within_bounds
 from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
 from onlinels.frames import as_frame
 from onlinels.names import Name
+
+TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
 
 NO_TEXTS: Mapping[Name, str] = {}
 
@@ -92,6 +95,12 @@ def _read_mixed(x: Any) -> Sample:
     texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
     gaps = tuple(name for name, value in x.items() if _is_missing(value))
     numbers = {n: value for n, value in x.items() if n not in texts and not _is_missing(value)}
+    for name, value in numbers.items():
+        if isinstance(value, TIMES):
+            raise TypeError(
+                f"x[{name!r}] is {value!s} of type {type(value).__name__}, expected a number. Turn a "
+                "time into seconds since a fixed one, its hour or its day."
+            )
     return Sample(*read_row(numbers), texts, gaps)
 
 
