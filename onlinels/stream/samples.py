@@ -98,8 +98,8 @@ def _read_mixed(x: Any) -> Sample:
     for name, value in numbers.items():
         if isinstance(value, TIMES):
             raise TypeError(
-                f"x[{name!r}] is {value!s} of type {type(value).__name__}, expected a number. Turn a "
-                "time into seconds since a fixed one, its hour or its day."
+                f"x[{name!r}] is {value!s} of type {type(value).__name__}, expected a number. Turn "
+                "a time into seconds since a fixed one, its hour or its day."
             )
     return Sample(*read_row(numbers), texts, gaps)
 
