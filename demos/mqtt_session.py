@@ -9,6 +9,7 @@ What holds, and why
   - before the save is over: finds the old state, and is sent all messages since;
   - between save and acknowledgements: finds the new state, and is sent some of its messages again,
     which are duplicates by their keys and change nothing.
+  A process that outlives its connection keeps the effects and forgets the acknowledgements.
 - **No row twice, none lost.** Settled keys are part of the state, so a label counts once, however
   often it or its reading comes (`mqtt_join`, which also says what bounds its memory: a row can be
   lost when more than 10,000 others wait for their labels, and is counted then).
@@ -146,6 +147,7 @@ class Session:
         # Paho may have read thousands at once; the broker waits until they are handled.
         if not self._inbox and not self._turn(IDLE):
             self._connect_again()
+            return
         for _ in range(min(len(self._inbox), MOST_AT_ONCE)):
             self._handle(self._inbox.popleft())
             if len(self._owed) >= self._window:
@@ -172,6 +174,10 @@ class Session:
         return self._client.loop(seconds) == 0
 
     def _connect_again(self) -> None:
+        # Of the old connection: the broker sends again what is not acknowledged. What was handled
+        # and not saved is a duplicate then; its effect is in memory, and in the next save.
+        self._inbox.clear()
+        self._owed.clear()
         time.sleep(RETRY)
         try:
             self._client.reconnect()
@@ -208,9 +214,6 @@ class Session:
     ) -> None:
         if reason.is_failure:
             raise ConnectionError(f"the broker refuses this client: {reason}")
-        # What an earlier connection left unacknowledged is sent again, under numbers of its own.
-        self._inbox.clear()
-        self._owed.clear()
         if flags.session_present != self._known:
             self.notes.append(LOST_SESSION if self._known else OLDER_SESSION)
         self._known = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -277,6 +278,57 @@ def test_a_broker_that_comes_back_without_its_memory_is_noticed(tmp_path, start)
     with running_broker(tmp_path, port=port):
         wait_until(heard, [learner])
         assert "what came while it was away is lost" in finish(learner)
+
+
+def test_a_cut_connection_changes_no_bit_and_nothing_is_acknowledged_on_another(port):
+    messages, topics = [*script(150), LAST], Topics("cuts")
+    session = Session(Learner(), pickle.dumps, topics, "cuts", window=40)
+    received, strange = set(), []
+    note_acknowledgements(session._client, received, strange)
+    session.connect("127.0.0.1", port)
+    while not session.ready:
+        session.step()
+    publish(messages, topics, "127.0.0.1", port, 60_000)
+    cuts = 0
+    deadline = time.monotonic() + PATIENCE
+    while LAST.key not in session.learner.join.readings or not session.quiet_for(0.2):
+        assert time.monotonic() < deadline
+        session.step()
+        connection = session._client.socket()
+        owes = connection is not None and len(session._owed) > 5
+        if owes and cuts < 4 and session.learner.learnt > 30 * cuts:
+            cuts += 1
+            connection.shutdown(socket.SHUT_RDWR)
+    session.close()
+    whole = Learner()
+    for message in messages:
+        whole.handle(message)
+    assert cuts == 4
+    assert session.learner.duplicates > whole.duplicates
+    assert strange == []
+    assert weights_of(session.learner) == weights_of(whole)
+    assert session.learner.learnt == whole.learnt == len(labelled_rows(messages))
+    assert not session.learner.outbox
+
+
+def note_acknowledgements(client, received, strange):
+    """Note what is acknowledged that this connection has not received."""
+    acknowledge, reconnect, on_message = client.ack, client.reconnect, client.on_message
+
+    def ack(number, quality):
+        strange.extend({number} - received)
+        received.discard(number)
+        return acknowledge(number, quality)
+
+    def connect_again():
+        received.clear()
+        return reconnect()
+
+    def receive(client, data, message):
+        received.add(message.mid)
+        on_message(client, data, message)
+
+    client.ack, client.reconnect, client.on_message = ack, connect_again, receive
 
 
 @pytest.mark.parametrize("part", ["--learn", "--simulate"])
