@@ -31,8 +31,9 @@ What it takes
 
 - Publishers use quality of service 1, and number their rows (`mqtt_messages`).
 - The learner has been there once: before it first subscribes the broker keeps nothing for it.
-- One client id for one state file. The file is locked, but two clients with one name and two files
-  would take the connection, and rows, from each other; Mosquitto 2.0.11 does not tell them why.
+- One client id and prefix, together the name at the broker, for one state file. The file is locked,
+  but two clients with one name and two files would take the connection, and rows, from each other;
+  Mosquitto 2.0.11 does not tell them why. What waits for one prefix waits while another is used.
 - The broker must not run full: Mosquitto silently drops what a client has waiting past
   `max_queued_messages` (1,000 by default; 0 in `mosquitto.conf` here: no limit), and forgets
   clients after `persistent_client_expiration`, if that is set, or the expiry asked for here.
@@ -85,7 +86,7 @@ class Session:
         What forces a learner's state to disk.
     topics : Topics
     client_id : str
-        The name under which the broker keeps messages; the same one after every restart.
+        With the prefix, the name under which the broker keeps messages; the same after a restart.
     window : int
         Messages between two saves, at most 65,535.
     known : bool
@@ -113,8 +114,10 @@ class Session:
         self._inbox: deque[MQTTMessage] = deque()
         self._owed: list[int] = []
         self._sent: dict[int, Key] = {}
+        # The broker goes on with old subscriptions: under the name of another prefix, not this one.
+        name = f"{client_id}/{topics.prefix}"
         self._client = Client(
-            CallbackAPIVersion.VERSION2, client_id=client_id, protocol=MQTTv5, manual_ack=True
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTv5, manual_ack=True
         )
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe

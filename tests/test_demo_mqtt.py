@@ -370,6 +370,22 @@ def test_a_flood_is_handled_in_parts_that_are_saved():
     assert session.learner.refused == 2 * WINDOW
 
 
+def test_another_prefix_is_another_client_at_the_broker(port):
+    for name in ("old", "new", "old"):
+        session = Session(Learner(), pickle.dumps, Topics(name), "moved", known=True)
+        session.connect("127.0.0.1", port)
+        while not session.ready or not session.quiet_for(0.2):
+            session.step()
+        # Of the old prefix, while a learner with the new one is there: it waits for the old one.
+        if name == "new":
+            publish([LAST], Topics("old"), "127.0.0.1", port, 1000)
+            for _ in range(20):
+                session.step()
+        session.close()
+        assert session.learner.refused == 0
+    assert list(session.learner.join.readings) == [LAST.key]
+
+
 def test_damage_is_refused(tmp_path, start):
     (tmp_path / "state").write_bytes(b"damaged")
     code, output = outcome(start(["--learn", *options(1, tmp_path / "state")]))

@@ -335,3 +335,9 @@ def test_what_is_no_label_is_refused(label):
     payload = f'{{"sensor": "n", "number": 1, "label": {label}}}'.encode()
     with pytest.raises(ValueError, match="expected a text or a whole number"):
         read_message(TOPICS.labels, payload, TOPICS)
+
+
+@pytest.mark.parametrize("topic", ["another/readings", "another/labels", TOPICS.predictions])
+def test_other_topics_are_neither_readings_nor_labels(topic):
+    with pytest.raises(ValueError, match=f"a message on another topic, '{topic}'"):
+        read_message(topic, write_label(("n", 1), "high").encode(), TOPICS)
