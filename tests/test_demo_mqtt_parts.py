@@ -125,6 +125,19 @@ def test_the_one_that_has_waited_longest_is_dropped():
     assert join.add_label(("north", 3), "low") == "values"
 
 
+def test_a_label_that_is_dropped_takes_no_reading_with_it():
+    join = Join(most_waiting=1)
+    for number in (5, 6):
+        join.add_label(("north", number), "low")
+    assert (list(join.labels), join.dropped) == ([("north", 6)], 1)
+    assert join.is_new_reading(("north", 5))
+    assert join.add_reading(("north", 5), "values") is None
+    # Its label may come twice, and counts once.
+    assert join.add_label(("north", 5), "low") == "values"
+    assert not join.is_new_label(("north", 5))
+    assert not join.is_new_reading(("north", 5))
+
+
 def test_what_waits_in_a_gap_that_closes_is_still_joined():
     join = Join(most_gaps=0)
     assert settle(join, [("reading", ("north", 1))]) == []
