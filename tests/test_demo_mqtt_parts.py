@@ -246,6 +246,13 @@ def test_what_the_model_refuses_is_counted_and_the_rest_is_learnt():
     assert learner.join.is_new_reading(("north", 1))
 
 
+def test_of_a_long_refusal_the_beginning_is_kept():
+    learner = Learner()
+    learner.refuse(ValueError("no such heat: " + "9" * 10_000_000))
+    assert learner.last_refusal.startswith("no such heat: 999")
+    assert len(learner.last_refusal) == 200
+
+
 class Refusing:
     def predict_one(self, values):
         raise ValueError("no such heat")
