@@ -130,7 +130,7 @@ def watch(
             session.step()
             show(progress, task, session.learner)
             while session.notes:
-                progress.console.print(escape(session.notes.pop()))
+                progress.console.print(escape(session.notes.pop(0)))
             done = sensors is not None and sensors.poll() is not None
             if done and session.quiet_for(QUIET):
                 break

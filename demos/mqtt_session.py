@@ -221,7 +221,8 @@ class Session:
             self.notes.append(LOST_SESSION if self._known else OLDER_SESSION)
         self._known = True
         # Paho itself repeats what this process has published.
-        for key in self.learner.outbox.keys() - self._sent.values():
+        published = set(self._sent.values())
+        for key in [key for key in self.learner.outbox if key not in published]:
             self._publish(key)
         client.subscribe([(self._topics.readings, 1), (self._topics.labels, 1)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import re
@@ -13,6 +14,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,11 +24,13 @@ pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'"
 from mqtt_learner import Learner
 from mqtt_messages import Reading, Topics, read_message, write_reading
 from mqtt_model import classifier_of
+from mqtt_sensors import make_parser, watch
 from mqtt_session import MOST_AT_ONCE, WINDOW, Session
 from mqtt_simulator import labelled_rows, publish, script
 from mqtt_state import load_state
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
+from rich.console import Console
 
 from mortal import CONTEXT, Death, live
 
@@ -384,6 +388,26 @@ def test_another_prefix_is_another_client_at_the_broker(port):
         session.close()
         assert session.learner.refused == 0
     assert list(session.learner.join.readings) == [LAST.key]
+
+
+def test_predictions_that_are_left_are_sent_in_their_order(monkeypatch):
+    session = Session(Learner(), pickle.dumps, TOPICS, "left", known=True)
+    keys = [("north", number) for number in range(50)]
+    session.learner.outbox = dict.fromkeys(keys)
+    session._sent = {1: keys[7]}
+    published = []
+    monkeypatch.setattr(session, "_publish", published.append)
+    reason = SimpleNamespace(is_failure=False)
+    session._on_connect(session._client, None, SimpleNamespace(session_present=True), reason, None)
+    assert published == [*keys[:7], *keys[8:]]
+
+
+def test_notes_are_shown_in_their_order():
+    notes, output = ["first", "second"], io.StringIO()
+    session = SimpleNamespace(notes=notes, learner=Learner(), step=lambda: None)
+    answers = iter([False, True])
+    watch(session, None, lambda: next(answers), Console(file=output))
+    assert "first\nsecond\n" in output.getvalue()
 
 
 def test_damage_is_refused(tmp_path, start):
