@@ -80,6 +80,10 @@ def learn(arguments: argparse.Namespace, found: Learner | None, console: Console
     session.connect(arguments.host, arguments.port)
     while not session.ready and not stopped():
         session.step()
+    if not session.ready:
+        # A state on disk would say that the broker keeps messages for this client.
+        console.print("Stopped before the broker answered: nothing is saved.")
+        return
     # Only now: what is published before the first subscription goes nowhere.
     sensors = None if arguments.learn else start_sensors(arguments)
     try:

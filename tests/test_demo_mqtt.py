@@ -410,6 +410,23 @@ def test_notes_are_shown_in_their_order():
     assert "first\nsecond\n" in output.getvalue()
 
 
+def test_an_end_before_the_subscription_leaves_nothing(tmp_path, start):
+    state = tmp_path / "state"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        life = start(options(silent.getsockname()[1], state))
+        connection, _ = silent.accept()
+        with connection:
+            # The request to connect, which nobody answers.
+            assert connection.recv(1)
+            output = finish(life)
+            assert "before the broker answered" in output
+            silent.settimeout(0)
+            # No sensors either.
+            with pytest.raises(BlockingIOError):
+                silent.accept()
+    assert not state.exists()
+
+
 def test_damage_is_refused(tmp_path, start):
     (tmp_path / "state").write_bytes(b"damaged")
     code, output = outcome(start(["--learn", *options(1, tmp_path / "state")]))
