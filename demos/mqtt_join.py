@@ -17,7 +17,9 @@ of numbers, sensor by sensor: sensors count, so a stream without losses is one r
 it is. A number that never comes splits a range in two. Past `most_gaps` of a sensor the lowest gap
 is closed: what has not come by then counts as settled (`given_up` numbers). A bounded set of recent
 keys would forget keys, and learn a late duplicate twice; a high-water mark alone would give up all
-that overtakes, and all sensors for one wrong number. Memory is then 16 bytes a gap and sensor.
+that overtakes, and all sensors for one wrong number. A gap takes 44 to 72 bytes (CPython 3.11,
+numbers below 2**30), so memory is bounded for each sensor. It is not in the number of sensors: a
+name, once settled, is never forgotten, and takes some 400 bytes.
 """
 
 from __future__ import annotations
