@@ -158,7 +158,9 @@ def make_parser() -> argparse.ArgumentParser:
     part.add_argument("--learn", action="store_true", help="only learn, until interrupted")
     part.add_argument("--simulate", action="store_true", help="only simulate the sensors")
     parser.add_argument("--host", default="localhost", help="of the broker (%(default)s)")
-    parser.add_argument("--port", type=positive, default=1883, help="of the broker (%(default)s)")
+    parser.add_argument(
+        "--port", type=sixteen_bits, default=1883, help="of the broker (%(default)s)"
+    )
     parser.add_argument(
         "--prefix",
         dest="topics",
@@ -172,7 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--state", type=Path, default=Path("mqtt_sensors.state"), help="file (%(default)s)"
     )
     parser.add_argument(
-        "--save-every", type=positive, default=WINDOW, help="messages, at most (%(default)s)"
+        "--save-every", type=sixteen_bits, default=WINDOW, help="messages, at most (%(default)s)"
     )
     parser.add_argument("--rows", type=positive, default=3000, help="simulated (%(default)s)")
     parser.add_argument("--rate", type=positive, default=250, help="rows a second (%(default)s)")
@@ -181,9 +183,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Read a whole number that 16 bits hold, as ports and windows must."""
+    """Read a whole number, at least 1."""
     number = int(text)
-    if not 1 <= number <= 65_535:
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def sixteen_bits(text: str) -> int:
+    """Read a whole number from 1 to 65,535, as ports and windows are."""
+    number = positive(text)
+    if number > 65_535:
         raise ValueError(text)
     return number
 

@@ -427,6 +427,17 @@ def test_an_end_before_the_subscription_leaves_nothing(tmp_path, start):
     assert not state.exists()
 
 
+def test_ports_and_windows_have_16_bits_and_the_rest_has_not():
+    read = make_parser().parse_args
+    assert (read(["--rate", "70000"]).rate, read(["--rows", "70000"]).rows) == (70_000, 70_000)
+    for name in ("--port", "--save-every"):
+        with pytest.raises(SystemExit):
+            read([name, "70000"])
+    for name in ("--port", "--save-every", "--rows", "--rate"):
+        with pytest.raises(SystemExit):
+            read([name, "0"])
+
+
 def test_damage_is_refused(tmp_path, start):
     (tmp_path / "state").write_bytes(b"damaged")
     code, output = outcome(start(["--learn", *options(1, tmp_path / "state")]))
