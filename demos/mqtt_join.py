@@ -1,21 +1,25 @@
 """Join readings with the labels that come later, or earlier, or twice: each key once.
 
-A key is in one of four states and only ever moves down this list, whatever comes in what order:
+A key is in one of three states and moves down this list, whatever comes in what order:
 
     unseen
     waiting    its reading came and its label did not, or the other way round
-    settled    both came, and the row was handed out; or it waited too long and was dropped
+    settled    both came, and the row was handed out; or its reading waited too long and was dropped
 
 Whatever comes for a settled key, and a second reading or label for one that waits, is a duplicate.
 Of two labels that contradict each other the first one counts.
 
-Memory is bounded. At most `most_waiting` readings wait, and as many labels; the one that has waited
-longest is dropped for a new one, and counted (`dropped`). Settled keys are kept as ranges of
-numbers, sensor by sensor: sensors count, so a stream without losses is one range, however long it
-is. A number that never comes splits a range in two. Past `most_gaps` of a sensor the lowest gap is
-closed: what has not come by then counts as settled (`given_up` numbers). A bounded set of recent
+At most `most_waiting` readings wait, and as many labels; the one that has waited longest is dropped
+for a new one, and counted (`dropped`). A label that is dropped is forgotten, and its key unseen
+again: its reading may still come, and is then as new as any. (So is a copy of the label: only where
+labels are dropped, what comes again after a kill may change which.) Settled keys are kept as ranges
+of numbers, sensor by sensor: sensors count, so a stream without losses is one range, however long
+it is. A number that never comes splits a range in two. Past `most_gaps` of a sensor the lowest gap
+is closed: what has not come by then counts as settled (`given_up` numbers). A bounded set of recent
 keys would forget keys, and learn a late duplicate twice; a high-water mark alone would give up all
-that overtakes, and all sensors for one wrong number. Memory is then 16 bytes a gap and sensor.
+that overtakes, and all sensors for one wrong number. A gap takes 44 to 72 bytes (CPython 3.11,
+numbers below 2**30), so memory is bounded for each sensor. It is not in the number of sensors: a
+name, once settled, is never forgotten, and takes some 400 bytes.
 """
 
 from __future__ import annotations
@@ -118,7 +122,9 @@ class Join(Generic[Payload]):
         if key in self.labels:
             self._settle(key)
             return self.labels.pop(key)
-        self._add(self.readings, key, reading)
+        dropped = self._add(self.readings, key, reading)
+        if dropped is not None:
+            self._settle(dropped)
         return None
 
     def add_label(self, key: Key, label: LabelValue) -> Payload | None:
@@ -126,16 +132,19 @@ class Join(Generic[Payload]):
         if key in self.readings:
             self._settle(key)
             return self.readings.pop(key)
+        # If that drops one, its key is not settled: its reading is still to be predicted.
         self._add(self.labels, key, label)
         return None
 
-    def _add(self, waiting: dict[Key, Value], key: Key, value: Value) -> None:
+    def _add(self, waiting: dict[Key, Value], key: Key, value: Value) -> Key | None:
+        """Let one more wait; return the key of the one that is dropped for it."""
         waiting[key] = value
-        if len(waiting) > self.most_waiting:
-            oldest = next(iter(waiting))
-            del waiting[oldest]
-            self._settle(oldest)
-            self.dropped += 1
+        if len(waiting) <= self.most_waiting:
+            return None
+        oldest = next(iter(waiting))
+        del waiting[oldest]
+        self.dropped += 1
+        return oldest
 
     def _settle(self, key: Key) -> None:
         sensor, number = key

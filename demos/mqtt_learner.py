@@ -18,6 +18,10 @@ RECENT = 500
 """Rows that the recent accuracy looks back on."""
 
 
+LONGEST_REFUSAL = 200
+"""Characters that are kept of a refusal, which quotes what was sent."""
+
+
 @dataclass(frozen=True)
 class Predicted:
     """A reading that waits for its label, and what was predicted of it."""
@@ -67,7 +71,7 @@ class Learner:
     def refuse(self, error: ValueError) -> None:
         """Count a message that nobody can learn from."""
         self.refused += 1
-        self.last_refusal = str(error)
+        self.last_refusal = str(error)[:LONGEST_REFUSAL]
 
     def _handle_reading(self, reading: Reading) -> Key | None:
         key = reading.key

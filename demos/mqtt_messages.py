@@ -64,8 +64,10 @@ def read_message(topic: str, payload: bytes | bytearray, topics: Topics) -> Read
     Raises
     ------
     ValueError
-        If the payload is neither, whatever is in it.
+        If the topic is another one, or the payload is neither, whatever is in it.
     """
+    if topic not in (topics.readings, topics.labels):
+        raise ValueError(f"a message on another topic, {topic!r}")
     try:
         fields = json.loads(payload)
     except (ValueError, RecursionError) as error:

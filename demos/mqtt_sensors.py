@@ -80,6 +80,10 @@ def learn(arguments: argparse.Namespace, found: Learner | None, console: Console
     session.connect(arguments.host, arguments.port)
     while not session.ready and not stopped():
         session.step()
+    if not session.ready:
+        # A state on disk would say that the broker keeps messages for this client.
+        console.print("Stopped before the broker answered: nothing is saved.")
+        return
     # Only now: what is published before the first subscription goes nowhere.
     sensors = None if arguments.learn else start_sensors(arguments)
     try:
@@ -130,7 +134,7 @@ def watch(
             session.step()
             show(progress, task, session.learner)
             while session.notes:
-                progress.console.print(escape(session.notes.pop()))
+                progress.console.print(escape(session.notes.pop(0)))
             done = sensors is not None and sensors.poll() is not None
             if done and session.quiet_for(QUIET):
                 break
@@ -154,7 +158,9 @@ def make_parser() -> argparse.ArgumentParser:
     part.add_argument("--learn", action="store_true", help="only learn, until interrupted")
     part.add_argument("--simulate", action="store_true", help="only simulate the sensors")
     parser.add_argument("--host", default="localhost", help="of the broker (%(default)s)")
-    parser.add_argument("--port", type=positive, default=1883, help="of the broker (%(default)s)")
+    parser.add_argument(
+        "--port", type=sixteen_bits, default=1883, help="of the broker (%(default)s)"
+    )
     parser.add_argument(
         "--prefix",
         dest="topics",
@@ -168,7 +174,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--state", type=Path, default=Path("mqtt_sensors.state"), help="file (%(default)s)"
     )
     parser.add_argument(
-        "--save-every", type=positive, default=WINDOW, help="messages, at most (%(default)s)"
+        "--save-every", type=sixteen_bits, default=WINDOW, help="messages, at most (%(default)s)"
     )
     parser.add_argument("--rows", type=positive, default=3000, help="simulated (%(default)s)")
     parser.add_argument("--rate", type=positive, default=250, help="rows a second (%(default)s)")
@@ -177,9 +183,17 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def positive(text: str) -> int:
-    """Read a whole number that 16 bits hold, as ports and windows must."""
+    """Read a whole number, at least 1."""
     number = int(text)
-    if not 1 <= number <= 65_535:
+    if number < 1:
+        raise ValueError(text)
+    return number
+
+
+def sixteen_bits(text: str) -> int:
+    """Read a whole number from 1 to 65,535, as ports and windows are."""
+    number = positive(text)
+    if number > 65_535:
         raise ValueError(text)
     return number
 

@@ -9,6 +9,7 @@ What holds, and why
   - before the save is over: finds the old state, and is sent all messages since;
   - between save and acknowledgements: finds the new state, and is sent some of its messages again,
     which are duplicates by their keys and change nothing.
+  A process that outlives its connection keeps the effects and forgets the acknowledgements.
 - **No row twice, none lost.** Settled keys are part of the state, so a label counts once, however
   often it or its reading comes (`mqtt_join`, which also says what bounds its memory: a row can be
   lost when more than 10,000 others wait for their labels, and is counted then).
@@ -30,8 +31,9 @@ What it takes
 
 - Publishers use quality of service 1, and number their rows (`mqtt_messages`).
 - The learner has been there once: before it first subscribes the broker keeps nothing for it.
-- One client id for one state file. The file is locked, but two clients with one name and two files
-  would take the connection, and rows, from each other; Mosquitto 2.0.11 does not tell them why.
+- One client id and prefix, together the name at the broker, for one state file. The file is locked,
+  but two clients with one name and two files would take the connection, and rows, from each other;
+  Mosquitto 2.0.11 does not tell them why. What waits for one prefix waits while another is used.
 - The broker must not run full: Mosquitto silently drops what a client has waiting past
   `max_queued_messages` (1,000 by default; 0 in `mosquitto.conf` here: no limit), and forgets
   clients after `persistent_client_expiration`, if that is set, or the expiry asked for here.
@@ -84,7 +86,7 @@ class Session:
         What forces a learner's state to disk.
     topics : Topics
     client_id : str
-        The name under which the broker keeps messages; the same one after every restart.
+        With the prefix, the name under which the broker keeps messages; the same after a restart.
     window : int
         Messages between two saves, at most 65,535.
     known : bool
@@ -112,8 +114,10 @@ class Session:
         self._inbox: deque[MQTTMessage] = deque()
         self._owed: list[int] = []
         self._sent: dict[int, Key] = {}
+        # The broker goes on with old subscriptions: under the name of another prefix, not this one.
+        name = f"{client_id}/{topics.prefix}"
         self._client = Client(
-            CallbackAPIVersion.VERSION2, client_id=client_id, protocol=MQTTv5, manual_ack=True
+            CallbackAPIVersion.VERSION2, client_id=name, protocol=MQTTv5, manual_ack=True
         )
         self._client.on_connect = self._on_connect
         self._client.on_subscribe = self._on_subscribe
@@ -146,6 +150,7 @@ class Session:
         # Paho may have read thousands at once; the broker waits until they are handled.
         if not self._inbox and not self._turn(IDLE):
             self._connect_again()
+            return
         for _ in range(min(len(self._inbox), MOST_AT_ONCE)):
             self._handle(self._inbox.popleft())
             if len(self._owed) >= self._window:
@@ -172,6 +177,10 @@ class Session:
         return self._client.loop(seconds) == 0
 
     def _connect_again(self) -> None:
+        # Of the old connection: the broker sends again what is not acknowledged. What was handled
+        # and not saved is a duplicate then; its effect is in memory, and in the next save.
+        self._inbox.clear()
+        self._owed.clear()
         time.sleep(RETRY)
         try:
             self._client.reconnect()
@@ -208,14 +217,12 @@ class Session:
     ) -> None:
         if reason.is_failure:
             raise ConnectionError(f"the broker refuses this client: {reason}")
-        # What an earlier connection left unacknowledged is sent again, under numbers of its own.
-        self._inbox.clear()
-        self._owed.clear()
         if flags.session_present != self._known:
             self.notes.append(LOST_SESSION if self._known else OLDER_SESSION)
         self._known = True
         # Paho itself repeats what this process has published.
-        for key in self.learner.outbox.keys() - self._sent.values():
+        published = set(self._sent.values())
+        for key in [key for key in self.learner.outbox if key not in published]:
             self._publish(key)
         client.subscribe([(self._topics.readings, 1), (self._topics.labels, 1)])
 

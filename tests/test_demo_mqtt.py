@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 import re
 import shutil
 import signal
@@ -12,6 +14,7 @@ import sys
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -21,11 +24,13 @@ pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'"
 from mqtt_learner import Learner
 from mqtt_messages import Reading, Topics, read_message, write_reading
 from mqtt_model import classifier_of
+from mqtt_sensors import make_parser, watch
 from mqtt_session import MOST_AT_ONCE, WINDOW, Session
 from mqtt_simulator import labelled_rows, publish, script
 from mqtt_state import load_state
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
+from rich.console import Console
 
 from mortal import CONTEXT, Death, live
 
@@ -279,6 +284,56 @@ def test_a_broker_that_comes_back_without_its_memory_is_noticed(tmp_path, start)
         assert "what came while it was away is lost" in finish(learner)
 
 
+def test_a_cut_connection_changes_no_bit_and_nothing_is_acknowledged_on_another(port):
+    messages, topics = [*script(150), LAST], Topics("cuts")
+    session = Session(Learner(), pickle.dumps, topics, "cuts", window=40)
+    received, strange = set(), []
+    note_acknowledgements(session._client, received, strange)
+    session.connect("127.0.0.1", port)
+    while not session.ready:
+        session.step()
+    deadline, cut = time.monotonic() + PATIENCE, None
+    for place in range(0, len(messages), 90):
+        publish(messages[place : place + 90], topics, "127.0.0.1", port, 60_000)
+        while not session._owed or session._client.socket() in (None, cut):
+            assert time.monotonic() < deadline
+            session.step()
+        cut = session._client.socket()
+        cut.shutdown(socket.SHUT_RDWR)
+    while LAST.key not in session.learner.join.readings or not session.quiet_for(0.2):
+        assert time.monotonic() < deadline
+        session.step()
+    session.close()
+    whole = Learner()
+    for message in messages:
+        whole.handle(message)
+    assert session.learner.duplicates > whole.duplicates
+    assert strange == []
+    assert weights_of(session.learner) == weights_of(whole)
+    assert session.learner.learnt == whole.learnt == len(labelled_rows(messages))
+    assert not session.learner.outbox
+
+
+def note_acknowledgements(client, received, strange):
+    """Note what is acknowledged that this connection has not received."""
+    acknowledge, reconnect, on_message = client.ack, client.reconnect, client.on_message
+
+    def ack(number, quality):
+        strange.extend({number} - received)
+        received.discard(number)
+        return acknowledge(number, quality)
+
+    def connect_again():
+        received.clear()
+        return reconnect()
+
+    def receive(client, data, message):
+        received.add(message.mid)
+        on_message(client, data, message)
+
+    client.ack, client.reconnect, client.on_message = ack, connect_again, receive
+
+
 @pytest.mark.parametrize("part", ["--learn", "--simulate"])
 def test_no_broker_is_one_sentence(tmp_path, start, part):
     with running_broker(tmp_path) as port:
@@ -317,6 +372,70 @@ def test_a_flood_is_handled_in_parts_that_are_saved():
         assert not session.quiet_for(0.0)
     assert saved == [WINDOW, 2 * WINDOW]
     assert session.learner.refused == 2 * WINDOW
+
+
+def test_another_prefix_is_another_client_at_the_broker(port):
+    for name in ("old", "new", "old"):
+        session = Session(Learner(), pickle.dumps, Topics(name), "moved", known=True)
+        session.connect("127.0.0.1", port)
+        while not session.ready or not session.quiet_for(0.2):
+            session.step()
+        # Of the old prefix, while a learner with the new one is there: it waits for the old one.
+        if name == "new":
+            publish([LAST], Topics("old"), "127.0.0.1", port, 1000)
+            for _ in range(20):
+                session.step()
+        session.close()
+        assert session.learner.refused == 0
+    assert list(session.learner.join.readings) == [LAST.key]
+
+
+def test_predictions_that_are_left_are_sent_in_their_order(monkeypatch):
+    session = Session(Learner(), pickle.dumps, TOPICS, "left", known=True)
+    keys = [("north", number) for number in range(50)]
+    session.learner.outbox = dict.fromkeys(keys)
+    session._sent = {1: keys[7]}
+    published = []
+    monkeypatch.setattr(session, "_publish", published.append)
+    reason = SimpleNamespace(is_failure=False)
+    session._on_connect(session._client, None, SimpleNamespace(session_present=True), reason, None)
+    assert published == [*keys[:7], *keys[8:]]
+
+
+def test_notes_are_shown_in_their_order():
+    notes, output = ["first", "second"], io.StringIO()
+    session = SimpleNamespace(notes=notes, learner=Learner(), step=lambda: None)
+    answers = iter([False, True])
+    watch(session, None, lambda: next(answers), Console(file=output))
+    assert "first\nsecond\n" in output.getvalue()
+
+
+def test_an_end_before_the_subscription_leaves_nothing(tmp_path, start):
+    state = tmp_path / "state"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        life = start(options(silent.getsockname()[1], state))
+        connection, _ = silent.accept()
+        with connection:
+            # The request to connect, which nobody answers.
+            assert connection.recv(1)
+            output = finish(life)
+            assert "before the broker answered" in output
+            silent.settimeout(0)
+            # No sensors either.
+            with pytest.raises(BlockingIOError):
+                silent.accept()
+    assert not state.exists()
+
+
+def test_ports_and_windows_have_16_bits_and_the_rest_has_not():
+    read = make_parser().parse_args
+    assert (read(["--rate", "70000"]).rate, read(["--rows", "70000"]).rows) == (70_000, 70_000)
+    for name in ("--port", "--save-every"):
+        with pytest.raises(SystemExit):
+            read([name, "70000"])
+    for name in ("--port", "--save-every", "--rows", "--rate"):
+        with pytest.raises(SystemExit):
+            read([name, "0"])
 
 
 def test_damage_is_refused(tmp_path, start):

@@ -125,6 +125,19 @@ def test_the_one_that_has_waited_longest_is_dropped():
     assert join.add_label(("north", 3), "low") == "values"
 
 
+def test_a_label_that_is_dropped_takes_no_reading_with_it():
+    join = Join(most_waiting=1)
+    for number in (5, 6):
+        join.add_label(("north", number), "low")
+    assert (list(join.labels), join.dropped) == ([("north", 6)], 1)
+    assert join.is_new_reading(("north", 5))
+    assert join.add_reading(("north", 5), "values") is None
+    # Its label may come twice, and counts once.
+    assert join.add_label(("north", 5), "low") == "values"
+    assert not join.is_new_label(("north", 5))
+    assert not join.is_new_reading(("north", 5))
+
+
 def test_what_waits_in_a_gap_that_closes_is_still_joined():
     join = Join(most_gaps=0)
     assert settle(join, [("reading", ("north", 1))]) == []
@@ -233,6 +246,13 @@ def test_what_the_model_refuses_is_counted_and_the_rest_is_learnt():
     assert learner.join.is_new_reading(("north", 1))
 
 
+def test_of_a_long_refusal_the_beginning_is_kept():
+    learner = Learner()
+    learner.refuse(ValueError("no such heat: " + "9" * 10_000_000))
+    assert learner.last_refusal.startswith("no such heat: 999")
+    assert len(learner.last_refusal) == 200
+
+
 class Refusing:
     def predict_one(self, values):
         raise ValueError("no such heat")
@@ -335,3 +355,9 @@ def test_what_is_no_label_is_refused(label):
     payload = f'{{"sensor": "n", "number": 1, "label": {label}}}'.encode()
     with pytest.raises(ValueError, match="expected a text or a whole number"):
         read_message(TOPICS.labels, payload, TOPICS)
+
+
+@pytest.mark.parametrize("topic", ["another/readings", "another/labels", TOPICS.predictions])
+def test_other_topics_are_neither_readings_nor_labels(topic):
+    with pytest.raises(ValueError, match=f"a message on another topic, '{topic}'"):
+        read_message(topic, write_label(("n", 1), "high").encode(), TOPICS)
