@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from river import base
 
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.following import Follower, State
+from onlinels.following import Follower, Labelled, State
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.names import Name
 from onlinels.outputs import labels_like, table_like
@@ -18,6 +19,9 @@ from onlinels.settings import check_choice, check_count
 from onlinels.sliding import LABEL_RULES, UNLABELLED
 from onlinels.spacing import make_spacing
 from onlinels.wrapped import answers, copy_at_risk, learn_windows
+
+BLOCK = 256
+"""Readings that are answered together: as many windows are held at a time."""
 
 
 class WindowedClassifier(base.MiniBatchClassifier):
@@ -193,23 +197,29 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self._learn(read_reading(x, self.timestamp), [UNLABELLED])
 
     def _learn(self, readings: Readings, labels: list[Label]) -> None:
-        steps = list(self._follower.follow(self._state, readings, labels))
-        due = [labelled for _, windows in steps for labelled in windows]
+        state = self._state
+        due: list[Labelled] = []
+        # Of the states only the last is held: each has a window of its own.
+        for state, windows in self._follower.follow(state, readings, labels):
+            due.extend(windows)
         before = copy_at_risk(self.classifier, len(due))
         try:
             learn_windows(self.classifier, due)
         except Exception:
             self.classifier = self.classifier if before is None else before
             raise
-        self._state = steps[-1][0]
+        self._state = state
         self._n_windows += len(due)
 
     def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
         unlabelled = [UNLABELLED] * len(readings.values)
         steps = self._follower.follow(self._state, readings, unlabelled)
-        windows = [state.latest(self.window) for state, _ in steps]
-        return answers(self.classifier, method, windows, nothing)
+        windows = (state.latest(self.window) for state, _ in steps)
+        given: list[Any] = []
+        while block := list(islice(windows, BLOCK)):
+            given += answers(self.classifier, method, block, nothing)
+        return given
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""

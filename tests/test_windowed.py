@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -426,6 +427,24 @@ def test_some_windows_of_a_batch_are_never_learnt_alone():
 def test_bad_settings(settings, error, message):
     with pytest.raises(error, match=message):
         WindowedClassifier(**{"classifier": LeastSquaresClassifier()} | settings)
+
+
+def test_no_more_windows_are_held_than_are_learnt_or_answered_together():
+    model = WindowedClassifier(naive(), window=1000, hop=10_000)
+    X, n_bytes = np.zeros((2000, 1)), 8 * 1000
+    model.learn_many(X[:1], [0])
+    for act in (lambda: model.learn_many(X, np.zeros(2000, int)), lambda: model.predict_many(X)):
+        tracemalloc.start()
+        act()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1000 * n_bytes
+
+
+def naive():
+    """Return a classifier of windows that is not of this package."""
+    mean = compose.FuncTransformer(lambda x: {"mean": x["window"].mean()})
+    return mean | naive_bayes.GaussianNB()
 
 
 def test_copies_and_memory():
