@@ -18,7 +18,7 @@ from onlinels.readings import Readings, read_reading, read_readings
 from onlinels.settings import check_choice, check_count
 from onlinels.sliding import LABEL_RULES, UNLABELLED
 from onlinels.spacing import make_spacing
-from onlinels.wrapped import answers, copy_at_risk, learn_windows
+from onlinels.wrapped import answers, learn_windows
 
 BLOCK = 256
 """Readings that are answered together: as many windows are held at a time."""
@@ -63,7 +63,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
     learnt together if all steps are this package's features and least-squares classifiers, else
-    one by one, with a copy of the classifier at hand in case one is refused.
+    one by one, with a copy of the classifier at hand in case one is refused. For one window only
+    steps of other packages are copied, so a scaler of river's costs a copy of its statistics.
 
     Examples
     --------
@@ -200,14 +201,10 @@ class WindowedClassifier(base.MiniBatchClassifier):
         state = self._state
         due: list[Labelled] = []
         # Of the states only the last is held: each has a window of its own.
-        for state, windows in self._follower.follow(state, readings, labels):
+        for latest, windows in self._follower.follow(state, readings, labels):
+            state = latest
             due.extend(windows)
-        before = copy_at_risk(self.classifier, len(due))
-        try:
-            learn_windows(self.classifier, due)
-        except Exception:
-            self.classifier = self.classifier if before is None else before
-            raise
+        learn_windows(self.classifier, due)
         self._state = state
         self._n_windows += len(due)
 

@@ -265,6 +265,7 @@ def test_bad_input_changes_nothing(x, y, w):
             model.learn_one(x, y, w=w)
         with pytest.raises((TypeError, ValueError)):
             model.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w])
+        assert model.detector is detector
         assert model.n_alarms == twin.n_alarms == 0
         assert vars(model.detector).keys() == vars(twin.detector).keys()
         for each in (model, twin):
@@ -274,6 +275,24 @@ def test_bad_input_changes_nothing(x, y, w):
         assert (weights[0] == weights[1]).all()
         if isinstance(detector, Scheduled):
             assert model.detector.seen == twin.detector.seen
+
+
+@pytest.mark.parametrize("detector", [drift.ADWIN(), Scheduled({3, 6})])
+def test_what_was_passed_in_stays_the_wrapped_one_and_as_it_was(detector):
+    scaler, linear = preprocessing.StandardScaler(), LeastSquaresClassifier(1.0)
+    pipeline = scaler | linear
+    model = DriftAwareClassifier(pipeline, detector, keep=0.5)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], [0, 1, 0])
+    counts, weights = dict(scaler.counts), linear.output_weights.copy()
+    refused = [{"a": k} for k in (3.0, 5.0, 2.0, 1.0, float("nan"))]
+    with pytest.raises(ValueError, match="nan"):
+        model.learn_many(refused, [0, 1, 1, 1, 0])
+    assert model.classifier is pipeline
+    assert (pipeline[0], pipeline[-1], model.detector) == (scaler, linear, detector)
+    assert (model.count, linear.count, scaler.counts, model.n_alarms) == (3, 3, counts, 0)
+    assert (linear.output_weights == weights).all()
+    model.learn_one({"a": 3.0}, 1)
+    assert (linear.count, scaler.counts["a"]) == (4, counts["a"] + 1)
 
 
 def test_several_labels_per_row_are_refused():

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import checks, compose, naive_bayes
+from river import checks, compose, naive_bayes, preprocessing
 
 from laws import assert_is_batch_solution, assert_same_model
 from onlinels import (
@@ -409,6 +409,26 @@ def test_some_windows_of_a_batch_are_never_learnt_alone():
         model.learn_many([{"a": 0.0}, {"a": 3.0}], [1, 0])
     assert model.predict_proba_one({"a": 1.5}) == before
     assert (model.n_windows, model.classifier["LeastSquaresClassifier"].count) == (2, 2)
+
+
+@pytest.mark.parametrize("n_windows", [1, 3])
+def test_a_refusal_leaves_the_very_steps_that_were_passed_in_as_they_were(n_windows):
+    cut = compose.FuncTransformer(lambda x: {"a": x["window"][0, 0], "b": x["window"][-1, 0]})
+    scaler = preprocessing.StandardScaler()
+    bound = compose.FuncTransformer(lambda x: {k: v * (1 // int(v < 5.0)) for k, v in x.items()})
+    linear = LeastSquaresClassifier(1.0)
+    pipeline = cut | scaler | bound | linear
+    model = WindowedClassifier(pipeline, 2, 1)
+    model.learn_many([{"x": float(k % 3)} for k in range(60)], [k % 2 for k in range(60)])
+    before = copy.deepcopy(vars(scaler)), linear.output_weights.tolist(), model._state
+    with pytest.raises(ZeroDivisionError):
+        model.learn_many([{"x": 1.0}] * (n_windows - 1) + [{"x": 1e6}], [0] * n_windows)
+    assert model.classifier is pipeline
+    assert list(pipeline.steps.values()) == [cut, scaler, bound, linear]
+    assert (vars(scaler), linear.output_weights.tolist(), model._state) == before
+    assert (linear.count, scaler.counts["a"]) == (59, 59)
+    model.learn_one({"x": 1.0}, 0)
+    assert (linear.count, scaler.counts["a"]) == (60, 60)
 
 
 @pytest.mark.parametrize(
