@@ -29,14 +29,15 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
     {"window": array (window, n_channels)}: the samples up to this reading, channels sorted by name.
-    It learns the first full window, and one after every `hop` further samples.
+    It learns the first full window, and one after every `hop` further samples; a window that is due
+    but has no label leaves it to the next one that has.
 
     Parameters
     ----------
     classifier : classifier or pipeline
         It takes {"window": array}, such as ``WindowFeatures() | LeastSquaresClassifier()``.
     window, hop : int
-        Samples in a window, and from one that is learnt to the next.
+        Samples in a window, and the least number from one that is learnt to the next.
     timestamp : hashable, optional
         Name of the entry of readings with their time: a number of seconds, or a datetime. Without
         it readings are taken as evenly spaced, each as a sample.
@@ -54,12 +55,13 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     Notes
     -----
-    Nothing but the last `window` samples is held, and the windows depend on the readings alone:
-    `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends in the
-    reading (resampled: in the last sample up to it) and changes nothing; `predict_many` takes its
-    readings as following one another. The channels are those of the first reading that is taken in.
-    A reading without a label is taken in by `observe_one`; where another recording begins, call
-    `restart`.
+    Nothing but the last `window` samples is held, and the windows depend on the readings and labels
+    alone: `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends
+    in the reading (resampled: in the last sample up to it) and changes nothing; `predict_many`
+    takes its readings as following one another. The channels are those of the first reading that
+    is taken in.
+    A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
+    where another recording begins, call `restart`.
 
     A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
     learnt together if all steps are this package's features and least-squares classifiers, else

@@ -43,10 +43,17 @@ def literal_label(labels, rule):
 
 
 def literal_windows(samples, labels, window, hop, rule):
-    """Return the windows (n, window, n_channels) of one stretch of samples, and their labels."""
-    ends = range(window, len(samples) + 1, hop)
-    cut = [(samples[e - window : e], literal_label(labels[e - window : e], rule)) for e in ends]
-    return [(w, label) for w, label in cut if label is not None]
+    """Return the windows (n, window, n_channels) of one stretch of samples, and their labels.
+
+    A label of None is none. At least `hop` samples lie from one window to the next.
+    """
+    cut, last = [], -hop
+    for end in range(window, len(samples) + 1):
+        label = literal_label(labels[end - window : end], rule)
+        if end - last >= hop and labels[end - 1] is not None and label is not None:
+            cut.append((samples[end - window : end], label))
+            last = end
+    return cut
 
 
 def literal_stretches(times, values, labels, rate, largest_gap):
@@ -124,6 +131,34 @@ def test_the_batch_solution_on_resampled_windows(stream, rate, largest_gap, data
     for samples, of in literal_stretches(times, values, labels, rate, largest_gap):
         windows += literal_windows(samples, of, *settings.values())
     assert_learnt(model, windows)
+
+
+@given(streams(), st.sampled_from([None, 1.0, 3.0]), st.data())
+def test_windows_wait_for_a_label(stream, rate, data):
+    values, labels, times, settings = stream
+    period = data.draw(st.integers(1, 6))
+    sparse = [label if k % period == 0 else None for k, label in enumerate(labels)]
+    timed = {} if rate is None else {"timestamp": "t", "sample_rate": rate, "largest_gap": 3.5}
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=0.5), **settings, **timed)
+    rows = readings_of(values, None if rate is None else times)
+    for x, label in zip(rows, sparse, strict=True):
+        model.observe_one(x) if label is None else model.learn_one(x, label)
+    stretches = [(values, sparse)]
+    if rate is not None:
+        stretches = literal_stretches(times, values, sparse, rate, 3.5)
+    windows = []
+    for samples, of in stretches:
+        windows += literal_windows(samples, of, *settings.values())
+    assert_learnt(model, windows)
+
+
+@pytest.mark.parametrize("hop", [1, 4, 5, 6])
+def test_labels_that_never_meet_the_hop_are_learnt_all_the_same(hop):
+    model = WindowedClassifier(LeastSquaresClassifier(), window=4, hop=hop)
+    for k in range(500):
+        x = {"ax": float(k % 3)}
+        model.learn_one(x, k % 2) if k % 5 == 0 else model.observe_one(x)
+    assert model.n_windows == (99 if hop <= 5 else 50)
 
 
 @given(streams(), st.data())
