@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -174,9 +174,10 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         check_not_empty("X", len(rows))
         labels = read_labels(y, len(rows))
         weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
+        by_row = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
         with undone_on_error(self):
             for number, row in enumerate(rows):
-                others = {name: _of_row(value, number) for name, value in kwargs.items()}
+                others = {name: values[number] for name, values in by_row.items()}
                 self.learn_one(row, labels[number], weights[number], **others)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
@@ -205,7 +206,14 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         return type(self)(emptied(self.classifier), self.detector.clone(), self.keep)
 
 
-def _of_row(value: Any, number: int) -> Any:
-    """Return a row's share of an argument: its entry of an array or list, else all of it."""
-    is_one = np.ndim(value) == 0
-    return value if is_one else np.asarray(value, dtype=object)[number]
+def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
+    """Return every row's share of an argument: its entry of an array or list, else all of it."""
+    if np.ndim(value) == 0:
+        return [value] * n_rows
+    values: Any = np.asarray(value, dtype=object)
+    if len(values) != n_rows:
+        raise ValueError(
+            f"{name} has shape {values.shape}, expected ({n_rows},). "
+            "Pass one value per row, or one for all."
+        )
+    return list(values)

@@ -242,6 +242,19 @@ def test_weights_and_times_are_passed_on_row_by_row():
     assert (model.count, model.classes) == (40, plain.classes)
 
 
+@pytest.mark.parametrize("name", ["w", "t"])
+@pytest.mark.parametrize("n_values", [0, 1, 4])
+def test_values_of_rows_are_as_many_as_rows(name, n_values):
+    plain = LeastSquaresClassifier(1.0, half_life=5.0)
+    model = DriftAwareClassifier(plain.clone())
+    for kind in (list, np.array):
+        values = kind([1.0] * n_values)
+        for each in (plain, model):
+            with pytest.raises(ValueError, match=rf"^{name} has shape \({n_values},\), .*\(2,\)"):
+                each.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1], **{name: values})
+    assert model.count == 0
+
+
 @pytest.mark.parametrize(
     ("x", "y", "w"),
     [
