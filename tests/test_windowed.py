@@ -305,6 +305,21 @@ def test_times_in_kind():
             np.testing.assert_allclose(other, weights[0], atol=1e-6)
 
 
+def test_a_column_of_times_may_have_any_number_that_equals_its_own():
+    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp=0.0)
+    model.learn_many(np.array([[0.0, 5.0], [1.0, 6.0]]), [0, 1])
+    assert (model.channels, model.n_windows) == ((1,), 2)
+
+
+def test_frames_are_refused_as_elsewhere():
+    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp="t")
+    twice = pd.DataFrame([[0.0, 1.0, 2.0]], columns=["t", "a", "a"])
+    with pytest.raises(ValueError, match=r"(?s)X has columns of one name.*Rename all but one"):
+        model.learn_many(twice, [0])
+    with pytest.raises(TypeError, match="X is of type int, expected an array"):
+        model.learn_many(3, [0])
+
+
 def test_even_times_are_no_resampling():
     """Times in floating point, each a little before or after its place on the grid."""
     rows, labels, _ = shaken(100)
