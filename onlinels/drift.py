@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +14,7 @@ from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.row_weights import check_weights
 from onlinels.settings import check_between
-from onlinels.wrapping import emptied, last_step, samples_of
+from onlinels.wrapping import emptied, last_step, samples_of, undone_on_error
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -136,17 +134,13 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         label = read_label(y)
         check_weights(w, 1)
         is_wrong = bool(model.predict_one(x) != label)
-        detector, linear = copy.deepcopy(self.detector), last_step(model)
-        alarm = bool(self.classes) and self._alarms(is_wrong)
-        before = copy.deepcopy(vars(linear)) if alarm else {}
-        try:
-            if alarm:
-                linear.fade(self.keep)
-            model.learn_one(x, y, w=w, **kwargs)
-        except Exception:
-            self.detector = detector
-            vars(linear).update(before)
-            raise
+        with undone_on_error(self.detector):
+            alarm = bool(self.classes) and self._alarms(is_wrong)
+            linear = last_step(model)
+            with undone_on_error(*[linear] * alarm):
+                if alarm:
+                    linear.fade(self.keep)
+                model.learn_one(x, y, w=w, **kwargs)
         self._n_alarms += alarm
 
     def _alarms(self, is_wrong: bool) -> bool:
@@ -180,19 +174,11 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         check_not_empty("X", len(rows))
         labels = read_labels(y, len(rows))
         weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-        with self._undone_on_error():
+        by_row = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
+        with undone_on_error(self):
             for number, row in enumerate(rows):
-                others = {name: _of_row(value, number) for name, value in kwargs.items()}
+                others = {name: values[number] for name, values in by_row.items()}
                 self.learn_one(row, labels[number], weights[number], **others)
-
-    @contextmanager
-    def _undone_on_error(self) -> Iterator[None]:
-        before = copy.deepcopy(vars(self))
-        try:
-            yield
-        except Exception:
-            vars(self).update(before)
-            raise
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample; None while it knows nothing."""
@@ -220,7 +206,14 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         return type(self)(emptied(self.classifier), self.detector.clone(), self.keep)
 
 
-def _of_row(value: Any, number: int) -> Any:
-    """Return a row's share of an argument: its entry of an array or list, else all of it."""
-    is_one = np.ndim(value) == 0
-    return value if is_one else np.asarray(value, dtype=object)[number]
+def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
+    """Return every row's share of an argument: its entry of an array or list, else all of it."""
+    if np.ndim(value) == 0:
+        return [value] * n_rows
+    values: Any = np.asarray(value, dtype=object)
+    if len(values) != n_rows:
+        raise ValueError(
+            f"{name} has shape {values.shape}, expected ({n_rows},). "
+            "Pass one value per row, or one for all."
+        )
+    return list(values)

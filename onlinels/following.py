@@ -57,7 +57,8 @@ class Follower:
     Parameters
     ----------
     window, hop : int
-        Samples in a window, and from one that is due to the next.
+        Samples in a window, and from one that is learnt to the next, at least: a window that is due
+        and has no label leaves the one after it due.
     spacing : Spacing
         What makes samples of readings.
     label_rule : str
@@ -99,10 +100,18 @@ class Follower:
             due = []
             for value in step.samples:
                 sliding = sliding.followed_by(value, label, self.window)
-                if label is not UNLABELLED and sliding.is_due(self.window, self.hop):
-                    due.append((sliding.values, LABEL_RULES[self.label_rule](sliding.labels)))
+                of = self._label(sliding)
+                if of is not UNLABELLED:
+                    due.append((sliding.values, of))
+                    sliding = sliding.learnt()
             state = replace(state, position=step.position, sliding=sliding)
-            yield state, [(window, of) for window, of in due if of is not UNLABELLED]
+            yield state, due
+
+    def _label(self, sliding: Sliding) -> Label:
+        """Return the label of a window that is due now, UNLABELLED if it has none or is not due."""
+        if sliding.labels[-1] is UNLABELLED or not sliding.is_due(self.window, self.hop):
+            return UNLABELLED
+        return LABEL_RULES[self.label_rule](sliding.labels)
 
 
 def _of_channels(state: State, readings: Readings) -> State:

@@ -8,11 +8,11 @@ from datetime import datetime
 from numbers import Real
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.encoding import ArrayFeature, Batch, Layout, read_batch, read_frame, read_sample
+from onlinels.frames import as_frame
 from onlinels.names import Name
 from onlinels.times import read_times
 
@@ -93,20 +93,17 @@ def read_readings(X: Any, timestamp: Name | None) -> Readings:
 
 def _read_array(X: Matrix, timestamp: Name) -> Readings:
     batch = read_batch(X)
-    columns = range(batch.values.shape[1])
+    columns = list(range(batch.values.shape[1]))
     if timestamp not in columns:
         raise _no_time("X", timestamp)
     kept = [column for column in columns if column != timestamp]
-    stamps = batch.values[:, int(str(timestamp))].tolist()
+    stamps = batch.values[:, columns.index(timestamp)].tolist()
     placed = Batch(batch.values[:, kept], (tuple(kept),), X)
     return _readings(placed, stamps, timestamp)
 
 
 def _read_frame(X: Any, timestamp: Name) -> Readings:
-    try:
-        frame = nw.from_native(X, eager_only=True)
-    except TypeError:
-        return _readings(read_frame(X))
+    frame = as_frame(X)
     name: Any = timestamp
     if name not in frame.columns:
         raise _no_time("X", timestamp)

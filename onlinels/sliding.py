@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,32 +54,40 @@ class Sliding:
     ----------
     values : ndarray (n_samples, n_channels)
     labels : tuple of n_samples labels
-    count : int
-        Samples since the stream, or what came after a gap, began.
+    since : int, optional
+        Samples since the last window that was learnt; None before the first of the stream, or of
+        what came after a gap.
 
     Examples
     --------
     >>> sliding = Sliding.begin(1)
     >>> for value in (1.0, 2.0, 3.0):
     ...     sliding = sliding.followed_by(np.array([value]), "walk", window=2)
-    >>> sliding.values.ravel(), sliding.is_due(window=2, hop=3), sliding.is_due(window=2, hop=1)
-    (array([2., 3.]), False, True)
+    >>> sliding.values.ravel(), sliding.is_due(window=2, hop=5)
+    (array([2., 3.]), True)
+    >>> sliding.learnt().is_due(window=2, hop=5)
+    False
     """
 
     values: Floats
     labels: tuple[Label, ...]
-    count: int
+    since: int | None = None
 
     @classmethod
     def begin(cls, n_channels: int) -> Sliding:
         """Return the window before the first sample."""
-        return cls(np.empty((0, n_channels)), (), 0)
+        return cls(np.empty((0, n_channels)), ())
 
     def followed_by(self, sample: Floats, label: Label, window: int) -> Sliding:
         """Return the window, of `window` samples at most, after one more sample (n_channels,)."""
         values = np.concatenate([self.values, sample[None]])[-window:]
-        return Sliding(values, (*self.labels, label)[-window:], self.count + 1)
+        since = None if self.since is None else self.since + 1
+        return Sliding(values, (*self.labels, label)[-window:], since)
+
+    def learnt(self) -> Sliding:
+        """Return the same window, from which the samples to the next one count."""
+        return replace(self, since=0)
 
     def is_due(self, window: int, hop: int) -> bool:
-        """Tell whether this window is full, and the first or a multiple of `hop` samples on."""
-        return self.count >= window and (self.count - window) % hop == 0
+        """Tell whether this window is full, and the first or `hop` samples on from the last."""
+        return len(self.values) >= window and (self.since is None or self.since >= hop)

@@ -8,17 +8,22 @@ from typing import Any, NamedTuple
 from onlinels.arrays import Floats, Matrix, read_only
 from onlinels.choice import RidgeChoice
 from onlinels.encoding import Layout, read_row
+from onlinels.predictive import Spread
 from onlinels.products import product
 from onlinels.row_by_row import RowByRow
 
 
 class Solution(NamedTuple):
-    """Output weights and intercept, with the ridge setting and the ridge that gave them."""
+    """Output weights and intercept, with the ridge setting and the ridge that gave them.
+
+    And what is known of their errors, once somebody has asked.
+    """
 
     setting: Any
     ridge: float
     output_weights: Floats
     intercept: Floats
+    spread: Spread | None = None
 
 
 class WeightsOnDemand(RowByRow):

@@ -20,21 +20,20 @@ class UncertainLeastSquares(LinearLeastSquares):
     They follow from the statistics and the ridge, and are dropped with the solution.
     """
 
-    def __init__(self, *settings: Any) -> None:
-        super().__init__(*settings)
-        # Goes with the solution beside it, and is dropped with it.
-        self._spread: tuple[Solution, Spread] | None = None
-
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {"_spread": None}
+        state = super().__getstate__()
+        solved: Solution | None = state["_solved"]
+        return state | {"_solved": None if solved is None else solved._replace(spread=None)}
 
     def _known_spread(self) -> Spread:
         """Return noise variances and covariance as they are now, at the ridge in force."""
         solution = self._solution()
-        if self._spread is None or self._spread[0] is not solution:
-            weights = self._uncorrected(solution)
-            self._spread = solution, spread_of(self._statistics, solution.ridge, weights)
-        return self._spread[1]
+        if solution.spread is not None:
+            return solution.spread
+        weights = self._uncorrected(solution)
+        spread = spread_of(self._statistics, solution.ridge, weights)
+        self._solved = solution._replace(spread=spread)
+        return spread
 
     def _uncorrected(self, solution: Solution) -> Floats:
         """Return the output weights that the statistics give; the solution's, by default."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
 from river import base
 
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.following import Follower, State
+from onlinels.following import Follower, Labelled, State
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.names import Name
 from onlinels.outputs import labels_like, table_like
@@ -17,7 +18,10 @@ from onlinels.readings import Readings, read_reading, read_readings
 from onlinels.settings import check_choice, check_count
 from onlinels.sliding import LABEL_RULES, UNLABELLED
 from onlinels.spacing import make_spacing
-from onlinels.wrapped import answers, copy_at_risk, learn_windows
+from onlinels.wrapped import answers, learn_windows
+
+BLOCK = 256
+"""Readings that are answered together: as many windows are held at a time."""
 
 
 class WindowedClassifier(base.MiniBatchClassifier):
@@ -25,14 +29,15 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
     {"window": array (window, n_channels)}: the samples up to this reading, channels sorted by name.
-    It learns the first full window, and one after every `hop` further samples.
+    It learns the first full window, and one after every `hop` further samples; a window that is due
+    but has no label leaves it to the next one that has.
 
     Parameters
     ----------
     classifier : classifier or pipeline
         It takes {"window": array}, such as ``WindowFeatures() | LeastSquaresClassifier()``.
     window, hop : int
-        Samples in a window, and from one that is learnt to the next.
+        Samples in a window, and the least number from one that is learnt to the next.
     timestamp : hashable, optional
         Name of the entry of readings with their time: a number of seconds, or a datetime. Without
         it readings are taken as evenly spaced, each as a sample.
@@ -50,16 +55,18 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     Notes
     -----
-    Nothing but the last `window` samples is held, and the windows depend on the readings alone:
-    `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends in the
-    reading (resampled: in the last sample up to it) and changes nothing; `predict_many` takes its
-    readings as following one another. The channels are those of the first reading that is taken in.
-    A reading without a label is taken in by `observe_one`; where another recording begins, call
-    `restart`.
+    Nothing but the last `window` samples is held, and the windows depend on the readings and labels
+    alone: `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends
+    in the reading (resampled: in the last sample up to it) and changes nothing; `predict_many`
+    takes its readings as following one another. The channels are those of the first reading that
+    is taken in.
+    A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
+    where another recording begins, call `restart`.
 
     A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
     learnt together if all steps are this package's features and least-squares classifiers, else
-    one by one, with a copy of the classifier at hand in case one is refused.
+    one by one, with a copy of the classifier at hand in case one is refused. For one window only
+    steps of other packages are copied, so a scaler of river's costs a copy of its statistics.
 
     Examples
     --------
@@ -193,23 +200,25 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self._learn(read_reading(x, self.timestamp), [UNLABELLED])
 
     def _learn(self, readings: Readings, labels: list[Label]) -> None:
-        steps = list(self._follower.follow(self._state, readings, labels))
-        due = [labelled for _, windows in steps for labelled in windows]
-        before = copy_at_risk(self.classifier, len(due))
-        try:
-            learn_windows(self.classifier, due)
-        except Exception:
-            self.classifier = self.classifier if before is None else before
-            raise
-        self._state = steps[-1][0]
+        state = self._state
+        due: list[Labelled] = []
+        # Of the states only the last is held: each has a window of its own.
+        for latest, windows in self._follower.follow(state, readings, labels):
+            state = latest
+            due.extend(windows)
+        learn_windows(self.classifier, due)
+        self._state = state
         self._n_windows += len(due)
 
     def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
         unlabelled = [UNLABELLED] * len(readings.values)
         steps = self._follower.follow(self._state, readings, unlabelled)
-        windows = [state.latest(self.window) for state, _ in steps]
-        return answers(self.classifier, method, windows, nothing)
+        windows = (state.latest(self.window) for state, _ in steps)
+        given: list[Any] = []
+        while block := list(islice(windows, BLOCK)):
+            given += answers(self.classifier, method, block, nothing)
+        return given
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""

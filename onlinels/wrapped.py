@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
-from river import base, compose
+from river import base
 
 from onlinels.arrays import Floats
 from onlinels.features.convolution.minirocket import MiniRocketFeatures
@@ -14,13 +13,14 @@ from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.following import Labelled
 from onlinels.scoring import ScoringClassifier
+from onlinels.wrapping import is_pipeline, undone_on_error
 
 TOGETHER = (ScoringClassifier, FilteringTransformer, MiniRocketFeatures, HiddenLayer)
 """Steps that take lists of windows, all or none, with the same result as one by one."""
 
 
 def learn_windows(classifier: base.Classifier, due: Sequence[Labelled]) -> None:
-    """Let a classifier learn labelled windows, in order.
+    """Let a classifier learn labelled windows, in order, all or none.
 
     Parameters
     ----------
@@ -32,14 +32,17 @@ def learn_windows(classifier: base.Classifier, due: Sequence[Labelled]) -> None:
     if len(due) > 1 and takes_together(model):
         model.learn_many([_sample(window) for window, _ in due], [label for _, label in due])
         return
-    for window, label in due:
-        model.learn_one(_sample(window), label)
+    with undone_on_error(*_at_risk(model, len(due))):
+        for window, label in due:
+            model.learn_one(_sample(window), label)
 
 
-def copy_at_risk(classifier: base.Classifier, n_windows: int) -> base.Classifier | None:
-    """Return a copy of a classifier that could be left with some of the windows learnt, or None."""
-    at_risk = n_windows > 1 and not takes_together(classifier)
-    return copy.deepcopy(classifier) if at_risk else None
+def _at_risk(model: Any, n_windows: int) -> list[Any]:
+    """Return what could be left changed by windows of which one is refused."""
+    if n_windows > 1:
+        return [model]
+    # Of one window, steps of this package learn nothing before the last one takes or refuses it.
+    return [step for step in _steps(model) if n_windows and not isinstance(step, TOGETHER)]
 
 
 def answers(
@@ -66,8 +69,11 @@ def answers(
 
 def takes_together(model: Any) -> bool:
     """Tell whether a classifier, or every step of a pipeline, takes lists of windows."""
-    steps = model.steps.values() if isinstance(model, compose.Pipeline) else [model]
-    return all(isinstance(step, TOGETHER) for step in steps)
+    return all(isinstance(step, TOGETHER) for step in _steps(model))
+
+
+def _steps(model: Any) -> list[Any]:
+    return list(model.steps.values()) if is_pipeline(model) else [model]
 
 
 def _sample(window: Floats) -> dict[str, Floats]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from river import compose
+from river import base, compose
 
 from onlinels.arrays import check_matrix
 from onlinels.frames import as_frame
@@ -27,6 +29,51 @@ def emptied(model: Any) -> Any:
     if is_pipeline(model):
         return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
     return model.empty() if hasattr(model, "empty") else model.clone()
+
+
+@contextmanager
+def undone_on_error(*models: Any) -> Iterator[None]:
+    """Bring models back if an error is raised: they, and what they wrap, stay the same objects.
+
+    Parameters
+    ----------
+    *models : river models, pipelines or detectors
+
+    Notes
+    -----
+    Costs a copy of all that the models hold.
+
+    Examples
+    --------
+    >>> from contextlib import suppress
+    >>> from river import stats
+    >>> mean = stats.Mean()
+    >>> with suppress(TypeError), undone_on_error(mean):
+    ...     mean.update("not a number")
+    >>> mean.n
+    0.0
+    """
+    parts = {id(part): part for model in models for part in _parts_of(model)}
+    # What is in the memo is not copied, so that copies refer to the parts themselves.
+    memo: dict[int, Any] = dict(parts)
+    before = [(part, copy.deepcopy(vars(part), memo)) for part in parts.values()]
+    try:
+        yield
+    except Exception:
+        for part, state in before:
+            vars(part).clear()
+            vars(part).update(state)
+        raise
+
+
+def _parts_of(value: Any) -> Iterator[Any]:
+    """Iterate over a river object and those that it holds, in containers too."""
+    if isinstance(value, base.Base) and hasattr(value, "__dict__"):
+        yield value
+        yield from _parts_of(vars(value))
+    elif isinstance(value, (dict, list, tuple)):
+        for held in value.values() if isinstance(value, dict) else value:
+            yield from _parts_of(held)
 
 
 def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:

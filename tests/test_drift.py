@@ -242,6 +242,19 @@ def test_weights_and_times_are_passed_on_row_by_row():
     assert (model.count, model.classes) == (40, plain.classes)
 
 
+@pytest.mark.parametrize("name", ["w", "t"])
+@pytest.mark.parametrize("n_values", [0, 1, 4])
+def test_values_of_rows_are_as_many_as_rows(name, n_values):
+    plain = LeastSquaresClassifier(1.0, half_life=5.0)
+    model = DriftAwareClassifier(plain.clone())
+    for kind in (list, np.array):
+        values = kind([1.0] * n_values)
+        for each in (plain, model):
+            with pytest.raises(ValueError, match=rf"^{name} has shape \({n_values},\), .*\(2,\)"):
+                each.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1], **{name: values})
+    assert model.count == 0
+
+
 @pytest.mark.parametrize(
     ("x", "y", "w"),
     [
@@ -265,6 +278,7 @@ def test_bad_input_changes_nothing(x, y, w):
             model.learn_one(x, y, w=w)
         with pytest.raises((TypeError, ValueError)):
             model.learn_many([{"a": 1.0}, x], ["no", y], [1.0, w])
+        assert model.detector is detector
         assert model.n_alarms == twin.n_alarms == 0
         assert vars(model.detector).keys() == vars(twin.detector).keys()
         for each in (model, twin):
@@ -274,6 +288,24 @@ def test_bad_input_changes_nothing(x, y, w):
         assert (weights[0] == weights[1]).all()
         if isinstance(detector, Scheduled):
             assert model.detector.seen == twin.detector.seen
+
+
+@pytest.mark.parametrize("detector", [drift.ADWIN(), Scheduled({3, 6})])
+def test_what_was_passed_in_stays_the_wrapped_one_and_as_it_was(detector):
+    scaler, linear = preprocessing.StandardScaler(), LeastSquaresClassifier(1.0)
+    pipeline = scaler | linear
+    model = DriftAwareClassifier(pipeline, detector, keep=0.5)
+    model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], [0, 1, 0])
+    counts, weights = dict(scaler.counts), linear.output_weights.copy()
+    refused = [{"a": k} for k in (3.0, 5.0, 2.0, 1.0, float("nan"))]
+    with pytest.raises(ValueError, match="nan"):
+        model.learn_many(refused, [0, 1, 1, 1, 0])
+    assert model.classifier is pipeline
+    assert (pipeline[0], pipeline[-1], model.detector) == (scaler, linear, detector)
+    assert (model.count, linear.count, scaler.counts, model.n_alarms) == (3, 3, counts, 0)
+    assert (linear.output_weights == weights).all()
+    model.learn_one({"a": 3.0}, 1)
+    assert (linear.count, scaler.counts["a"]) == (4, counts["a"] + 1)
 
 
 def test_several_labels_per_row_are_refused():

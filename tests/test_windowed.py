@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import random
+import tracemalloc
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -15,7 +16,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import checks, compose, naive_bayes
+from river import checks, compose, naive_bayes, preprocessing
 
 from laws import assert_is_batch_solution, assert_same_model
 from onlinels import (
@@ -42,10 +43,17 @@ def literal_label(labels, rule):
 
 
 def literal_windows(samples, labels, window, hop, rule):
-    """Return the windows (n, window, n_channels) of one stretch of samples, and their labels."""
-    ends = range(window, len(samples) + 1, hop)
-    cut = [(samples[e - window : e], literal_label(labels[e - window : e], rule)) for e in ends]
-    return [(w, label) for w, label in cut if label is not None]
+    """Return the windows (n, window, n_channels) of one stretch of samples, and their labels.
+
+    A label of None is none. At least `hop` samples lie from one window to the next.
+    """
+    cut, last = [], -hop
+    for end in range(window, len(samples) + 1):
+        label = literal_label(labels[end - window : end], rule)
+        if end - last >= hop and labels[end - 1] is not None and label is not None:
+            cut.append((samples[end - window : end], label))
+            last = end
+    return cut
 
 
 def literal_stretches(times, values, labels, rate, largest_gap):
@@ -123,6 +131,34 @@ def test_the_batch_solution_on_resampled_windows(stream, rate, largest_gap, data
     for samples, of in literal_stretches(times, values, labels, rate, largest_gap):
         windows += literal_windows(samples, of, *settings.values())
     assert_learnt(model, windows)
+
+
+@given(streams(), st.sampled_from([None, 1.0, 3.0]), st.data())
+def test_windows_wait_for_a_label(stream, rate, data):
+    values, labels, times, settings = stream
+    period = data.draw(st.integers(1, 6))
+    sparse = [label if k % period == 0 else None for k, label in enumerate(labels)]
+    timed = {} if rate is None else {"timestamp": "t", "sample_rate": rate, "largest_gap": 3.5}
+    model = WindowedClassifier(LeastSquaresClassifier(ridge=0.5), **settings, **timed)
+    rows = readings_of(values, None if rate is None else times)
+    for x, label in zip(rows, sparse, strict=True):
+        model.observe_one(x) if label is None else model.learn_one(x, label)
+    stretches = [(values, sparse)]
+    if rate is not None:
+        stretches = literal_stretches(times, values, sparse, rate, 3.5)
+    windows = []
+    for samples, of in stretches:
+        windows += literal_windows(samples, of, *settings.values())
+    assert_learnt(model, windows)
+
+
+@pytest.mark.parametrize("hop", [1, 4, 5, 6])
+def test_labels_that_never_meet_the_hop_are_learnt_all_the_same(hop):
+    model = WindowedClassifier(LeastSquaresClassifier(), window=4, hop=hop)
+    for k in range(500):
+        x = {"ax": float(k % 3)}
+        model.learn_one(x, k % 2) if k % 5 == 0 else model.observe_one(x)
+    assert model.n_windows == (99 if hop <= 5 else 50)
 
 
 @given(streams(), st.data())
@@ -269,6 +305,21 @@ def test_times_in_kind():
             np.testing.assert_allclose(other, weights[0], atol=1e-6)
 
 
+def test_a_column_of_times_may_have_any_number_that_equals_its_own():
+    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp=0.0)
+    model.learn_many(np.array([[0.0, 5.0], [1.0, 6.0]]), [0, 1])
+    assert (model.channels, model.n_windows) == ((1,), 2)
+
+
+def test_frames_are_refused_as_elsewhere():
+    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp="t")
+    twice = pd.DataFrame([[0.0, 1.0, 2.0]], columns=["t", "a", "a"])
+    with pytest.raises(ValueError, match=r"(?s)X has columns of one name.*Rename all but one"):
+        model.learn_many(twice, [0])
+    with pytest.raises(TypeError, match="X is of type int, expected an array"):
+        model.learn_many(3, [0])
+
+
 def test_even_times_are_no_resampling():
     """Times in floating point, each a little before or after its place on the grid."""
     rows, labels, _ = shaken(100)
@@ -410,6 +461,26 @@ def test_some_windows_of_a_batch_are_never_learnt_alone():
     assert (model.n_windows, model.classifier["LeastSquaresClassifier"].count) == (2, 2)
 
 
+@pytest.mark.parametrize("n_windows", [1, 3])
+def test_a_refusal_leaves_the_very_steps_that_were_passed_in_as_they_were(n_windows):
+    cut = compose.FuncTransformer(lambda x: {"a": x["window"][0, 0], "b": x["window"][-1, 0]})
+    scaler = preprocessing.StandardScaler()
+    bound = compose.FuncTransformer(lambda x: {k: v * (1 // int(v < 5.0)) for k, v in x.items()})
+    linear = LeastSquaresClassifier(1.0)
+    pipeline = cut | scaler | bound | linear
+    model = WindowedClassifier(pipeline, 2, 1)
+    model.learn_many([{"x": float(k % 3)} for k in range(60)], [k % 2 for k in range(60)])
+    before = copy.deepcopy(vars(scaler)), linear.output_weights.tolist(), model._state
+    with pytest.raises(ZeroDivisionError):
+        model.learn_many([{"x": 1.0}] * (n_windows - 1) + [{"x": 1e6}], [0] * n_windows)
+    assert model.classifier is pipeline
+    assert list(pipeline.steps.values()) == [cut, scaler, bound, linear]
+    assert (vars(scaler), linear.output_weights.tolist(), model._state) == before
+    assert (linear.count, scaler.counts["a"]) == (59, 59)
+    model.learn_one({"x": 1.0}, 0)
+    assert (linear.count, scaler.counts["a"]) == (60, 60)
+
+
 @pytest.mark.parametrize(
     ("settings", "error", "message"),
     [
@@ -426,6 +497,24 @@ def test_some_windows_of_a_batch_are_never_learnt_alone():
 def test_bad_settings(settings, error, message):
     with pytest.raises(error, match=message):
         WindowedClassifier(**{"classifier": LeastSquaresClassifier()} | settings)
+
+
+def test_no_more_windows_are_held_than_are_learnt_or_answered_together():
+    model = WindowedClassifier(naive(), window=1000, hop=10_000)
+    X, n_bytes = np.zeros((2000, 1)), 8 * 1000
+    model.learn_many(X[:1], [0])
+    for act in (lambda: model.learn_many(X, np.zeros(2000, int)), lambda: model.predict_many(X)):
+        tracemalloc.start()
+        act()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1000 * n_bytes
+
+
+def naive():
+    """Return a classifier of windows that is not of this package."""
+    mean = compose.FuncTransformer(lambda x: {"mean": x["window"].mean()})
+    return mean | naive_bayes.GaussianNB()
 
 
 def test_copies_and_memory():
