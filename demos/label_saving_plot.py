@@ -13,27 +13,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, PercentFormatter
 from numpy.typing import NDArray
+from plot_style import BLUE, GREY, INK, STYLE, VERMILLION
 
 Array = NDArray[Any]
 
-# Of Okabe and Ito, which colour-blind readers tell apart.
-COLOURS = "#6B6B6B", "#0072B2", "#C44E00"
+COLOURS = GREY, BLUE, VERMILLION
 MARKERS = "s", "o", "D"
-INK, LINE, SHADE = "#222222", "#CCCCCC", "#E4E4E4"
-STYLE: dict[Any, Any] = {
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.color": LINE,
-    "ytick.color": LINE,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "grid.color": SHADE,
-}
 
 
 @dataclass(frozen=True)

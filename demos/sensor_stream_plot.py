@@ -12,29 +12,13 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 from numpy.typing import NDArray
+from plot_style import BLUE, GREEN, GREY, INK, PALE, SHADE, STYLE, VERMILLION
 from sensor_stream_data import SAMPLE_RATE, GasRows, Recordings
 from sensor_stream_gas import EXACT, FADING, ONCE, STREAM, months
 from sensor_stream_watch import WARM_UP, WINDOW, Followed, seen
 
 Array = NDArray[Any]
 
-# Of Okabe and Ito, which colour-blind readers tell apart, and greys.
-BLUE, VERMILLION, GREEN = "#0072B2", "#C44E00", "#007A5A"
-INK, GREY, LINE, SHADE, PALE = "#222222", "#6B6B6B", "#CCCCCC", "#E4E4E4", "#F4F4F4"
-STYLE: dict[Any, Any] = {
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.color": LINE,
-    "ytick.color": LINE,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "grid.color": SHADE,
-}
 WATCH_COLOURS = {"MiniRocket": BLUE, "filter responses": GREEN, "single readings": GREY}
 GAS_COLOURS = {FADING: BLUE, STREAM: GREEN, EXACT: GREY, ONCE: VERMILLION}
 RECENT_RECORDINGS, RECENT_ROWS = 12, 300

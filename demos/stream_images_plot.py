@@ -14,26 +14,10 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure, SubFigure
 from matplotlib.ticker import PercentFormatter, StrMethodFormatter
 from numpy.typing import NDArray
+from plot_style import BLUE, GREY, INK, PALE, SHADE, STYLE, VERMILLION
 
 Array = NDArray[Any]
 
-# Blue and vermillion of Okabe and Ito, which colour-blind readers tell apart, and greys.
-BLUE, VERMILLION = "#0072B2", "#C44E00"
-INK, GREY, LINE, SHADE, PALE = "#222222", "#6B6B6B", "#CCCCCC", "#E4E4E4", "#F2F2F2"
-STYLE: dict[Any, Any] = {
-    "font.size": 10.5,
-    "text.color": INK,
-    "axes.labelcolor": INK,
-    "axes.edgecolor": LINE,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "xtick.color": LINE,
-    "ytick.color": LINE,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "grid.color": SHADE,
-}
 LEFT = 0.005
 FILTERS = {
     "bars": range(0, 20, 2),
