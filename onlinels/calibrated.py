@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -11,16 +11,16 @@ from river import base
 
 from onlinels.arrays import Floats
 from onlinels.calibration import SCALES, best_scale, calibrate, log_losses
-from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
 from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
+from onlinels.wrapper import WrappedClassifier
 from onlinels.wrapping import emptied, is_pipeline, last_step
 
 
-class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
+class CalibratedClassifier(WrappedClassifier):
     """Give a least-squares classifier probabilities that are calibrated while it learns.
 
     Before a row or mini-batch is learnt, the wrapped model scores it, and the scores tell how good
@@ -52,6 +52,7 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
+    >>> from onlinels import LeastSquaresClassifier
     >>> for model in (LeastSquaresClassifier(), CalibratedClassifier(LeastSquaresClassifier())):
     ...     evaluate.progressive_val_score(datasets.Phishing(), model, metrics.LogLoss())
     LogLoss: 0.31...
@@ -68,32 +69,9 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"classifier": LeastSquaresClassifier()}
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
-
-    @property
-    def _wrapped_model(self) -> base.Estimator:
-        return self.classifier
-
     @property
     def _last_classifier(self) -> ScoringClassifier:
         return cast(ScoringClassifier, last_step(self.classifier))
-
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
-        return self._last_classifier.classes
-
-    @property
-    def count(self) -> int:
-        """Number of rows that the wrapped model has learnt."""
-        model: Any = self._last_classifier
-        return int(model.count)
 
     @property
     def scale(self) -> float:
@@ -164,16 +142,6 @@ class CalibratedClassifier(base.Wrapper[base.Estimator], base.Classifier):
         losses = self._losses_with(scores, labels, weights)
         model.learn_many(X, y, w=w, **kwargs)
         self._losses = losses
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample; None before anything is learnt."""
-        model: Any = self.classifier
-        return model.predict_one(x, **kwargs)
-
-    def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """Return the wrapped model's label of every row, in the kind of `X`."""
-        model: Any = self.classifier
-        return model.predict_many(X, **kwargs)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

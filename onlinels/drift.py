@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -14,12 +14,13 @@ from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.row_weights import check_weights
 from onlinels.settings import check_between
+from onlinels.wrapper import WrappedClassifier
 from onlinels.wrapping import emptied, last_step, samples_of, undone_on_error
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
 
-class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifier):
+class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """Weaken the past of a least-squares classifier whenever a drift detector alarms.
 
     Every row is predicted before it is learnt, and the detector is told whether that was wrong, 1
@@ -84,29 +85,6 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
         self.detector: Detector = usual() if detector is None else detector
         self.keep = keep
         self._n_alarms = 0
-
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"classifier": LeastSquaresClassifier()}
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
-
-    @property
-    def _wrapped_model(self) -> base.Estimator:
-        return self.classifier
-
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels that the wrapped model knows, in the order of its columns."""
-        labels: tuple[Label, ...] = last_step(self.classifier).classes
-        return labels
-
-    @property
-    def count(self) -> int:
-        """Number of rows that the wrapped model has learnt, whatever their weights are now."""
-        return int(last_step(self.classifier).count)
 
     @property
     def n_alarms(self) -> int:
@@ -179,16 +157,6 @@ class DriftAwareClassifier(base.Wrapper[base.Estimator], base.MiniBatchClassifie
             for number, row in enumerate(rows):
                 others = {name: values[number] for name, values in by_row.items()}
                 self.learn_one(row, labels[number], weights[number], **others)
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample; None while it knows nothing."""
-        model: Any = self.classifier
-        return model.predict_one(x, **kwargs)
-
-    def predict_many(self, X: Any, **kwargs: Any) -> Any:
-        """Return the wrapped model's label of every row, in the kind of `X`."""
-        model: Any = self.classifier
-        return model.predict_many(X, **kwargs)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""

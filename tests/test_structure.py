@@ -125,6 +125,7 @@ LAYERS = [
     {"learning"},
     {"network"},
     {"wrapping"},
+    {"wrapper"},
     {"calibrated", "drift", "wrapped"},
     {"windowed"},
     # Dict streams, in the order in which a row goes through the modules.
