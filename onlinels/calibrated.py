@@ -16,8 +16,7 @@ from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
 from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrapper import WrappedClassifier
-from onlinels.wrapping import emptied, is_pipeline, last_step
+from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step
 
 
 class CalibratedClassifier(WrappedClassifier):

@@ -14,8 +14,7 @@ from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.row_weights import check_weights
 from onlinels.settings import check_between
-from onlinels.wrapper import WrappedClassifier
-from onlinels.wrapping import emptied, last_step, samples_of, undone_on_error
+from onlinels.wrapping import WrappedClassifier, emptied, last_step, samples_of, undone_on_error
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 

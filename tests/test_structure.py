@@ -37,8 +37,6 @@ LAYERS = [
     },
     {"encoding", "solve_factor"},
     {"selection", "dealing", "columns", "real_targets"},
-    {"readings", "spacing", "sliding"},
-    {"following"},
     {"outputs"},
     # What is remembered of the stream.
     {
@@ -125,8 +123,13 @@ LAYERS = [
     {"learning"},
     {"network"},
     {"wrapping"},
-    {"wrapper"},
-    {"calibrated", "drift", "wrapped"},
+    {"calibrated", "drift"},
+    # Windows of readings, in the order in which a reading goes through the modules.
+    {"windowed.readings", "windowed.spacing"},
+    {"windowed.sliding"},
+    {"windowed.following"},
+    {"windowed.together"},
+    {"windowed.classifier"},
     {"windowed"},
     # Dict streams, in the order in which a row goes through the modules.
     {"stream.samples", "stream.scaling", "stream.units", "stream.expert", "stream.forecaster"},

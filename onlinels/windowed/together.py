@@ -11,8 +11,8 @@ from onlinels.arrays import Floats
 from onlinels.features.convolution.minirocket import MiniRocketFeatures
 from onlinels.features.convolution.transformer import FilteringTransformer
 from onlinels.features.hidden.layer import HiddenLayer
-from onlinels.following import Labelled
 from onlinels.scoring import ScoringClassifier
+from onlinels.windowed.following import Labelled
 from onlinels.wrapping import is_pipeline, undone_on_error
 
 TOGETHER = (ScoringClassifier, FilteringTransformer, MiniRocketFeatures, HiddenLayer)

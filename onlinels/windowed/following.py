@@ -11,9 +11,9 @@ from onlinels.arrays import Floats
 from onlinels.columns import Columns
 from onlinels.encoding import Layout, names_of
 from onlinels.labels import Label
-from onlinels.readings import Readings
-from onlinels.sliding import LABEL_RULES, UNLABELLED, Sliding
-from onlinels.spacing import Position, Spacing
+from onlinels.windowed.readings import Readings
+from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED, Sliding
+from onlinels.windowed.spacing import Position, Spacing
 
 Labelled = tuple[Floats, Label]
 """A window (length, n_channels) and its label."""
@@ -66,8 +66,8 @@ class Follower:
 
     Examples
     --------
-    >>> from onlinels.readings import read_readings
-    >>> from onlinels.spacing import Even
+    >>> from onlinels.windowed.readings import read_readings
+    >>> from onlinels.windowed.spacing import Even
     >>> readings = read_readings(np.array([[1.0], [2.0], [3.0]]), None)
     >>> steps = Follower(2, 1, Even(), "last").follow(State(), readings, ["a", "b", "c"])
     >>> [[(window.ravel().tolist(), label) for window, label in due] for _, due in steps]

@@ -10,15 +10,15 @@ import numpy as np
 from river import base
 
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.following import Follower, Labelled, State
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.names import Name
 from onlinels.outputs import labels_like, table_like
-from onlinels.readings import Readings, read_reading, read_readings
 from onlinels.settings import check_choice, check_count
-from onlinels.sliding import LABEL_RULES, UNLABELLED
-from onlinels.spacing import make_spacing
-from onlinels.wrapped import answers, learn_windows
+from onlinels.windowed.following import Follower, Labelled, State
+from onlinels.windowed.readings import Readings, read_reading, read_readings
+from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED
+from onlinels.windowed.spacing import make_spacing
+from onlinels.windowed.together import answers, learn_windows
 
 BLOCK = 256
 """Readings that are answered together: as many windows are held at a time."""
