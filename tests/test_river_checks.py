@@ -61,7 +61,7 @@ def model_settings(draw: random.Random, accumulator: str) -> dict:
     }
 
 
-SETTINGS = [({}, {}), *drawn_settings(24)]
+SETTINGS = [({}, {}), *drawn_settings(18)]
 BALANCED = [({"balance": "classwise"}, {}), ({"balance": "priors"}, {})]
 
 
