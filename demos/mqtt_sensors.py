@@ -31,6 +31,7 @@ from mqtt_state import load_state, locked, save_state
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from whole_numbers import positive
 
 QUIET = 1.0
 """Seconds without a message, after the last of the sensors', that end the demo."""
@@ -180,14 +181,6 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--rate", type=positive, default=250, help="rows a second (%(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the simulation (%(default)s)")
     return parser
-
-
-def positive(text: str) -> int:
-    """Read a whole number, at least 1."""
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
 
 
 def sixteen_bits(text: str) -> int:

@@ -31,6 +31,7 @@ from sensor_stream_gas import summary as gas_summary
 from sensor_stream_plot import draw_gas, draw_watch
 from sensor_stream_watch import WARM_UP, WINDOW, follow, make_models
 from sensor_stream_watch import summary as watch_summary
+from whole_numbers import not_negative
 
 QUICK_RECORDINGS = 20
 QUICK_STEP = 8
@@ -125,13 +126,6 @@ def make_parser() -> argparse.ArgumentParser:
         help=f"only {QUICK_RECORDINGS} recordings, or every {QUICK_STEP}th row",
     )
     return parser
-
-
-def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from stream_images_data import check_data, read_data
 from stream_images_plot import Curve, Tested, draw
+from whole_numbers import not_negative, positive
 
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData
@@ -249,20 +250,6 @@ def make_parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help=f"only {QUICK['rows']} rows, {QUICK['n_hidden']} units"
     )
     return parser
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError(text)
-    return number
-
-
-def not_negative(text: str) -> int:
-    number = int(text)
-    if number < 0:
-        raise ValueError(text)
-    return number
 
 
 if __name__ == "__main__":

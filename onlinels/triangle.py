@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg.lapack import dtpmqrt, dtpqrt
 
-from onlinels.arrays import Floats
+from onlinels.arrays import Floats, Integers
 
 PANEL = 16
 """Columns whose reflections are applied at once.
@@ -85,3 +85,17 @@ def no_targets(n_rows: int) -> Callable[[slice], Floats]:
            [0.]])
     """
     return lambda columns: np.zeros((n_rows, columns.stop - columns.start), order="F")
+
+
+def columns_of_upper(upper: Floats, places: Integers) -> Floats:
+    """Return some columns (n, k) of a symmetric matrix, of which only the upper triangle is read.
+
+    Examples
+    --------
+    >>> columns_of_upper(np.array([[1.0, 2.0], [0.0, 3.0]]), np.array([0]))
+    array([[1.],
+           [2.]])
+    """
+    above = np.arange(len(upper))[:, None] <= places
+    picked: Floats = np.where(above, upper[:, places], upper[places].T)
+    return picked

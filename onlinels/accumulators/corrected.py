@@ -8,6 +8,7 @@ from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 from onlinels.arrays import Floats, Integers
 from onlinels.capacity import capacity, enlarged
 from onlinels.products import product
+from onlinels.triangle import columns_of_upper
 
 SMALL = 320
 """Size up to which a single column is taken in at once.
@@ -75,8 +76,7 @@ class CorrectedMatrix:
 
     def picked(self, places: Integers) -> Floats:
         """Return some columns, (n, k), without a product."""
-        above = np.arange(len(self))[:, None] <= places
-        picked = np.where(above, self._base[:, places], self._base[places].T)
+        picked = columns_of_upper(self._base, places)
         recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
         return np.asfortranarray(picked - recent @ (signs[:, None] * recent[places].T))
 

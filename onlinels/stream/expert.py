@@ -10,6 +10,7 @@ from scipy.linalg.lapack import dpotrf
 
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.arrays import Floats, Integers
+from onlinels.triangle import columns_of_upper
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -118,8 +119,7 @@ class Expert:
 
     def _restore(self, columns: Integers, amounts: Floats) -> None:
         """Learn rows sqrt(amount) e_j with target 0, all at once (Woodbury's identity)."""
-        above = np.arange(len(self._inverse))[:, None] <= columns
-        picked = np.where(above, self._inverse[:, columns], self._inverse[columns].T)
+        picked = columns_of_upper(self._inverse, columns)
         system = picked[columns]
         system.flat[:: len(columns) + 1] += self._scale / amounts
         factor, _ = dpotrf(system)

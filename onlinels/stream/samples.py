@@ -94,7 +94,8 @@ def _read_mixed(x: Any) -> Sample:
         return Sample(*read_row(x))
     texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
     gaps = tuple(name for name, value in x.items() if _is_missing(value))
-    numbers = {n: value for n, value in x.items() if n not in texts and not _is_missing(value)}
+    others = texts.keys() | gaps
+    numbers = {name: value for name, value in x.items() if name not in others}
     for name, value in numbers.items():
         if isinstance(value, TIMES):
             raise TypeError(
