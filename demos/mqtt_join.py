@@ -25,7 +25,8 @@ name, once settled, is never forgotten, and takes some 400 bytes.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Generic, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 from mqtt_messages import Key, LabelValue
 
@@ -52,6 +53,17 @@ class Numbers:
     def __len__(self) -> int:
         """Return the number of ranges."""
         return len(self._first)
+
+    def parts(self) -> tuple[int, list[int], list[int]]:
+        """Return the numbers given up, and the first and last ones of all ranges."""
+        return self.given_up, self._first, self._last
+
+    @classmethod
+    def of(cls, most_gaps: int, parts: tuple[int, list[int], list[int]]) -> Numbers:
+        """Return the set that has these parts."""
+        numbers = cls(most_gaps)
+        numbers.given_up, numbers._first, numbers._last = parts
+        return numbers
 
     def add(self, number: int) -> None:
         """Add a number, and close the lowest gap if there are too many."""
@@ -97,6 +109,29 @@ class Join(Generic[Payload]):
         self.readings: dict[Key, Payload] = {}
         self.labels: dict[Key, LabelValue] = {}
         self._settled: dict[str, Numbers] = {}
+
+    def parts(self, plain: Callable[[dict[Key, Payload]], Any]) -> dict[str, Any]:
+        """Return all of it in plain values, given a function that makes such of readings."""
+        return {
+            "most_waiting": self.most_waiting,
+            "most_gaps": self.most_gaps,
+            "dropped": self.dropped,
+            "readings": plain(self.readings),
+            "labels": self.labels,
+            "settled": {sensor: numbers.parts() for sensor, numbers in self._settled.items()},
+        }
+
+    @classmethod
+    def of(
+        cls, parts: dict[str, Any], readings: Callable[[Any], dict[Key, Payload]]
+    ) -> Join[Payload]:
+        """Return the join that has these parts, given a function that makes readings of theirs."""
+        join = cls(parts["most_waiting"], parts["most_gaps"])
+        join.dropped, join.labels = parts["dropped"], parts["labels"]
+        join.readings = readings(parts["readings"])
+        for sensor, numbers in parts["settled"].items():
+            join._settled[sensor] = Numbers.of(join.most_gaps, numbers)
+        return join
 
     @property
     def given_up(self) -> int:

@@ -1,8 +1,9 @@
 """Predict every reading, learn it when its label is there: a pure function of the messages.
 
 The learner knows nothing of networks, files or clocks. Its whole state follows from the messages
-handled so far, in their order, and duplicates change nothing but their count. So a learner that
-was saved, and is handed the messages after that save again, becomes bit for bit what it was.
+handled so far, in their order, and duplicates change nothing but their count. Nor does a save
+change anything: weights are solved after every row, so that it finds nothing to solve. So a learner
+that was saved, and is handed the messages after that save again, becomes bit for bit what it was.
 """
 
 from __future__ import annotations
@@ -96,8 +97,9 @@ class Learner:
 
     def _learn(self, predicted: Predicted, label: LabelValue) -> None:
         self.model.learn_one(predicted.values, label)
-        # Who asks for the count has the row added now, not in one block with the next: otherwise a
-        # save between the two would change the last bits.
-        self.learnt = int(classifier_of(self.model).count)
+        self.learnt += 1
         self.right += predicted.label == label
         self.recent.append(predicted.label == label)
+        # A save solves for weights, and when they are solved decides about the last bits of later
+        # ones: those of few rows are followed from the last solution, those of many solved anew.
+        _ = classifier_of(self.model).output_weights

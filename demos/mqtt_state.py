@@ -1,24 +1,38 @@
 """One file holds the whole state; after a kill or a power cut it is the old one or the new one.
 
-The state is written to a file beside it, which is forced to disk and then takes the other's name;
-then the folder is forced to disk too. Nothing is ever written over. A lock, which the system
-releases when its process ends, keeps a second learner from the same file (on POSIX systems).
-
-The format is Python's pickle, for now. A pickle can run any program when it is read, so read only
-a file that you wrote yourself, from a folder in which nobody else may write; the file is made
-readable by its owner alone. Only `save_state` and `load_state` know the format.
+`onlinels.save` sees to that: it brings a new file to the disk and then puts it in the place of the
+old one, so model and counts are always of the same moment. The file holds numbers and text, no
+code: the function before the layers is not in it, and the pipeline is made anew around them. A
+lock, which the system releases when its process ends, keeps a second learner from the same file
+(on POSIX systems). Only `save_state` and `load_state` know what is in the file.
 """
 
 from __future__ import annotations
 
-import os
-import pickle
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from mqtt_learner import Learner
+from mqtt_join import Join
+from mqtt_learner import Learner, Predicted
+from mqtt_messages import Key
+from mqtt_model import layers_of, make_pipeline
+
+import onlinels
+
+COUNTS = {"learnt": int, "right": int, "duplicates": int, "refused": int, "last_refusal": str}
+PARTS: dict[str, type] = {
+    "hidden": onlinels.HiddenLayer,
+    "classifier": onlinels.LeastSquaresClassifier,
+    "outbox": dict,
+    "recent": list,
+    "join": dict,
+    **COUNTS,
+}
+"""What is in a state, all of it on the disk together."""
 
 
 def save_state(path: Path, learner: Learner) -> None:
@@ -29,13 +43,15 @@ def save_state(path: Path, learner: Learner) -> None:
     OSError
         If it cannot be written; the old state is untouched.
     """
-    new = beside(path, ".new")
-    with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        pickle.dump(learner, file, protocol=pickle.HIGHEST_PROTOCOL)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(new, path)
-    force_names(path.parent)
+    hidden, classifier = layers_of(learner.model)
+    parts = {
+        "hidden": hidden,
+        "classifier": classifier,
+        "outbox": learner.outbox,
+        "recent": list(learner.recent),
+        "join": learner.join.parts(_write_waiting),
+    }
+    onlinels.save(parts | {name: getattr(learner, name) for name in COUNTS}, path)
 
 
 def load_state(path: Path) -> Learner | None:
@@ -47,16 +63,45 @@ def load_state(path: Path) -> Learner | None:
         If the file holds something else.
     """
     try:
-        content = path.read_bytes()
+        found = onlinels.load(path)
     except FileNotFoundError:
         return None
-    try:
-        learner = pickle.loads(content)  # noqa: S301, its owner wrote it: see above
-    except Exception as error:
-        raise ValueError(f"{path} cannot be read as a state: {error!r}. Move it away.") from error
-    if not isinstance(learner, Learner):
-        raise ValueError(f"{path} holds {type(learner).__name__}, expected Learner. Move it away.")
+    except ValueError as error:
+        raise ValueError(f"{error} Or move it away, to begin anew.") from error
+    if not _is_state(found):
+        raise ValueError(
+            f"{path} holds {type(found).__name__}, expected a dict of a learner's parts: "
+            f"{', '.join(PARTS)}. Move it away."
+        )
+    learner = Learner()
+    learner.model = make_pipeline(found["hidden"], found["classifier"])
+    learner.outbox = found["outbox"]
+    learner.recent.extend(found["recent"])
+    learner.join = Join.of(found["join"], _read_waiting)
+    for name in COUNTS:
+        setattr(learner, name, found[name])
     return learner
+
+
+def _write_waiting(readings: dict[Key, Predicted]) -> str:
+    # Of what a file may hold, one text is the fastest: 10,000 readings value by value, a quarter of
+    # a million of them, take a third of a second, which is too long for every save.
+    return json.dumps([[*key, each.values, each.label] for key, each in readings.items()])
+
+
+def _read_waiting(text: str) -> dict[Key, Predicted]:
+    return {
+        (sensor, number): Predicted(values, label)
+        for sensor, number, values, label in json.loads(text)
+    }
+
+
+def _is_state(found: Any) -> bool:
+    return (
+        type(found) is dict
+        and found.keys() == PARTS.keys()
+        and all(type(found[name]) is expected for name, expected in PARTS.items())
+    )
 
 
 @contextmanager
@@ -68,23 +113,9 @@ def locked(path: Path) -> Iterator[None]:
     BlockingIOError
         If another process holds it.
     """
-    with open(beside(path, ".lock"), "w") as file:
+    with open(path.with_name(path.name + ".lock"), "w") as file:
         if sys.platform != "win32":
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
-
-
-def beside(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
-def force_names(folder: Path) -> None:
-    """Force a folder's names to disk, where folders can be opened."""
-    if os.name == "posix":
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

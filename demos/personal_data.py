@@ -1,18 +1,19 @@
 """Three hospitals learn apart, merge, and one takes its patients out again: as if never learnt.
 
 The data are scikit-learn's 569 tumours of the breast, 30 measurements each, dealt to three sites
-with different shares of malign ones. Sites send statistics, not rows; whoever withdraws shows the
-rows once more, so that they can be taken out. After every step the weights are compared with those
-that plain numpy solves at once from the rows that should be in.
+with different shares of malign ones. Sites send files of statistics, not rows; whoever withdraws
+shows the rows once more, so that they can be taken out. After every step the weights are compared
+with those that plain numpy solves at once from the rows that should be in.
 
 python demos/personal_data.py
 """
 
 from __future__ import annotations
 
-import pickle
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
 
-from onlinels import HiddenLayer, LeastSquaresClassifier
+from onlinels import HiddenLayer, LeastSquaresClassifier, load
 
 Array = NDArray[Any]
 
@@ -59,8 +60,12 @@ class Step:
 
 def main() -> None:
     sites, test = deal(*read())
-    models = {name: learn(rows) for name, rows in sites.items()}
-    sent = sum(len(pickle.dumps(model)) for model in models.values())
+    with tempfile.TemporaryDirectory() as folder:
+        files = {name: Path(folder, f"{name}.npz") for name in SITES}
+        for name, file in files.items():
+            learn(sites[name]).save(file)
+        sent = sum(file.stat().st_size for file in files.values())
+        models = {name: load(file) for name, file in files.items()}
     console = Console()
     console.print(f"Sent: {sent / 1024:.0f} KiB of statistics from three sites, and no row.")
     table = Table(

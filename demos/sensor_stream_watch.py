@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ class Followed:
     hits : ndarray (n_recordings, n_answers) of bool
         Whether the answers within each recording after the warm-up were right.
     early, late : float
-        What is remembered after a quarter of the recordings and after all, in MiB.
+        What is remembered after a quarter of the recordings and after all: MiB of the saved file.
     """
 
     hits: NDArray[np.bool_]
@@ -85,6 +86,7 @@ def follow(
     The recordings of the warm-up are only learnt.
     """
     hits, sizes = [], []
+    weighed = len(recordings) // 4, len(recordings) - 1
     task = progress.add_task(name, total=len(recordings))
     for number, label in enumerate(recordings.labels.tolist()):
         rows = recordings.rows(number)
@@ -94,9 +96,19 @@ def follow(
         for row in rows:
             model.learn_one(row, label)
         model.restart()
-        sizes.append(len(pickle.dumps(model)) / MEBIBYTE)
+        if number in weighed:
+            sizes.append(saved_size(model) / MEBIBYTE)
         progress.advance(task)
-    return Followed(np.array(hits), sizes[len(sizes) // 4], sizes[-1])
+    early, late = sizes
+    return Followed(np.array(hits), early, late)
+
+
+def saved_size(model: WindowedClassifier) -> int:
+    """Return the bytes of a file that holds the model."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "model.npz")
+        model.save(file)
+        return file.stat().st_size
 
 
 def listen(model: WindowedClassifier, rows: list[dict[str, float]]) -> list[Any]:

@@ -23,7 +23,9 @@ from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
+from onlinels.states import load, save
 from onlinels.stream import StreamClassifier
+from onlinels.version import __version__
 from onlinels.windowed import WindowedClassifier
 
 __all__ = [
@@ -53,8 +55,10 @@ __all__ = [
     "WhitenedPatches",
     "WindowFeatures",
     "WindowedClassifier",
+    "__version__",
+    "load",
     "lp_pooling",
     "plot_filters",
     "read_filters",
+    "save",
 ]
-__version__ = "0.1.0"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
@@ -37,10 +36,6 @@ class NetworkAnswers(ScoringClassifier):
     def features_fixed(self) -> bool:
         """Whether everything that depends on data is fixed, so that rows are learnt at once."""
         return self._fixed is not None
-
-    def __copy__(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -99,9 +94,10 @@ class NetworkAnswers(ScoringClassifier):
         ValueError
             If the features are not fixed yet, or `X` cannot be read as images of their shape.
         """
-        images = read_images(X, self._given_shape).values
-        self._check_shape(images.shape[1:])
-        return self._network.activations(images)
+        with self._alone.lock:
+            images = read_images(X, self._given_shape).values
+            self._check_shape(images.shape[1:])
+            return self._network.activations(images)
 
     @property
     def bank(self) -> FilterBank:
@@ -167,6 +163,9 @@ class NetworkAnswers(ScoringClassifier):
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the state of the features and the score of every class for one image."""
-        state = "fixed" if self.features_fixed else f"warming up, {self.count} of {self.warm_up}"
-        scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
-        return "\n".join([f"features {state}", *scores])
+        with self._alone.lock:
+            state = (
+                "fixed" if self.features_fixed else f"warming up, {self.count} of {self.warm_up}"
+            )
+            scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
+            return "\n".join([f"features {state}", *scores])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 import struct
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -16,6 +15,9 @@ Integers = NDArray[np.intp]
 
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
+
+SMALLEST_SQUARES = 1e-305
+"""Weighted sum of squares below which a feature counts as 0: float64 has lost its digits there."""
 
 BLOCK_BYTES = 1 << 26
 """Float64 bytes of the rows that are cast and accumulated at once (64 MiB).
@@ -80,7 +82,8 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
     if values.dtype.kind != "f" or not values.size or within_bounds(values):
         return
-    with np.errstate(over="ignore"):
+    # Casts warn of signalling NaNs too.
+    with np.errstate(over="ignore", invalid="ignore"):
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     value = float(values[tuple(position)])
     where = tuple(int(index) for index in position)
@@ -113,34 +116,6 @@ def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
     if np.isnan(value):
         return f"expected finite numbers. {remedies['missing']}"
     return f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. {remedies['large']}"
-
-
-def no_number(name: str, value: Any) -> str:
-    """Say that what is neither a number nor an array was expected to be, and what to do."""
-    kind, expected = type(value).__name__, "expected a number or an array of numbers"
-    if isinstance(value, (list, tuple)):
-        return f"{name} is a {kind}, {expected}. Make an array of it, with np.asarray."
-    remedy = OF_COMPLEX if np.iscomplexobj(value) else OF_FEATURES["text"]
-    return f"{name} is {reprlib.repr(value)} of type {kind}, {expected}. {remedy}"
-
-
-def as_number(value: Any) -> float | None:
-    """Return a value as a float: infinity if it is too large, None if it is no number.
-
-    Examples
-    --------
-    >>> as_number(True), as_number(10**400), as_number("3")
-    (1.0, inf, None)
-    """
-    kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
-    if not hasattr(value, "__float__") or kind not in "biufO" or value is np.ma.masked:
-        return None
-    if getattr(value, "ndim", 0):
-        return None
-    try:
-        return float(value)
-    except (OverflowError, ValueError):
-        return np.inf
 
 
 def check_matrix(name: str, values: Any) -> Matrix:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
 from typing import Any
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.folded import FoldedAccumulator
+from onlinels.commit import Commit, draft_of
 from onlinels.ridge import KFold, check_ridge, choose_ridge
 from onlinels.selection import gcv_ridge
 
@@ -52,11 +52,6 @@ def _check_folds(setting: Any, statistics: Accumulator) -> None:
         )
 
 
-def is_checkpoint(count: int) -> bool:
-    """Tell whether a ridge is selected when this many rows have come: at powers of two."""
-    return count & (count - 1) == 0
-
-
 class RidgeChoice:
     """The ridge in force, and when it is selected.
 
@@ -94,8 +89,8 @@ class RidgeChoice:
             return statistics.fixed_ridge
         if is_selected(setting):
             if self._is_due or self._setting != setting:
-                self._selected, self._setting = selected_ridge(setting, statistics), setting
-                self._is_due = False
+                selected = selected_ridge(setting, statistics)
+                vars(self).update(_selected=selected, _setting=setting, _is_due=False)
             if self._selected is not None:
                 return self._selected
         return _unselected(setting, statistics)
@@ -123,8 +118,7 @@ class RidgeChoice:
         """Fix a ridge inside the statistics if it is a number, or was fixed and has changed."""
         if statistics.holds_ridge and setting != self._setting:
             if isinstance(setting, numbers.Real):
-                statistics.fix_ridge(float(setting))
-                self._setting = setting
+                self._fix_at(float(setting), setting, statistics)
             elif statistics.fixed_ridge is not None:
                 self._fix(setting, statistics)
 
@@ -133,51 +127,78 @@ class RidgeChoice:
         selected = selected_ridge(setting, statistics) if is_selected(setting) else None
         ridge = _unselected(setting, statistics) if selected is None else selected
         if ridge > 0.0:
-            statistics.fix_ridge(ridge)
-            self._setting = setting
+            self._fix_at(ridge, setting, statistics)
+
+    def _fix_at(self, ridge: float, setting: Any, statistics: Accumulator) -> None:
+        commit = Commit()
+        statistics.plan_ridge(ridge, commit)
+        commit.set(self, _setting=setting)
+        commit.make()
 
     def cuts(self, setting: Any, statistics: Accumulator) -> bool:
         """Tell whether a ridge is still selected at checkpoints."""
         unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
         return unfixed or is_selected(setting)
 
-    def pieces(self, setting: Any, statistics: Accumulator, n_rows: int) -> Iterator[slice]:
-        """Cut a batch that is about to be learnt where the count of rows reaches a checkpoint."""
-        start, cuts = 0, self.cuts(setting, statistics)
-        while start < n_rows and cuts:
-            count = statistics.count + start
-            stop = min(n_rows, start + (1 << count.bit_length()) - count)
-            yield slice(start, stop)
-            start = stop
-        if start < n_rows:
-            yield slice(start, n_rows)
+    def unit_rows(self, setting: Any, statistics: Accumulator, n_rows: int) -> int:
+        """Return how many rows of a batch are learnt before a ridge may be selected.
+
+        That is up to the last checkpoint in the batch, or the first for a ridge to be held inside.
+        """
+        if not self.cuts(setting, statistics):
+            return n_rows
+        count = statistics.count
+        if statistics.holds_ridge and statistics.fixed_ridge is None:
+            return min(n_rows, (1 << count.bit_length()) - count)
+        last = 1 << ((count + n_rows).bit_length() - 1)
+        return last - count if last > count else n_rows
 
     def before(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
-        """Select, if it is due and learning so many rows does not reach another checkpoint."""
+        """Select, if it is due and so many rows that come next do not reach another checkpoint."""
         changed = self._setting != setting
         due = is_selected(setting) and (self._is_due or changed)
         matters = due or (changed and statistics.holds_ridge)
-        if matters and not is_checkpoint(statistics.count + n_rows):
+        if matters and not self.reaches_checkpoint(statistics, n_rows):
             self.in_force(setting, statistics)
 
-    def after(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
-        """Take note that so many rows were learnt."""
-        count = statistics.count
-        if count.bit_length() > (count - n_rows).bit_length():
-            self._is_due = True
-            unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
-            if unfixed and statistics.count >= FIRST_ROWS:
-                self._fix(setting, statistics)
+    def reaches_checkpoint(self, statistics: Accumulator, n_rows: int) -> bool:
+        """Tell whether so many rows more reach a count at which a ridge is selected."""
+        count = int(statistics._count)
+        return (count + n_rows).bit_length() > count.bit_length()
 
-    def unlearnt(self) -> None:
-        """Take note that rows were taken out: select anew, unless the ridge is held inside."""
-        self._is_due = True
+    def after(self, statistics: Accumulator, n_rows: int) -> RidgeChoice:
+        """Return the choice once so many rows more are learnt."""
+        if not self.reaches_checkpoint(statistics, n_rows):
+            return self
+        choice = draft_of(self)
+        choice._is_due = True
+        return choice
 
-    def merged(self, setting: Any, statistics: Accumulator) -> None:
-        """Take note that statistics were merged: select anew."""
-        self._is_due = True
+    def fixes(self, statistics: Accumulator, n_rows: int) -> bool:
+        """Tell whether a ridge is chosen and held inside once so many rows more are learnt."""
+        if not self.reaches_checkpoint(statistics, n_rows):
+            return False
+        unfixed = statistics.holds_ridge and statistics.fixed_ridge is None
+        return unfixed and statistics.count + n_rows >= FIRST_ROWS
+
+    def fixed(self, setting: Any, statistics: Accumulator) -> RidgeChoice:
+        """Choose a ridge and hold it inside the statistics; return the choice after it."""
+        choice = draft_of(self)
+        choice._fix(setting, statistics)
+        return choice
+
+    def unlearnt(self) -> RidgeChoice:
+        """Return the choice once rows were taken out: anew, unless the ridge is held inside."""
+        choice = draft_of(self)
+        choice._is_due = True
+        return choice
+
+    def merged(self, setting: Any, statistics: Accumulator) -> RidgeChoice:
+        """Return the choice once statistics were merged: anew, and at once if it is held inside."""
+        choice = self.unlearnt()
         if statistics.holds_ridge and isinstance(setting, str) and statistics.count >= FIRST_ROWS:
-            self._fix(setting, statistics)
+            choice._fix(setting, statistics)
+        return choice
 
 
 def _unselected(setting: Any, statistics: Accumulator) -> float:

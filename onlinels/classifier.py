@@ -133,11 +133,12 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_one({"age": 4.0})
         'young'
         """
-        if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
-            return
-        sample = read_sample(x)
-        self._learn(sample, [read_label(y)], check_weights(w, 1), t)
-        self._remember_names(sample.layouts[0])
+        with self._alone.lock:
+            if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
+                return
+            sample = read_sample(x)
+            self._learn(sample, [read_label(y)], check_weights(w, 1), t)
+            self._remember_names(sample.layouts[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
@@ -156,6 +157,11 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
 
+        Notes
+        -----
+        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
+        changed, or all of it has. The same holds for everything that changes the model.
+
         Examples
         --------
         >>> import numpy as np
@@ -164,13 +170,15 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_many(np.array([[-1.0], [3.0]]))
         array(['low', 'high'], dtype='<U4')
         """
-        batch = read_batch(X)
-        n_rows = len(batch.values)
-        self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
+        with self._alone.lock:
+            batch = read_batch(X)
+            n_rows = len(batch.values)
+            self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
-        self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
+        with self._alone.lock:
+            self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take rows out again: the model is then as if it had never seen them.
@@ -205,9 +213,10 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.classes, model.count
         (('low',), 2)
         """
-        batch = read_batch(X)
-        n_rows = len(batch.values)
-        self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
+        with self._alone.lock:
+            batch = read_batch(X)
+            n_rows = len(batch.values)
+            self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)

@@ -9,6 +9,7 @@ import numpy as np
 
 from onlinels.arrays import Integers, Matrix
 from onlinels.encoding import ArrayFeature, Layout, names_of
+from onlinels.memory import OF_ROWS, check_room
 from onlinels.names import Name, check_distinct, feature_key, plain_name, sorted_names
 
 
@@ -173,7 +174,9 @@ class Columns:
         located = self.locate(layouts[-1])
         if len(located) == len(self) and (located == np.arange(len(self))).all():
             return values
-        placed = np.zeros((len(values), len(self)), dtype=values.dtype)
+        size, what = (len(values), len(self)), "A batch of {:,} rows with {:,} features"
+        check_room(values.itemsize * size[0] * size[1], what, *size, remedy=OF_ROWS)
+        placed = np.zeros(size, dtype=values.dtype)
         known = located >= 0
         placed[:, located[known]] = values[:, known]
         return placed

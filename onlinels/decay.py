@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.scalars import as_number
 from onlinels.times import read_times
 
 HalfLife = float | timedelta | None
@@ -163,7 +164,7 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
         raise TypeError(
             f"forgetting_factor={forgetting_factor!r} must be a number. Pass a float in (0, 1]."
         )
-    if not 0.0 < float(forgetting_factor) <= 1.0:
+    if not 0.0 < (as_number(forgetting_factor) or 0.0) <= 1.0:
         raise ValueError(
             f"forgetting_factor={forgetting_factor!r} must be above 0 and at most 1. "
             "Pass 1.0 to forget nothing."
@@ -175,10 +176,11 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
     known = known and not isinstance(half_life, (bool, np.timedelta64))
     if not known:
         raise TypeError(f"half_life={half_life!r} must be a number or a timedelta. {remedy}")
-    length = half_life.total_seconds() if isinstance(half_life, timedelta) else float(half_life)
-    if not 0.0 < length < np.inf:
+    dated = isinstance(half_life, timedelta)
+    length = half_life.total_seconds() if dated else as_number(half_life)
+    if length is None or not 0.0 < length < np.inf:
         raise ValueError(f"half_life={half_life!r} must be positive and finite. {remedy}")
-    if float(forgetting_factor) != 1.0:
+    if forgetting_factor != 1.0:
         raise ValueError(
             f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "
             "expected one of them. Leave one at its default."

@@ -16,17 +16,17 @@ from onlinels.arrays import (
     LARGEST_VALUE,
     OF_FEATURES,
     Matrix,
-    as_number,
     check_matrix,
     check_not_empty,
     check_values,
-    no_number,
     packed,
     value_remedy,
     within_bounds,
 )
 from onlinels.frames import as_frame
+from onlinels.memory import OF_ROWS, check_room
 from onlinels.names import Name, check_distinct
+from onlinels.scalars import as_number, no_number, shown
 
 Row = Mapping[Any, Any]
 
@@ -156,7 +156,8 @@ def _number(name: Name, value: Any) -> float:
     if number is None:
         raise TypeError(no_number(f"x[{name!r}]", value))
     if not abs(number) <= LARGEST_VALUE:
-        raise ValueError(f"x[{name!r}] is {number}, {value_remedy(number, OF_FEATURES)}")
+        remedy = value_remedy(number, OF_FEATURES)
+        raise ValueError(f"x[{name!r}] is {shown(value, number)}, {remedy}")
     return number
 
 
@@ -202,7 +203,9 @@ def _read_rows(rows: Sequence[Any]) -> Batch:
     keys = {layout: check_distinct(names_of(layout)) for layout in layouts}
     columns = {key: column for column, key in enumerate(dict.fromkeys(chain(*keys.values())))}
     places = {layout: [columns[key] for key in keys[layout]] for layout in layouts}
-    matrix = np.zeros((len(read), len(columns)))
+    size = len(read), len(columns)
+    check_room(8 * size[0] * size[1], "X with {:,} rows of {:,} features", *size, remedy=OF_ROWS)
+    matrix = np.zeros(size)
     for row, (layout, values) in zip(matrix, read, strict=True):
         row[places[layout]] = values
     return Batch(matrix, (*layouts, tuple(columns)), rows)

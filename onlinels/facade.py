@@ -7,14 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from onlinels.commit import Commit
 from onlinels.encoding import read_sample
 from onlinels.explain import explain
 from onlinels.merging import check_mergeable
+from onlinels.saving.files import Savable
 from onlinels.settings import check_between
+from onlinels.threads import both
 from onlinels.uncertain import UncertainLeastSquares
 
 
-class LeastSquaresFacade(UncertainLeastSquares, ABC):
+class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
     """Linear least squares whose models join; subclasses match their targets by name."""
 
     @property
@@ -55,12 +58,13 @@ class LeastSquaresFacade(UncertainLeastSquares, ABC):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        self._merge(other)
+        with both(self._alone, other._alone):
+            self._merge(other)
         return self
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""
-        return copy.deepcopy(self).merge(other)
+        return copy.copy(self).merge(other)
 
     def fade(self, keep: float) -> None:
         """Multiply the weight of every row learnt so far, in place: the past counts less.
@@ -93,16 +97,20 @@ class LeastSquaresFacade(UncertainLeastSquares, ABC):
         >>> round(model.output_weights.item(), 9), model.count
         (1.0, 1)
         """
-        check_between("keep", keep, 0.0, 1.0)
-        if keep == 0.0:
-            nothing = vars(self.empty())
-            vars(self).clear()
-            vars(self).update(nothing)
-        elif keep < 1.0:
-            self._fade_rows(float(keep))
+        with self._alone.lock:
+            check_between("keep", keep, 0.0, 1.0)
+            if keep == 0.0:
+                commit = Commit()
+                commit.then(vars(self).clear)
+                # The lock stays: others may wait for it.
+                commit.then(vars(self).update, vars(self.empty()) | {"_alone": self._alone})
+                commit.make()
+            elif keep < 1.0:
+                self._fade_rows(float(keep))
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the score of every output and what the ten strongest features add to it."""
-        row = read_sample(x)
-        activations = self._columns.place(row.layouts, row.values)[0]
-        return explain(self, self._outputs, activations)
+        with self._alone.lock:
+            row = read_sample(x)
+            activations = self._columns.place(row.layouts, row.values)[0]
+            return explain(self, self._outputs, activations)

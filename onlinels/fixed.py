@@ -10,18 +10,17 @@ import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.commit import Commit
 from onlinels.examples import Examples, joined
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
+from onlinels.finishing import learn_and_finish
 from onlinels.merging import same
 from onlinels.ridge import Ridge
 
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
-
-SAFE_WEIGHT = 1e50
-"""Weight that no squared activation, of features that are checked, is too large for."""
 
 
 class FixedNetwork:
@@ -83,7 +82,7 @@ class FixedNetwork:
         made = HiddenLayer.from_examples(examples, list(names), **hidden._get_params())
         del examples, images
         network = cls(before, filters, made, classifier)
-        network.learn(batches)
+        network.learn_anew(batches)
         return network
 
     def empty(self) -> Self:
@@ -116,42 +115,46 @@ class FixedNetwork:
             start += len(block)
         return activations
 
-    def learn(self, batches: Sequence[Examples]) -> None:
+    def learn(self, batches: Sequence[Examples], commit: Commit) -> None:
         """Learn batches of images with labels, weights and times: all of them, or none.
+
+        Parameters
+        ----------
+        batches : sequence of Examples
+        commit : Commit
+            Changes elsewhere that are made with this one; made twice, they are as made once.
 
         Raises
         ------
         ValueError
             If an image does not fit the features, or the linear layer refuses a row.
+
+        Notes
+        -----
+        A block is learnt whole or not at all. Several of them are learnt in a copy of the linear
+        layer, which is there as long as this takes.
         """
-        blocks = [part for batch in joined(batches) for part in batch.blocks(BLOCK_IMAGES)]
+        blocks = self._blocks(batches)
         if len(blocks) > 1:
-            # Processed here to be checked, and once more to be learnt: all of a large batch at
-            # once could take many times its memory.
-            for block in blocks:
-                self._preprocessed(block.images)
-        risky = self._may_refuse_later(blocks)
-        before = copy.deepcopy(self.classifier) if risky else self.classifier
-        try:
-            for block in blocks:
-                rows = self._block_activations(block.images)
-                self.classifier.learn_many(rows, block.labels, block.weights, block.times)
-        except ValueError:
-            self.classifier = before
-            raise
+            layer = copy.deepcopy(self.classifier)
+            self._learn_blocks(layer, blocks)
+            commit.set(self, classifier=layer)
+            commit.make()
+        else:
+            layer = self.classifier
+            learn_and_finish(layer, lambda: self._learn_blocks(layer, blocks), commit.make)
 
-    def _may_refuse_later(self, blocks: Sequence[Examples]) -> bool:
-        """Tell, at little cost, whether rows might be refused when others are learnt already.
+    def learn_anew(self, batches: Sequence[Examples]) -> None:
+        """Learn batches as `learn` does, in a network that is dropped if it is refused."""
+        self._learn_blocks(self.classifier, self._blocks(batches))
 
-        A block is learnt whole or not at all. Squares of features that are checked are never too
-        large, but cubes may be, as may rows of huge weights or rows for a ridge held inside.
-        """
-        if len(blocks) < 2:
-            return False
-        heaviest = max(float(np.max(block.weights)) for block in blocks)
-        cubes = self.hidden.activation == "cube"
-        recursive = self.classifier.accumulator == "recursive"
-        return cubes or recursive or heaviest > SAFE_WEIGHT
+    def _blocks(self, batches: Sequence[Examples]) -> list[Examples]:
+        return [part for batch in joined(batches) for part in batch.blocks(BLOCK_IMAGES)]
+
+    def _learn_blocks(self, layer: LeastSquaresClassifier, blocks: Sequence[Examples]) -> None:
+        for block in blocks:
+            rows = self._block_activations(block.images)
+            layer.learn_many(rows, block.labels, block.weights, block.times)
 
     def unlearn(self, examples: Examples) -> None:
         """Take checked images out again."""

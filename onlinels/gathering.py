@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import ddot
 
-from onlinels.arrays import Floats, packed
+from onlinels.arrays import Floats, Matrix, packed
 from onlinels.columns import Columns
+from onlinels.commit import Commit
 from onlinels.encoding import PLAIN_NUMBERS, ArrayFeature, Layout
 
 MOST_ROWS = 64
@@ -133,8 +134,77 @@ def reader_of(columns: Columns, layout: Layout) -> RowReader | None:
     return RowReader(columns, layout) if plain or _is_one_array(layout) else None
 
 
-class Gathered:
-    """Rows of known features with their targets, in the order in which they came.
+class Waiting:
+    """Rows that are yet to be let into statistics, in the order in which they came.
+
+    Parameters
+    ----------
+    rows : ndarray (n, n_features)
+    targets : ndarray (n,) of int, or (n, n_targets) of float
+    w : float or ndarray (n,)
+        Weights when they are learnt.
+    times : ndarray (n,), optional
+
+    Examples
+    --------
+    >>> waiting = Waiting(np.array([[1.0], [2.0]]), np.array([0, 1]))
+    >>> commit = Commit()
+    >>> waiting.plan_claim(commit)
+    >>> waiting.plan_letting_in(1, commit) is waiting
+    True
+    >>> commit.make()
+    >>> len(waiting), waiting.first(1)
+    (1, (array([[2.]]), array([1]), 1.0, None))
+    """
+
+    is_harmless = False
+    """Whether the rows are known not to outweigh any ridge held inside."""
+
+    def __init__(
+        self, rows: Matrix, targets: Any, w: float | Floats = 1.0, times: Floats | None = None
+    ) -> None:
+        self._rows, self._targets, self._w, self._times = rows, targets, w, times
+        # How many are let in; in a list, as then a commit can tell whether it still holds.
+        self._mark = [0]
+
+    def __len__(self) -> int:
+        return len(self._targets) - sum(self._mark)
+
+    def has_room(self, n_features: int) -> bool:
+        """Tell whether another row of so many features may wait here, too."""
+        return False
+
+    def first(self, n_rows: int) -> tuple[Matrix, Any, float | Floats, Floats | None]:
+        """Return the first rows that wait, views, their targets, weights and times."""
+        (start,) = self._mark
+        part = slice(start, start + n_rows)
+        w = self._w if isinstance(self._w, float) else self._w[part]
+        times = None if self._times is None else self._times[part]
+        return self._rows[part], np.asarray(self._targets[part]), w, times
+
+    def plan_claim(self, commit: Commit) -> None:
+        """Let a commit make no change, but fail, if others have let rows in since it was planned.
+
+        So may do a signal's handler that looks at the model.
+        """
+        commit.then(self._mark.remove, self._mark[0])
+
+    def plan_letting_in(self, n_rows: int, commit: Commit) -> Waiting | None:
+        """Let the first rows wait no longer when the commit is made; return what is left then."""
+        commit.then(self._mark.append, self._mark[0] + n_rows)
+        return self if n_rows < len(self) else None
+
+    def own(self) -> None:
+        """Copy the rows that wait, for others may write to them."""
+        rest = slice(sum(self._mark), None)
+        rows, targets = np.array(self._rows[rest]), np.array(self._targets[rest])
+        w = self._w if isinstance(self._w, float) else self._w[rest]
+        times = None if self._times is None else self._times[rest]
+        vars(self).update(vars(Waiting(rows, targets, w, times)))
+
+
+class Gathered(Waiting):
+    """Rows of known features that come one by one, with their targets.
 
     Parameters
     ----------
@@ -144,33 +214,26 @@ class Gathered:
     --------
     >>> rows = Gathered(2)
     >>> rows.add(np.array([1.0, 2.0]), 0)
-    True
-    >>> len(rows), rows.held()
-    (1, (array([[1., 2.]]), array([0])))
-    >>> rows.clear()
-    >>> len(rows)
-    0
+    >>> len(rows), rows.first(1)
+    (1, (array([[1., 2.]]), array([0]), 1.0, None))
     """
 
+    is_harmless = True
+
     def __init__(self, n_features: int) -> None:
-        self.n_features = n_features
-        self._values = np.empty((MOST_ROWS, n_features))
-        self._targets: list[Any] = []
+        super().__init__(np.empty((MOST_ROWS, n_features)), [])
 
-    def __len__(self) -> int:
-        return len(self._targets)
+    def has_room(self, n_features: int) -> bool:
+        """Tell whether another row of so many features may wait here, too."""
+        return len(self._targets) < MOST_ROWS and self._rows.shape[1] == n_features
 
-    def add(self, row: Floats, target: Any) -> bool:
-        """Take a row (n_features,) in; tell whether there is room for more."""
-        n_rows = len(self._targets)
-        self._values[n_rows] = row
+    def plan_letting_in(self, n_rows: int, commit: Commit) -> Waiting:
+        """Let the first rows wait no longer; more may come."""
+        commit.then(self._mark.append, self._mark[0] + n_rows)
+        return self
+
+    def add(self, row: Floats, target: Any) -> None:
+        """Take a row (n_features,) in."""
+        self._rows[len(self._targets)] = row
+        # From here on it is there.
         self._targets.append(target)
-        return n_rows < MOST_ROWS - 1
-
-    def held(self) -> tuple[Floats, Any]:
-        """Return the rows (n, n_features), a view, and their targets."""
-        return self._values[: len(self._targets)], np.array(self._targets)
-
-    def clear(self) -> None:
-        """Hold no rows any more."""
-        self._targets = []

@@ -7,9 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats, Integers
+from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import Balance, balancing_factors
+from onlinels.commit import Commit
 from onlinels.decay import HalfLife
 from onlinels.encoding import Batch, read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
@@ -61,9 +63,10 @@ class LabelledLeastSquares(LeastSquaresFacade):
 
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
-        row = read_sample(x)
-        variances = self._score_variances(row)[0].tolist()
-        return dict(zip(self.classes, variances, strict=True))
+        with self._alone.lock:
+            row = read_sample(x)
+            variances = self._score_variances(row)[0].tolist()
+            return dict(zip(self.classes, variances, strict=True))
 
     def variance_many(self, X: Any) -> Any:
         """Return the variances of the scores, a column per class, in the kind of `X`.
@@ -102,14 +105,17 @@ class LabelledLeastSquares(LeastSquaresFacade):
         array([[0.025, 0.025],
                [1.15 , 1.15 ]])
         """
-        batch = read_batch(X)
-        return table_like(batch.source, self.classes, self._score_variances(batch))
+        with self._alone.lock:
+            batch = read_batch(X)
+            return table_like(batch.source, self.classes, self._score_variances(batch))
 
     def _score_variances(self, batch: Batch) -> Floats:
         rows = self._split(batch.layouts, batch.values)
         variances = self._known_spread().score_variances(*rows)
         if self.balance == "priors" and np.isfinite(variances).all():
-            variances *= balancing_factors(self._statistics._held_squares) ** 2
+            factors = balancing_factors(self._statistics._held_squares)
+            with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
+                variances = variances * factors * factors
         return variances
 
     def _scores_at_hand(self, row: Floats) -> Floats | None:
@@ -118,23 +124,16 @@ class LabelledLeastSquares(LeastSquaresFacade):
     def _gather_labelled(self, x: Any, y: Any) -> bool:
         """Gather a sample of a known class; tell whether it could be."""
         column = self._classes.column(y)
-        if column is None or not self._gather(x, column):
-            return False
-        self._class_counts[column] += 1
-        return True
+        return column is not None and self._gather(x, column)
 
     def _learn(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
         targets = classes.columns(labels)
-        self._learn_rows(columns, batch, targets, len(classes), w, t)
-        self._classes = classes
-        self._count_rows(targets, 1)
+        self._learn_rows(columns, batch, targets, w, t, _classes=classes)
 
     def _unlearn(self, batch: Batch, labels: list[Label], w: float | Floats) -> None:
-        targets = self._columns_to_take_from(labels)
-        self._unlearn_rows(batch, targets, w)
-        self._count_rows(targets, -1)
-        self._drop_classes_without_rows()
+        self._take_in()
+        self._unlearn_rows(batch, self._columns_to_take_from(labels), w)
 
     def _columns_to_take_from(self, labels: list[Label]) -> Integers:
         known = set(self.classes)
@@ -154,24 +153,33 @@ class LabelledLeastSquares(LeastSquaresFacade):
             )
         return targets
 
-    def _count_rows(self, columns: Integers, added: Any) -> None:
-        """Add a number, or one for each, to the row counts of classes."""
-        self._class_counts = lengthened(self._class_counts, len(self._classes))
-        np.add.at(self._class_counts, columns, added)
+    def _counts_after(self, targets: Matrix, sign: int) -> dict[str, Any]:
+        added = sign * np.bincount(targets, minlength=len(self._class_counts))
+        return {"_class_counts": lengthened(self._class_counts, len(added)) + added}
 
-    def _drop_classes_without_rows(self) -> None:
+    def _plan_count(self, target: Any, commit: Commit) -> bool:
+        counts = self._class_counts
+        if target < len(counts):
+            commit.then(counts.__setitem__, target, counts[target] + 1)
+        return bool(target < len(counts))
+
+    def _outputs_left(self, sums: Accumulator, targets: Matrix, commit: Commit) -> dict[str, Any]:
+        counts = self._counts_after(targets, -1)["_class_counts"]
         # What was taken out with less weight than it had stays, and so does its class.
-        kept = np.flatnonzero((self._class_counts > 0) | ~self._statistics._weightless)
-        if len(kept) < len(self._classes):
-            self._statistics.keep_targets(kept)
-            self._classes = Classes().extended(self.classes[column] for column in kept)
-            self._class_counts = self._class_counts[kept]
+        kept = np.flatnonzero((counts > 0) | ~sums._weightless)
+        if len(kept) == len(counts):
+            return {"_class_counts": counts}
+        sums.plan_choice(kept, commit)
+        classes = Classes().extended(self.classes[column] for column in kept)
+        return {"_class_counts": counts[kept], "_classes": classes}
 
     def _merge(self, other: Self) -> None:
+        self._take_in()
+        other._take_in()
         columns = self._columns.extended(other._columns.layouts())
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)
-        counts = other._class_counts.copy()
-        self._merge_rows(other, columns, places, len(classes))
-        self._classes = classes
-        self._count_rows(places, counts)
+        counts = np.zeros(len(classes), dtype=np.int64)
+        counts[: len(self._class_counts)] = self._class_counts
+        counts[places] += other._class_counts
+        self._merge_rows(other, columns, places, _classes=classes, _class_counts=counts)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onlinels.answering import NetworkAnswers
+from onlinels.commit import Commit
 from onlinels.examples import Examples, split
 from onlinels.features.images import read_image
 from onlinels.fixed import FixedNetwork
@@ -17,8 +18,9 @@ class NetworkLearning(NetworkAnswers):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
-        images = read_image(x, self._given_shape).values
-        self._learn([self._examples(images, [y], w, t)])
+        with self._alone.lock:
+            images = read_image(x, self._given_shape).values
+            self._learn([self._examples(images, [y], w, t)])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -37,20 +39,24 @@ class NetworkLearning(NetworkAnswers):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        self._learn([self._batch(X, y, w, t)])
+        with self._alone.lock:
+            self._learn([self._batch(X, y, w, t)])
 
     def _learn(self, batches: Sequence[Examples]) -> None:
         """Learn or hold batches that were checked, or nothing of them if one is refused."""
+        commit = Commit()
+        commit.set(self, _image_shape=batches[0].images.shape[1:])
         if self._fixed is not None:
-            self._fixed.learn(batches)
-        elif self._waiting.count + sum(map(len, batches)) < self.warm_up:
-            for batch in batches:
-                self._waiting.hold(batch)
+            self._fixed.learn(batches, commit)
+        elif self._waiting.count + sum(map(len, batches)) >= self.warm_up:
+            self._fix(batches, commit)
+        elif len(batches) > 1:
+            commit.set(self, _waiting=self._waiting.holding(batches))
+            commit.make()
         else:
-            self._fix(batches)
-        self._image_shape = batches[0].images.shape[1:]
+            self._waiting.hold(batches[0], commit)
 
-    def _fix(self, batches: Sequence[Examples]) -> None:
+    def _fix(self, batches: Sequence[Examples], commit: Commit) -> None:
         """Fix the features from what is held and as much of the batches as is wanted; learn all."""
         n_examples = max(self.warm_up if batches else 0, self._waiting.count)
         first, rest = split([*self._waiting.batches, *batches], n_examples)
@@ -61,8 +67,9 @@ class NetworkLearning(NetworkAnswers):
             if not self._waiting.count or n_examples < 2:
                 raise
             raise ValueError(f"{error} {self._remedy()}") from error
-        fixed.learn(rest)
-        self._fixed, self._waiting = fixed, WarmUp()
+        fixed.learn_anew(rest)
+        commit.set(self, _fixed=fixed, _waiting=WarmUp())
+        commit.make()
 
     def _remedy(self) -> str:
         """Say what to do about images that are refused at the edge, those held among them."""
@@ -75,8 +82,9 @@ class NetworkLearning(NetworkAnswers):
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
-        images = read_image(x, self._given_shape).values
-        self._network.unlearn(self._examples(images, [y], w))
+        with self._alone.lock:
+            images = read_image(x, self._given_shape).values
+            self._network.unlearn(self._examples(images, [y], w))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
@@ -89,7 +97,8 @@ class NetworkLearning(NetworkAnswers):
         TypeError, ValueError
             As there, or if the features are not fixed yet; nothing has changed then.
         """
-        self._network.unlearn(self._batch(X, y, w))
+        with self._alone.lock:
+            self._network.unlearn(self._batch(X, y, w))
 
     def fix_features(self) -> None:
         """Fix what depends on data now, from the images held so far, unless it is fixed already.
@@ -101,5 +110,6 @@ class NetworkLearning(NetworkAnswers):
         ValueError
             If fewer than two images have come.
         """
-        if self._fixed is None:
-            self._fix([])
+        with self._alone.lock:
+            if self._fixed is None:
+                self._fix([], Commit())

@@ -61,6 +61,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
         half_life: HalfLife = None,
     ) -> None:
         super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        self._target_names = ()
 
     @property
     def target_names(self) -> tuple[Name, ...]:
@@ -98,8 +99,9 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
 
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
-        scores = self._row_scores(x)[0]
-        return dict(zip(self._target_names, scores.tolist(), strict=True))
+        with self._alone.lock:
+            scores = self._row_scores(x)[0]
+            return dict(zip(self._target_names, scores.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:
         """Return predictions, a column per target, in the kind of `X`: array, frame or list.
@@ -111,7 +113,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
         >>> model.predict_many(np.array([[2.0]])).round(9)
         array([[5., 2.]])
         """
-        batch = read_batch(X)
-        return table_like(
-            batch.source, self._target_names, self._scores(batch.layouts, batch.values)
-        )
+        with self._alone.lock:
+            batch = read_batch(X)
+            return table_like(
+                batch.source, self._target_names, self._scores(batch.layouts, batch.values)
+            )

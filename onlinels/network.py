@@ -6,6 +6,7 @@ import copy
 from typing import Any, Self
 
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.commit import Commit
 from onlinels.features.convolution.shallow import ConvolutionalFeatures
 from onlinels.features.hidden.layer import HiddenLayer
 from onlinels.features.images import Shape
@@ -14,11 +15,13 @@ from onlinels.fixed import FixedNetwork
 from onlinels.learning import NetworkLearning
 from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
+from onlinels.saving.files import Savable
 from onlinels.settings import check_count, check_part
+from onlinels.threads import CopyableLock, both
 from onlinels.warm_up import WarmUp
 
 
-class ShallowConvClassifier(NetworkLearning):
+class ShallowConvClassifier(NetworkLearning, Savable):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
@@ -55,6 +58,10 @@ class ShallowConvClassifier(NetworkLearning):
     Cost per image: that of the two stages and ``n_hidden^2`` operations for the statistics, which
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
     first asked for after learning.
+
+    Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
+    memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
+    copy of the statistics, which takes their memory once more for as long; up to 1,000 need none.
 
     References
     ----------
@@ -97,6 +104,7 @@ class ShallowConvClassifier(NetworkLearning):
         self._image_shape: Shape | None = None
         self._waiting = WarmUp()
         self._fixed: FixedNetwork | None = None
+        self._alone = CopyableLock()
         if all(part.is_fixed for part in (self.preprocessing, self.features, self.hidden)):
             parts = (self.preprocessing, self.features)
             self._fixed = FixedNetwork(*parts, self.hidden.clone(), self.classifier.clone())
@@ -164,22 +172,30 @@ class ShallowConvClassifier(NetworkLearning):
             If settings, fixed features or image shapes differ; nothing has changed then.
         """
         check_mergeable(self, other)
-        if other._image_shape is not None:
-            self._check_shape(other._image_shape)
-        if other._fixed is None:
-            if other._waiting.batches:
-                self._learn(list(other._waiting.batches))
-        elif self._fixed is not None:
-            self._fixed.check_same_features(other._fixed)
-            self._linear_layer.merge(other._linear_layer)
-            self._image_shape = self._image_shape or other._image_shape
-        else:
-            fixed = copy.deepcopy(other._fixed)
-            fixed.learn(self._waiting.batches)
-            self._fixed, self._waiting = fixed, WarmUp()
-            self._image_shape = other._image_shape
-        return self
+        with both(self._alone, other._alone):
+            if other._image_shape is not None:
+                self._check_shape(other._image_shape)
+            if other._fixed is None:
+                if other._waiting.batches:
+                    self._learn(list(other._waiting.batches))
+                return self
+            commit = Commit()
+            commit.set(self, _image_shape=self._image_shape or other._image_shape)
+            if self._fixed is not None:
+                self._fixed.check_same_features(other._fixed)
+                layer = self._linear_layer
+                if self._image_shape is None:
+                    # No image has come: a copy holds little, and takes its place with the shape.
+                    layer = copy.deepcopy(layer)
+                    commit.set(self._fixed, classifier=layer)
+                layer.merge(other._linear_layer)
+            else:
+                fixed = copy.deepcopy(other._fixed)
+                fixed.learn_anew(self._waiting.batches)
+                commit.set(self, _fixed=fixed, _waiting=WarmUp())
+            commit.make()
+            return self
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""
-        return copy.deepcopy(self).merge(other)
+        return copy.copy(self).merge(other)

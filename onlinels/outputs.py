@@ -11,6 +11,7 @@ import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from onlinels.arrays import Floats, Matrix
+from onlinels.encoding import ArrayFeature, Layout
 from onlinels.labels import Label, label_array
 from onlinels.names import OUTPUT_NAME
 
@@ -116,3 +117,10 @@ def output_table(source: Any, values: Matrix, as_array: bool) -> Any:
 @lru_cache(maxsize=16)
 def _output_names(length: int) -> tuple[str, ...]:
     return tuple(f"{OUTPUT_NAME}{index}" for index in range(length))
+
+
+def holds_array(layout: Layout) -> bool:
+    """Tell whether a sample holds an array value, so that an array goes out, too."""
+    # A plain array's columns are a range, of thousands of numbers behind stage 1.
+    named = not isinstance(layout, range)
+    return named and any(isinstance(entry, ArrayFeature) for entry in layout)

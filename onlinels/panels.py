@@ -10,6 +10,7 @@ from scipy.linalg.blas import dsymm
 
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.capacity import capacity, enlarged, padded
+from onlinels.commit import AT_ONCE, Commit, draft_of
 from onlinels.panel import Panel
 from onlinels.products import product
 from onlinels.threads import Scratch
@@ -48,9 +49,8 @@ class SymmetricPanels:
     """
 
     def __init__(self, size: int = 0) -> None:
-        self._size = 0
-        self._panels: list[Panel] = []
-        self.grow(size)
+        self._size = size
+        self._panels = _panels_after([], size)
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -74,47 +74,44 @@ class SymmetricPanels:
         """The panels from left to right; the last may have room for columns to come."""
         return self._panels
 
-    def grow(self, size: int) -> None:
-        """Append columns of zeros, in place.
+    def grown(self, size: int) -> Self:
+        """Return the matrix with columns of zeros appended, sharing its panels: itself if it fits.
 
         Notes
         -----
         Only the last panel is copied, and once for half as many columns as it has.
         """
-        self._size = max(size, self._size)
+        if size <= self._size:
+            return self
+        new = draft_of(self)
+        new._size = size
         if self._panels:
-            self._widen_last()
-        while self.reserved < self._size:
-            start = self.reserved
-            width = min(PANEL, self._size - start)
-            above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
-            self._panels.append(Panel(start, above, corner))
+            new._panels = [*self._panels[:-1], _widened(self._panels[-1], size)]
+        new._panels = _panels_after(new._panels, size)
+        return new
 
-    def _widen_last(self) -> None:
-        last = self._panels[-1]
-        width = min(PANEL, capacity(len(last.corner), self._size - last.start))
-        if width > len(last.corner):
-            last.above = enlarged(last.above, last.start, width)
-            last.corner = enlarged(last.corner, width, width)
-
-    def as_lines(self, rows: Matrix) -> Floats:
+    def as_lines(self, rows: Matrix, commit: Commit = AT_ONCE) -> Floats:
         """Return rows (n, at most `reserved`) as BLAS adds them without a copy, zeros behind.
 
         Returns
         -------
         ndarray (n, reserved), float64
             In C order if there is a single panel, in Fortran order otherwise, in memory that the
-            next call takes again.
+            next commit takes again.
         """
         if len(self._panels) == 1:
             return padded(rows, self.reserved)
-        lines = SCRATCH.array("lines", (self.reserved, len(rows)), np.float64).T
+        shape = self.reserved, len(rows)
+        if len(rows) > 1 and commit.takes_scratch():
+            lines = SCRATCH.array("lines", shape, np.float64).T
+        else:
+            lines = np.empty(shape).T
         lines[:, : rows.shape[1]] = rows
         lines[:, rows.shape[1] :] = 0.0
         return lines
 
-    def add_products(self, rows: Floats, w: float | Floats) -> None:
-        """Add sum_k w_k a_k a_k', in place.
+    def add_products(self, rows: Floats, w: float | Floats, commit: Commit = AT_ONCE) -> None:
+        """Add sum_k w_k a_k a_k', in place, when the commit is made.
 
         Parameters
         ----------
@@ -123,31 +120,37 @@ class SymmetricPanels:
         w : float, or ndarray (n,)
             One weight for all, or one for each, of any sign. They enter linearly: sqrt(w) would
             round.
+        commit : Commit, optional
+            By default, at once.
 
         Notes
         -----
         ``n M^2`` operations, by BLAS in place.
         """
         if len(self._panels) == 1:
-            self._panels[0].add_to_corner(rows, w)
+            self._panels[0].add_to_corner(rows, w, commit)
             return
         by_column = np.asfortranarray(rows)
         for panel in self._panels:
-            panel.add_to_corner(by_column[:, panel.columns], w)
-            panel.add_above(by_column, w)
+            panel.add_to_corner(by_column[:, panel.columns], w, commit)
+            panel.add_above(by_column, w, commit)
 
-    def add(self, other: Self, sign: float) -> None:
-        """Add a matrix of at most as many columns, times `sign`, in place."""
+    def add(self, other: Self, sign: int, commit: Commit) -> None:
+        """Add a matrix of at most as many columns, or take it away, when the commit is made."""
+        change = np.add if sign > 0 else np.subtract
         for mine, theirs in zip(self._panels, other._panels, strict=False):
             n = min(len(theirs.corner), other._size - theirs.start)
-            mine.above[:, :n] += sign * theirs.above[:, :n]
-            mine.corner[:n, :n] += sign * theirs.corner[:n, :n]
+            for here, there in (
+                (mine.above[:, :n], theirs.above[:, :n]),
+                (mine.corner[:n, :n], theirs.corner[:n, :n]),
+            ):
+                commit.then(change, here, there, out=here)
 
-    def scale(self, factor: float) -> None:
-        """Multiply everything, in place."""
+    def scale(self, factor: float, commit: Commit) -> None:
+        """Multiply everything, in place, when the commit is made."""
         for panel in self._panels:
-            panel.above *= factor
-            panel.corner *= factor
+            for part in (panel.above, panel.corner):
+                commit.then(np.multiply, part, factor, out=part)
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
@@ -214,3 +217,22 @@ class SymmetricPanels:
     def _filled(self) -> Iterator[tuple[Panel, int]]:
         """Yield the panels and how many of their columns are in use."""
         return ((panel, min(len(panel.corner), self._size - panel.start)) for panel in self._panels)
+
+
+def _panels_after(panels: list[Panel], size: int) -> list[Panel]:
+    """Return panels, and behind them new ones of zeros, for a matrix of a size."""
+    panels = panels.copy()
+    start = panels[-1].columns.stop if panels else 0
+    while start < size:
+        width = min(PANEL, size - start)
+        above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
+        panels.append(Panel(start, above, corner))
+        start += width
+    return panels
+
+
+def _widened(panel: Panel, size: int) -> Panel:
+    """Return the last panel with room for a matrix of a size, so far as a panel goes."""
+    width = min(PANEL, capacity(len(panel.corner), size - panel.start))
+    above = enlarged(panel.above, panel.start, width)
+    return Panel(panel.start, above, enlarged(panel.corner, width, width))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,9 @@ ROUNDING = float(np.finfo(np.float64).eps)
 
 FEWEST_FREE = 1e-9
 """Degrees of freedom left, relative to the weight of the rows, that cannot be told from 0."""
+
+OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
+"""How numpy errs in variances: those beyond float64, as of features at 1e-160, are infinite."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,7 @@ class Spread:
             Features never learnt: they were 0 in every row, so their weight has the variance
             s^2 / c.
         """
-        return np.outer(1.0 + self.leverages(rows, unknown), self.noise)
+        return _products(1.0 + self.leverages(rows, unknown), self.noise)
 
     def score_variances(self, rows: Floats, unknown: Floats) -> Floats:
         """Return the variance of every row's predictions alone, without that of a fresh target.
@@ -75,14 +79,23 @@ class Spread:
         if np.isinf(self.noise).any():
             # Not even of rows without any leverage is anything known.
             return np.full((len(leverages), len(self.noise)), np.inf)
-        return np.outer(leverages, self.noise)
+        return _products(leverages, self.noise)
 
     def leverages(self, rows: Floats, unknown: Floats) -> Floats:
         """Return x'(A'A + c I)^-1 x of every row, (n,); parameters are those of `variances`."""
-        leverages = self.covariance.leverages(rows)
-        if self.ridge > 0.0:
-            leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
+        with np.errstate(**OVERFLOW):
+            leverages = self.covariance.leverages(rows)
+            if self.ridge > 0.0:
+                leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
         return leverages
+
+
+def _products(leverages: Floats, noise: Floats) -> Floats:
+    """Return every leverage times every noise variance; infinite where that is beyond float64."""
+    with np.errstate(**OVERFLOW):
+        variances = np.outer(leverages, noise)
+    variances[np.isnan(variances)] = np.inf
+    return variances
 
 
 def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> Spread:
@@ -92,9 +105,10 @@ def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> 
     -----
     About ``M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
     """
-    covariance = statistics.covariance(ridge)
-    squares = statistics.target_squares
-    residual = squares - statistics.explained_squares(output_weights)
+    with np.errstate(**OVERFLOW):
+        covariance = statistics.covariance(ridge)
+        squares = statistics.target_squares
+        residual = squares - statistics.explained_squares(output_weights)
     free = statistics.weight - covariance.n_parameters
     if not statistics.weight or free <= FEWEST_FREE * statistics.weight:
         return Spread(np.full(len(residual), np.inf), ridge, covariance)

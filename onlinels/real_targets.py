@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import LARGEST_VALUE, Floats, as_number, check_matrix, check_values
+from onlinels.arrays import LARGEST_VALUE, Floats, check_matrix, check_values
 from onlinels.encoding import read_frame
 from onlinels.labels import as_list
 from onlinels.names import Name, plain_name
+from onlinels.scalars import as_number, shown
 
 REMEDY = "Leave rows without a target out."
 
@@ -41,7 +42,7 @@ def read_target(y: Any, argument: str = "y") -> float:
         )
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(
-            f"{argument} is {number}, expected a finite number of magnitude at most "
+            f"{argument} is {shown(y, number)}, expected a finite number of magnitude at most "
             f"{LARGEST_VALUE:g}. {REMEDY} Rescale large targets."
         )
     return number

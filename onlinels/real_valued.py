@@ -54,11 +54,12 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        if type(w) is float and w == 1.0 and t is None and self._gather_with(x, y):
-            return
-        sample = read_sample(x)
-        self._learn(sample, self._read_target(y), check_weights(w, 1), t)
-        self._remember_names(sample.layouts[0])
+        with self._alone.lock:
+            if type(w) is float and w == 1.0 and t is None and self._gather_with(x, y):
+                return
+            sample = read_sample(x)
+            self._learn(sample, self._read_target(y), check_weights(w, 1), t)
+            self._remember_names(sample.layouts[0])
 
     def _gather_with(self, x: Any, y: Any) -> bool:
         """Gather a sample of known names with its targets; tell whether it could be."""
@@ -84,14 +85,21 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         ------
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
+        changed, or all of it has. The same holds for everything that changes the model.
         """
-        batch = read_batch(X)
-        n_rows = len(batch.values)
-        self._learn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
+        with self._alone.lock:
+            batch = read_batch(X)
+            n_rows = len(batch.values)
+            self._learn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
-        self._unlearn(read_sample(x), self._read_target(y), check_weights(w, 1))
+        with self._alone.lock:
+            self._unlearn(read_sample(x), self._read_target(y), check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take rows out again: the model is then as if it had never seen them.
@@ -117,16 +125,16 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         As cheap as learning. Digits are lost in proportion to how much is taken out beside what
         stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
         """
-        batch = read_batch(X)
-        n_rows = len(batch.values)
-        self._unlearn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows))
+        with self._alone.lock:
+            batch = read_batch(X)
+            n_rows = len(batch.values)
+            self._unlearn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows))
 
     def _learn(self, batch: Batch, read: Any, w: float | Floats, t: Any) -> None:
         names, targets = read
         check_mass(targets, w)
         columns = self._columns.extended(batch.layouts)
-        self._learn_rows(columns, batch, targets, len(names), w, t)
-        self._target_names = names
+        self._learn_rows(columns, batch, targets, w, t, _target_names=names)
 
     def _unlearn(self, batch: Batch, read: Any, w: float | Floats) -> None:
         _, targets = read
@@ -134,10 +142,11 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         self._unlearn_rows(batch, targets, w)
 
     def _merge(self, other: Self) -> None:
+        self._take_in()
+        other._take_in()
         places, names = self._matched(other)
         columns = self._columns.extended(other._columns.layouts())
-        self._merge_rows(other, columns, places, len(names))
-        self._target_names = names
+        self._merge_rows(other, columns, places, _target_names=names)
 
     def _matched(self, other: Self) -> tuple[Any, tuple[Name, ...]]:
         """Return the columns of the other model's targets here, and the targets' names."""

@@ -109,13 +109,14 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         >>> round(fresh.mu, 3), round(fresh.sigma, 3)
         (1.5, 0.141)
         """
-        prediction = float(self._row_scores(x)[0, 0])
-        if not with_dist:
-            return prediction
-        row = read_sample(x)
-        variance = float(self._variances(row.layouts, row.values)[0, 0])
-        gaussian: Any = proba.Gaussian
-        return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
+        with self._alone.lock:
+            prediction = float(self._row_scores(x)[0, 0])
+            if not with_dist:
+                return prediction
+            row = read_sample(x)
+            variance = float(self._variances(row.layouts, row.values)[0, 0])
+            gaussian: Any = proba.Gaussian
+            return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
 
     def _variances(self, layouts: Any, values: Matrix) -> Floats:
         """Return predictive variances (n, 1) for rows (n, n_columns)."""
@@ -131,5 +132,6 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         >>> model.predict_many(np.array([[2.0], [3.0]])).round(9)
         array([5., 7.])
         """
-        batch = read_batch(X)
-        return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])
+        with self._alone.lock:
+            batch = read_batch(X)
+            return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])

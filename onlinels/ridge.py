@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numbers
+import reprlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.scalars import as_number
 from onlinels.settings import check_count
 
 FLOOR = 10.0 * float(np.finfo(np.float64).eps)
@@ -84,8 +86,8 @@ def check_ridge(ridge: Any) -> None:
             raise ValueError(f"ridge={ridge!r} is not known. {REMEDY}")
     elif isinstance(ridge, bool) or not isinstance(ridge, numbers.Real):
         raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
-    elif not 0.0 <= float(ridge) < np.inf:
-        raise ValueError(f"ridge={ridge!r} must be at least 0 and finite. {REMEDY}")
+    elif not 0.0 <= (as_number(ridge) or 0.0) < np.inf:
+        raise ValueError(f"ridge={reprlib.repr(ridge)} must be at least 0 and finite. {REMEDY}")
 
 
 def choose_ridge(ridge: float | str, diagonal: Floats, n_targets: int) -> float:

@@ -13,7 +13,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats
 from onlinels.columns import Columns
 from onlinels.encoding import Layout
-from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, reader_of
+from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, Waiting, reader_of
 from onlinels.threads import CopyableLock
 
 
@@ -39,12 +39,12 @@ class RowByRow(base.Estimator, ABC):
 
     def __init__(self, statistics: Accumulator) -> None:
         self._sums = statistics
-        self._gathered: Gathered | None = None
+        self._gathered: Waiting | None = None
         self._layout: Layout | None = None
         self._ridge: Any = None
         self._harmless_square = 0.0
         self._reader: RowReader | None = None
-        self._letting_in = CopyableLock()
+        self._alone = CopyableLock()
 
     @property
     def ridge(self) -> Any:
@@ -55,16 +55,18 @@ class RowByRow(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         """Set another ridge, from now on."""
         if ridge is not self._ridge:
-            # Rows learnt so far were learnt under the setting of then.
-            self._take_in()
-            self._look_closely()
-            self._ridge = ridge
+            with self._alone.lock:
+                # Rows learnt so far were learnt under the setting of then.
+                self._take_in()
+                self._look_closely()
+                self._ridge = ridge
 
     def __getstate__(self) -> dict[str, Any]:
-        # A copy begins with a closer look, and so does this model: both go on bit for bit alike.
-        self._take_in()
-        self._reader, self._layout = None, None
-        return vars(self) | {"_gathered": None}
+        with self._alone.lock:
+            # A copy begins with a closer look, and so does this model: both go on bit for bit.
+            self._take_in()
+            self._reader, self._layout, self._gathered = None, None, None
+            return vars(self) | {"_gathered": None}
 
     @property
     def _statistics(self) -> Accumulator:
@@ -72,26 +74,27 @@ class RowByRow(base.Estimator, ABC):
         self._take_in()
         return self._sums
 
-    @_statistics.setter
-    def _statistics(self, statistics: Accumulator) -> None:
-        self._sums = statistics
-
     @property
     @abstractmethod
     def _is_settled(self) -> bool:
         """Whether a ridge that statistics hold inside is the one of the setting."""
 
     @abstractmethod
-    def _add_gathered(self, rows: Floats, targets: Any) -> None:
-        """Add rows of known features and targets, that cannot be refused, to the statistics."""
+    def _let_in(self, waiting: Waiting) -> None:
+        """Let the first rows that wait, of known features and targets, in: by one commit."""
 
     def _take_in(self) -> None:
-        """Add the rows that were gathered to the statistics."""
+        """Let all rows that wait in; of those that an interrupt leaves none is lost or counted."""
         if self._gathered:
-            with self._letting_in.lock:
-                if self._gathered:
-                    self._add_gathered(*self._gathered.held())
-                    self._gathered.clear()
+            with self._alone.lock:
+                while waiting := self._gathered:
+                    n_rows = len(waiting)
+                    try:
+                        self._let_in(waiting)
+                    except Exception:
+                        # A signal's handler may have looked, and let them in, meanwhile.
+                        if waiting is self._gathered and len(waiting) == n_rows > 0:
+                            raise
 
     def _gather(self, x: Any, target: Any) -> bool:
         """Gather a row with a target that is read; tell whether it could be."""
@@ -101,11 +104,12 @@ class RowByRow(base.Estimator, ABC):
         row = reader.read(x, self._harmless_square)
         if row is None:
             return False
-        if self._gathered is None or self._gathered.n_features != len(row):
-            self._gathered = Gathered(len(row))
-        self._solved = None
-        if not self._gathered.add(row, target):
+        gathered = self._gathered
+        if not isinstance(gathered, Gathered) or not gathered.has_room(len(row)):
             self._take_in()
+            self._gathered = gathered = Gathered(len(row))
+        self._solved = None
+        gathered.add(row, target)
         return True
 
     def _known_row(self, x: Mapping[Any, Any]) -> Floats | None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import LARGEST_VALUE, Floats, Matrix, refuse_masked
+from onlinels.scalars import as_number
 
 
 def check_weights(w: Any, n_rows: int) -> float | Floats:
@@ -27,13 +28,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     if w is None:
         return 1.0
     refuse_masked("w", w)
-    try:
-        weights = np.asarray(w)
-        if weights.dtype.kind in "US":
-            raise TypeError("it holds text")
-        weights = weights.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
+    weights = _as_floats(w)
     if not np.all(np.abs(weights) <= LARGEST_VALUE):
         raise ValueError(
             f"w holds nan, infinite or huge weights, expected numbers from 0 to {LARGEST_VALUE:g}. "
@@ -50,6 +45,21 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
             "Negative weights would unlearn; leave rows that should not count out, or weigh them 0."
         )
     return weights.copy() if weights.ndim else float(weights)
+
+
+def _as_floats(w: Any) -> Floats:
+    """Return weights of any kind of numbers as floats; None is NaN, and what is too large inf."""
+    try:
+        weights = np.asarray(w)
+    except ValueError as error:
+        raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
+    if weights.dtype.kind in "biuf":
+        return weights.astype(np.float64)
+    numbers = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
+    if weights.dtype.kind != "O" or None in numbers:
+        problem = f"it holds {weights.dtype}" if weights.dtype.kind != "O" else "one is none"
+        raise TypeError(f"w is no array of numbers: {problem}. Pass one number per row.")
+    return np.array(numbers, dtype=np.float64).reshape(weights.shape)
 
 
 def check_mass(values: Matrix, w: float | Floats) -> None:

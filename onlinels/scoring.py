@@ -13,6 +13,7 @@ from onlinels.arrays import Floats
 from onlinels.labels import Label
 from onlinels.outputs import labels_like, numbers_like, table_like
 from onlinels.probabilities import probabilities_of
+from onlinels.threads import CopyableLock
 
 
 class ScoringClassifier(base.MiniBatchClassifier):
@@ -22,6 +23,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
     score, the first of them on a tie; probabilities are the scores projected onto the simplex (see
     `onlinels.probabilities.probabilities_of`).
     """
+
+    _alone: CopyableLock
 
     @property
     def _multiclass(self) -> bool:
@@ -42,12 +45,14 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the raw least-squares output of every class for one sample."""
-        return dict(zip(self.classes, self._row_scores(x)[0].tolist(), strict=True))
+        with self._alone.lock:
+            return dict(zip(self.classes, self._row_scores(x)[0].tolist(), strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the raw least-squares outputs, a column per class, in the kind of `X`."""
-        source, scores = self._batch_scores(X)
-        return table_like(source, self.classes, scores)
+        with self._alone.lock:
+            source, scores = self._batch_scores(X)
+            return table_like(source, self.classes, scores)
 
     def margin_one(self, x: Mapping[Any, Any]) -> float:
         """Return by how much the highest score of one sample exceeds the next; see `margin_many`.
@@ -60,7 +65,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
         >>> round(model.margin_one({"a": 0.9}), 9)
         0.8
         """
-        return float(margins(self._row_scores(x))[0])
+        with self._alone.lock:
+            return float(margins(self._row_scores(x))[0])
 
     def margin_many(self, X: Any) -> Any:
         """Return by how much the highest score of every row exceeds the next, in the kind of `X`.
@@ -77,31 +83,36 @@ class ScoringClassifier(base.MiniBatchClassifier):
         array, series or list of n_rows floats
             At least 0, in units of a score: rows of their class have 1, others 0.
         """
-        source, scores = self._batch_scores(X)
-        return numbers_like(source, margins(scores))
+        with self._alone.lock:
+            source, scores = self._batch_scores(X)
+            return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
-        probabilities = probabilities_of(self._row_scores(x))
-        return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
+        with self._alone.lock:
+            probabilities = probabilities_of(self._row_scores(x))
+            return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
-        source, scores = self._batch_scores(X)
-        return table_like(source, self.classes, probabilities_of(scores))
+        with self._alone.lock:
+            source, scores = self._batch_scores(X)
+            return table_like(source, self.classes, probabilities_of(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""
-        (scores,) = self._row_scores(x)
-        return self.classes[scores.argmax()] if scores.size else None
+        with self._alone.lock:
+            (scores,) = self._row_scores(x)
+            return self.classes[scores.argmax()] if scores.size else None
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of highest score of every row, in the kind of `X`."""
-        source, scores = self._batch_scores(X)
-        classes = self.classes
-        if not classes:
-            return labels_like(source, [None] * len(scores))
-        return labels_like(source, [classes[column] for column in scores.argmax(axis=1)])
+        with self._alone.lock:
+            source, scores = self._batch_scores(X)
+            classes = self.classes
+            if not classes:
+                return labels_like(source, [None] * len(scores))
+            return labels_like(source, [classes[column] for column in scores.argmax(axis=1)])
 
 
 def margins(scores: Floats) -> Floats:

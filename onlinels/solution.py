@@ -39,34 +39,40 @@ class WeightsOnDemand(RowByRow):
     @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
-        return read_only(self._solution().output_weights)
+        with self._alone.lock:
+            return read_only(self._solution().output_weights)
 
     @property
     def intercept(self) -> Floats:
         """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
-        return read_only(self._solution().intercept)
+        with self._alone.lock:
+            return read_only(self._solution().intercept)
 
     @property
     def ridge_(self) -> float:
         """The ridge in force."""
-        return self._choice.in_force(self.ridge, self._statistics)
+        with self._alone.lock:
+            return self._choice.in_force(self.ridge, self._statistics)
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
-        return read_only(self._statistics.ridge_diagonal(self.ridge_))
+        with self._alone.lock:
+            return read_only(self._statistics.ridge_diagonal(self.ridge_))
 
     @property
     def _is_settled(self) -> bool:
         return self._choice.is_settled(self.ridge, self._statistics)
 
     def _solution(self) -> Solution:
-        if self._solved is None or self._solved.setting != self.ridge:
+        solved, setting = self._solved, self.ridge
+        if solved is None or solved.setting != setting:
             ridge = self.ridge_
             weights = self._statistics.solve(ridge)
             constant = self._statistics.intercept(weights)
-            self._solved = Solution(self.ridge, ridge, *self._corrected(weights, constant))
-        return self._solved
+            solved = Solution(setting, ridge, *self._corrected(weights, constant))
+            self._solved = solved
+        return solved
 
     def _corrected(self, output_weights: Floats, intercept: Floats) -> tuple[Floats, Floats]:
         """Return what answers are made of, from what the statistics give; the same, by default."""

@@ -100,11 +100,11 @@ def invert_gram(gram: SymmetricPanels, ridge: float, diagonal: Floats) -> tuple[
         square = gram.upper()[chosen]
         solved = _in_eigenbasis(square, np.eye(active.size), ridge, scale[active])
         # The trace of a projection is its rank, up to rounding.
-        rank = round(float(np.sum(solved.T * _symmetric(square)) + ridge * np.trace(solved)))
+        rank = np.rint(np.sum(solved.T * _symmetric(square)) + ridge * np.trace(solved))
     else:
         solved = _scaled(_symmetric(inverse_of_factored(factor)), scale)[chosen]
     inverse[chosen] = solved
-    return inverse, rank - ridge * float(np.trace(solved))
+    return inverse, float(rank - ridge * np.trace(solved))
 
 
 def _scale_of(diagonal: Floats, ridge: float) -> Floats:

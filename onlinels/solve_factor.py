@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.linalg.lapack import dtrcon, dtrtrs
 
 from onlinels.arrays import Floats, Integers
 from onlinels.null_space import null_rows, rank_tolerance
-from onlinels.triangle import add_rows, no_targets
+from onlinels.triangle import add_rows, no_targets, weighted_targets
 
 WELL_CONDITIONED = 1e-4
 """Of the factor with its ridge, scaled: above it dependent features do no harm.
@@ -51,7 +52,7 @@ class System:
     def with_rows(self, rows: Floats, n_triangular: int = 0) -> System:
         """Return the equations with rows added whose targets are 0; the rows are overwritten."""
         triangle, rotated = self.triangle.copy(order="F"), self.rotated.copy(order="F")
-        add_rows(triangle, rotated, rows, no_targets(len(rows)), n_triangular)
+        add_rows(triangle, rotated, rows, no_targets, n_triangular)
         return System(triangle, rotated)
 
 
@@ -158,7 +159,7 @@ def _of_active(factor: Floats, rotated: Floats, active: Integers) -> System:
         smaller,
         targets,
         np.asfortranarray(factor[:, active]),
-        lambda columns: np.array(rotated[:, columns], order="F"),
+        partial(weighted_targets, rotated, np.ones(len(rotated))),
     )
     return System(smaller, targets)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from math import prod
-from threading import Lock, local
+from threading import RLock, local
 from typing import Any
 
 import numpy as np
@@ -129,8 +130,26 @@ class Scratch(local):
         return held[:size].reshape(shape)
 
 
+@contextmanager
+def both(one: CopyableLock, other: CopyableLock) -> Iterator[None]:
+    """Hold two locks, in one order whoever asks, so that no two threads wait for each other.
+
+    Examples
+    --------
+    >>> with both(CopyableLock(), CopyableLock()):
+    ...     print("alone")
+    alone
+    """
+    first, second = sorted((one, other), key=id)
+    with first.lock, second.lock:
+        yield
+
+
 class CopyableLock:
     """A lock whose copies, and what comes out of its pickle, are new locks.
+
+    Whoever holds it may take it again: between a block's end and the release an interrupt would
+    otherwise lock its own thread out for good.
 
     Examples
     --------
@@ -140,7 +159,7 @@ class CopyableLock:
     """
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.scalars import as_number
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -61,7 +62,8 @@ def _number(value: Any) -> float:
             f"t holds {value!r} of type {type(value).__name__}, expected numbers, as half_life is "
             "a number. Pass half_life as a timedelta if times are dates."
         )
-    return float(value)
+    number = as_number(value)
+    return np.nan if number is None else number
 
 
 def _seconds(value: Any) -> float:

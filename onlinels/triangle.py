@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from functools import partial
+from itertools import starmap
+from operator import call, itemgetter
+from typing import Any
 
 import numpy as np
 from scipy.linalg.lapack import dtpmqrt, dtpqrt
 
 from onlinels.arrays import Floats, Integers
+from onlinels.commit import AT_ONCE, Commit
 
 PANEL = 16
 """Columns whose reflections are applied at once.
@@ -18,13 +24,21 @@ Measured for 64 to 1024 features: within 25% of the best width, for one row as f
 CHUNK_BYTES = 1 << 22
 """Float64 bytes of the targets that are rotated at once (4 MiB)."""
 
+REFLECTORS_AND_BLOCKS = itemgetter(1, 2)
+"""Of what LAPACK returns for a factor."""
+
+
+Targets = Callable[[slice, Floats, Commit], None]
+"""Plans to write targets in a slice of columns into an array."""
+
 
 def add_rows(
     factor: Floats,
     rotated: Floats,
     rows: Floats,
-    targets: Callable[[slice], Floats],
+    targets: Targets,
     n_triangular: int = 0,
+    commit: Commit = AT_ONCE,
 ) -> None:
     """Rotate rows into a triangular factor and its targets, in place: [R; A] = Q [R'; 0].
 
@@ -37,10 +51,12 @@ def add_rows(
     rows : ndarray (n, n_features), float64, Fortran order
         The rows A, which are overwritten.
     targets : callable
-        Returns the rows' targets in a slice of columns, as a new array (n, n_columns) of float64
-        in Fortran order. So no more than some of them need to exist at any time.
+        Plans to write the rows' targets in a slice of columns into an array (n, n_columns) of
+        float64. So no more than some of them need to exist at any time.
     n_triangular : int
         How many of the last rows form an upper trapezoid, which takes a third of the work.
+    commit : Commit, optional
+        When to do so; by default, at once.
 
     Notes
     -----
@@ -50,41 +66,59 @@ def add_rows(
     Examples
     --------
     >>> factor, rotated = np.zeros((1, 1)), np.zeros((1, 1))
-    >>> add_rows(factor, rotated, np.array([[3.0], [4.0]]), lambda columns: np.ones((2, 1)))
+    >>> def ones(columns, out, commit):
+    ...     commit.then(out.fill, 1.0)
+    >>> add_rows(factor, rotated, np.array([[3.0], [4.0]]), ones)
     >>> np.abs(factor), (factor * rotated).round(12)
     (array([[5.]]), array([[7.]]))
     """
-    panel = min(PANEL, len(factor))
-    _, reflectors, blocks, _ = dtpqrt(
-        n_triangular, panel, factor, rows, overwrite_a=1, overwrite_b=1
-    )
     n_targets = rotated.shape[1]
     width = max(1, CHUNK_BYTES // (8 * max(len(rows), PANEL)))
+    block = np.zeros((len(rows), min(width, n_targets)), order="F")
+    # How the rows are reflected is known once they are, and without a step of Python the targets
+    # are, too: maps run when a list or deque takes in what they give.
+    panel, reflections = min(PANEL, len(factor)), list[Any]()
+    reflect = partial(dtpqrt, n_triangular, panel, factor, rows, overwrite_a=1, overwrite_b=1)
+    commit.then(reflections.extend, map(REFLECTORS_AND_BLOCKS, map(call, [reflect])))
     for start in range(0, n_targets, width):
-        columns = slice(start, min(start + width, n_targets))
-        dtpmqrt(
-            n_triangular,
-            reflectors,
-            blocks,
-            # Columns of an array in Fortran order lie together: LAPACK writes into them.
-            rotated[:, columns],
-            targets(columns),
-            trans="T",
-            overwrite_a=1,
-            overwrite_b=1,
-        )
+        # Columns of an array in Fortran order lie together: LAPACK writes into them.
+        a = rotated[:, start : start + width]
+        b = block[:, : a.shape[1]]
+        targets(slice(start, start + a.shape[1]), b, commit)
+        turn = partial(dtpmqrt, n_triangular, a=a, b=b, trans="T", overwrite_a=1, overwrite_b=1)
+        commit.then(deque, starmap(turn, reflections), 0)
 
 
-def no_targets(n_rows: int) -> Callable[[slice], Floats]:
-    """Return what stands for the targets of rows whose targets are all 0.
+def no_targets(columns: slice, out: Floats, commit: Commit) -> None:
+    """Stand for the targets of rows whose targets are all 0.
 
     Examples
     --------
-    >>> no_targets(2)(slice(3, 4))
+    >>> targets = np.ones((2, 1))
+    >>> no_targets(slice(3, 4), targets, AT_ONCE)
+    >>> targets
     array([[0.],
            [0.]])
     """
-    return lambda columns: np.zeros((n_rows, columns.stop - columns.start), order="F")
+    commit.then(out.fill, 0.0)
+
+
+def weighted_targets(
+    targets: Floats, weights: Floats, columns: slice, out: Floats, commit: Commit
+) -> None:
+    """Plan to write rows' targets of some columns times the rows' weights; others are 0.
+
+    Examples
+    --------
+    >>> out = np.ones((1, 2))
+    >>> weighted_targets(np.array([[1.0, 2.0]]), np.array([3.0]), slice(1, 3), out, AT_ONCE)
+    >>> out
+    array([[6., 0.]])
+    """
+    part = targets[:, columns]
+    n_columns = part.shape[1]
+    commit.then(np.multiply, part, weights[:, None], out=out[:, :n_columns])
+    commit.then(out[:, n_columns:].fill, 0.0)
 
 
 def columns_of_upper(upper: Floats, places: Integers) -> Floats:

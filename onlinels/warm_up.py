@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import copy
+from collections.abc import Iterable
+
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
 from onlinels.classifier import LeastSquaresClassifier
+from onlinels.commit import Commit
 from onlinels.examples import Examples
 from onlinels.features.pixels import block_means
+from onlinels.finishing import learn_and_finish
 
 PIXEL_RIDGE = 0.3
 """Measured on 8x8 and 28x28 digits: best or next to it for 50 to 900 images of unit length."""
@@ -27,7 +32,7 @@ class WarmUp:
     Examples
     --------
     >>> waiting = WarmUp()
-    >>> waiting.hold(Examples(np.ones((2, 4, 4, 1)), ["a", "b"], np.ones(2), None))
+    >>> waiting.hold(Examples(np.ones((2, 4, 4, 1)), ["a", "b"], np.ones(2), None), Commit())
     >>> waiting.count, waiting.classifier.classes
     (2, ('a', 'b'))
     """
@@ -41,10 +46,25 @@ class WarmUp:
         """Number of images held."""
         return self.classifier.count
 
-    def hold(self, examples: Examples) -> None:
-        """Keep a copy of a batch."""
-        self.classifier.learn_many(_pixels(examples.images), examples.labels, examples.weights)
-        self.batches.append(examples.copied())
+    def hold(self, examples: Examples, commit: Commit) -> None:
+        """Keep a copy of a batch, with changes elsewhere that made twice are as made once."""
+        pixels, held = _pixels(examples.images), examples.copied()
+        # A new list: to append a batch twice is not to append it once.
+        commit.set(self, batches=[*self.batches, held])
+
+        def learn() -> None:
+            """Learn the batch."""
+            self.classifier.learn_many(pixels, held.labels, held.weights)
+
+        learn_and_finish(self.classifier, learn, commit.make)
+
+    def holding(self, batches: Iterable[Examples]) -> WarmUp:
+        """Return one that holds these batches, too."""
+        waiting = copy.copy(self)
+        waiting.classifier = copy.deepcopy(self.classifier)
+        for batch in batches:
+            waiting.hold(batch, Commit())
+        return waiting
 
     def scores(self, images: Matrix) -> Floats:
         """Return the scores (n, n_classes) of the classifier on pixels."""

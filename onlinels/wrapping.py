@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -14,11 +12,18 @@ from onlinels.arrays import check_matrix
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.frames import as_frame
 from onlinels.labels import Label
+from onlinels.saving.files import Savable
+from onlinels.threads import CopyableLock
 
 
 def is_pipeline(model: Any) -> bool:
     """Tell whether a model is a pipeline of river's."""
     return isinstance(model, compose.Pipeline)
+
+
+def steps_of(model: Any) -> list[Any]:
+    """Return the steps of a pipeline; any other model is its own."""
+    return list(model.steps.values()) if is_pipeline(model) else [model]
 
 
 def last_step(model: Any) -> Any:
@@ -31,51 +36,6 @@ def emptied(model: Any) -> Any:
     if is_pipeline(model):
         return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
     return model.empty() if hasattr(model, "empty") else model.clone()
-
-
-@contextmanager
-def undone_on_error(*models: Any) -> Iterator[None]:
-    """Bring models back if an error is raised: they, and what they wrap, stay the same objects.
-
-    Parameters
-    ----------
-    *models : river models, pipelines or detectors
-
-    Notes
-    -----
-    Costs a copy of all that the models hold.
-
-    Examples
-    --------
-    >>> from contextlib import suppress
-    >>> from river import stats
-    >>> mean = stats.Mean()
-    >>> with suppress(TypeError), undone_on_error(mean):
-    ...     mean.update("not a number")
-    >>> mean.n
-    0.0
-    """
-    parts = {id(part): part for model in models for part in _parts_of(model)}
-    # What is in the memo is not copied, so that copies refer to the parts themselves.
-    memo: dict[int, Any] = dict(parts)
-    before = [(part, copy.deepcopy(vars(part), memo)) for part in parts.values()]
-    try:
-        yield
-    except Exception:
-        for part, state in before:
-            vars(part).clear()
-            vars(part).update(state)
-        raise
-
-
-def _parts_of(value: Any) -> Iterator[Any]:
-    """Iterate over a river object and those that it holds, in containers too."""
-    if isinstance(value, base.Base) and hasattr(value, "__dict__"):
-        yield value
-        yield from _parts_of(vars(value))
-    elif isinstance(value, (dict, list, tuple)):
-        for held in value.values() if isinstance(value, dict) else value:
-            yield from _parts_of(held)
 
 
 def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
@@ -103,9 +63,10 @@ def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
     return rows
 
 
-class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
+class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
 
+    _alone: CopyableLock
     classifier: base.Estimator
 
     @classmethod
@@ -133,10 +94,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample; None before anything is learnt."""
-        model: Any = self.classifier
-        return model.predict_one(x, **kwargs)
+        with self._alone.lock:
+            model: Any = self.classifier
+            return model.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's label of every row, in the kind of `X`."""
-        model: Any = self.classifier
-        return model.predict_many(X, **kwargs)
+        with self._alone.lock:
+            model: Any = self.classifier
+            return model.predict_many(X, **kwargs)

@@ -116,7 +116,6 @@ def test_a_file_of_another_format_sends_to_its_folder(tmp_path, name):
 
 
 @pytest.mark.parametrize("write", [np.savez, np.savez_compressed])
-@pytest.mark.filterwarnings("ignore:Reading .*header:UserWarning")
 def test_npz_files_with_any_one_byte_changed(tmp_path, write):
     path = tmp_path / "data.npz"
     write(path, x_train=np.eye(3)[None], y_train=[1], x_test=np.eye(3)[None], y_test=[1])

@@ -214,7 +214,7 @@ def test_more_hidden_units_than_memory_are_named(tables, command, capsys):
     assert tables.main(command) == 1
     printed = capsys.readouterr().err
     for name in ("mnist", "svhn"):
-        assert re.search(rf"Not measured: {name}\. Memory ran out: .*smaller --n-hidden", printed)
+        assert re.search(rf"{name}. n_hidden=.* GiB of memory, .*Pass a smaller n_hidden", printed)
     assert "Traceback" not in printed
 
 

@@ -17,7 +17,17 @@ PEERS = {
     "sizes": ["matplotlib"],
     "stage1": ["torch"],
 }
-SCRIPTS = ["gram", "hidden", "interface", "long_stream", "memory", "network", "rows", "sizes"]
+SCRIPTS = [
+    "gram",
+    "hidden",
+    "interface",
+    "long_stream",
+    "memory",
+    "network",
+    "rows",
+    "saving",
+    "sizes",
+]
 
 
 def run(name, *options, cwd):

@@ -49,7 +49,8 @@ def test_size_does_not_depend_on_the_length_of_the_stream(model):
     grown = traced(model, 99_000, random)
     tracemalloc.stop()
     assert len(pickle.dumps(model)) == size
-    assert model._raw_memory_usage == memory
+    # Attributes' dictionaries become smaller as the interpreter sees more of them.
+    assert model._raw_memory_usage <= memory
     # Room for interned numbers and caches of the interpreter; 99,000 rows would take 9 MB.
     assert abs(grown) < 100_000
 
@@ -62,7 +63,8 @@ def test_one_by_one_keeps_nothing_either():
         for row in random.normal(size=(n_rows, 5)).tolist():
             model.learn_one(dict(enumerate(row)), row[0] > 0)
         sizes.append((len(pickle.dumps(model)), model._raw_memory_usage))
-    assert sizes[0] == sizes[1]
+    assert sizes[0][0] == sizes[1][0]
+    assert sizes[1][1] <= sizes[0][1]
 
 
 def test_names_that_change_in_every_row_leave_no_trace_but_their_columns():

@@ -19,6 +19,7 @@ from onlinels.cholesky import (
     smallest_eigenvalue,
     solve_factored,
 )
+from onlinels.commit import AT_ONCE
 from onlinels.panels import SymmetricPanels
 
 
@@ -59,7 +60,7 @@ def test_sums_grow_add_and_scale(width, seed, grown, n_rows, data):
     random = np.random.default_rng(seed)
     panels, expected = SymmetricPanels(0), np.zeros((11, 11))
     for size in grown:
-        panels.grow(size)
+        panels = panels.grown(size)
         rows = random.integers(-5, 6, (n_rows, panels.reserved)).astype(float)
         rows[:, len(panels) :] = 0.0
         w = data.draw(st.sampled_from([2.0, -1.0, random.integers(-3, 4, n_rows).astype(float)]))
@@ -67,11 +68,11 @@ def test_sums_grow_add_and_scale(width, seed, grown, n_rows, data):
         wide = np.zeros((n_rows, 11))
         wide[:, : len(panels)] = rows[:, : len(panels)]
         expected += wide.T @ (wide * np.broadcast_to(w, n_rows)[:, None])
-    panels.scale(2.0)
+    panels.scale(2.0, AT_ONCE)
     n = max(grown)
     assert (panels.full() == 2.0 * expected[:n, :n]).all()
     smaller = symmetric(random, data.draw(st.integers(1, n)))
-    panels.add(SymmetricPanels.of(smaller), -1.0)
+    panels.add(SymmetricPanels.of(smaller), -1, AT_ONCE)
     expected[: len(smaller), : len(smaller)] -= 0.5 * smaller
     assert (panels.full() == 2.0 * expected[:n, :n]).all()
 
@@ -81,7 +82,7 @@ def test_rows_and_columns_are_scaled_and_placed(width, seed, size, data):
     random = np.random.default_rng(seed)
     matrix, scale = symmetric(random, size), 2.0 ** random.integers(-3, 3, size)
     panels = SymmetricPanels.of(matrix)
-    panels.grow(data.draw(st.integers(size, 11)))
+    panels = panels.grown(data.draw(st.integers(size, 11)))
     larger = np.zeros((len(panels), len(panels)))
     larger[:size, :size] = matrix
     scales = np.append(scale, np.zeros(len(panels) - size))
@@ -102,7 +103,7 @@ def test_products_with_columns(width, seed, size, n_columns):
     matrix = symmetric(random, size)
     columns = random.integers(-5, 6, (size, n_columns)).astype(float)
     panels = SymmetricPanels.of(matrix)
-    panels.grow(size)
+    panels = panels.grown(size)
     assert (panels.times(columns) == matrix @ columns).all()
 
 

@@ -129,7 +129,6 @@ def test_bad_archives(folder, arrays, message):
         ("damaged.npz", np.savez_compressed),
     ],
 )
-@pytest.mark.filterwarnings("ignore:Reading .*header:UserWarning")
 def test_files_with_any_one_byte_changed(folder, name, write):
     path = folder / name
     write(path, np.random.default_rng(0).normal(size=(2, 3, 3)))

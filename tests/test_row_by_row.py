@@ -377,7 +377,7 @@ def test_an_error_while_rows_are_let_in_loses_none(monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(model._sums), "add_known", fail)
+        patch.setattr(type(model._sums), "plan_rows", fail)
         with pytest.raises(MemoryError):
             _ = model.count
     assert model.count == 30

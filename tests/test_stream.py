@@ -20,6 +20,7 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
+from onlinels.commit import Commit
 from onlinels.stream.activations import Activations
 from onlinels.stream.expert import LEAST_RIDGE, RIDGE
 from onlinels.stream.memories import SHORT_MEMORY
@@ -59,10 +60,12 @@ def learn_logged(model, learn, forced=frozenset()):
     logs = Log(), Log()
     original = Pool.learn
 
-    def logged(pool, outlook, column, is_new):
+    def logged(pool, outlook, column, is_new, _):
         pairs = pool.wide, pool.narrow
         before = [memories.n_takeovers for memories in pairs]
-        original(pool, outlook, column, is_new)
+        commit = Commit()
+        original(pool, outlook, column, is_new, commit)
+        commit.make()
         seen = outlook.activations, Activations.narrow(outlook.activations)
         for memories, log, n_before, activations in zip(pairs, logs, before, seen, strict=True):
             row = len(log.columns)
@@ -71,7 +74,7 @@ def learn_logged(model, learn, forced=frozenset()):
             if memories.n_takeovers > n_before:
                 log.takeovers.append(row)
             if row in forced:
-                memories.long.take_over(memories.short)
+                memories.long = memories.long.going_on_from(memories.short)
                 log.takeovers.append(row + 1)
 
     with mock.patch.object(Pool, "learn", logged):

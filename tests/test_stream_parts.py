@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import strategies
 from onlinels import StreamClassifier
 from onlinels.calibration import PRIOR, SCALES
+from onlinels.commit import Commit
 from onlinels.stream.activations import Activations
 from onlinels.stream.expert import LEAST_RIDGE, RIDGE
 from onlinels.stream.forecaster import Forecaster
@@ -279,7 +280,7 @@ def test_forecasts_are_as_defined(n_experts, n_classes, n_rows, seed):
 def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
     random = np.random.default_rng(seed)
     memories, differences, n_takeovers, started = Memories(), [], 0, 0
-    memories.experts = tuple(expert.grown(1, 1) for expert in memories.experts)
+    memories = memories.grown(1, 1)
     for row in range(n_rows):
         long_errs, short_errs = random.random(2) < [long_rate, short_rate]
         differences.append(float(long_errs) - float(short_errs))
@@ -288,7 +289,9 @@ def test_memories_are_compared_as_defined(n_rows, long_rate, short_rate, seed):
         if lead > 2.0 and lead > 2.0 * np.sqrt(squares):
             n_takeovers, started, differences = n_takeovers + 1, row, []
         errors = [1.0 - expert.scores(np.ones(1)) for expert in memories.experts]
-        memories.learn(np.ones(1), np.array(errors), bool(long_errs), bool(short_errs))
+        commit = Commit()
+        memories.learn(np.ones(1), np.array(errors), [bool(long_errs), bool(short_errs)], commit)
+        commit.make()
         assert memories.n_takeovers == n_takeovers
     before = 0.99 ** np.arange(started)
     of_long = float(n_rows - started) + before.sum(), memories.long
@@ -326,8 +329,8 @@ class Literal:
         self.units.grow(self.reader.names)
         self.activations.grow(n_features, n_classes)
         n_wide = N_UNITS + 1 + n_features + n_classes
-        for memories, size in ((self.wide, n_wide), (self.narrow, n_wide - N_UNITS)):
-            memories.experts = tuple(e.grown(size, n_classes) for e in memories.experts)
+        self.wide = self.wide.grown(n_wide, n_classes)
+        self.narrow = self.narrow.grown(n_wide - N_UNITS, n_classes)
         # The labels that were there when this row was predicted.
         row, wide, scores = self.look(x, self.columns[: max(0, len(self.columns) - self.delay)])
         column = self.labels.index(y)
@@ -337,8 +340,10 @@ class Literal:
         else:
             errs = self.forecaster.learn(scores, self.forecaster.mix(scores), column)
         errors = np.eye(n_classes)[column] - scores
-        self.wide.learn(wide, errors[:2], errs[0], errs[1])
-        self.narrow.learn(wide[N_UNITS:], errors[2:], errs[2], errs[3])
+        commit = Commit()
+        self.wide.learn(wide, errors[:2], errs[:2], commit)
+        self.narrow.learn(wide[N_UNITS:], errors[2:], errs[2:], commit)
+        commit.make()
         self.scaler.learn(row)
 
 

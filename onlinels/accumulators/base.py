@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import copy
+from collections import deque
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
-from onlinels.accumulators.protocol import Statistics
-from onlinels.accumulators.removal import SLACK, check_removable, row_squares
+from onlinels.accumulators.planning import Planning
+from onlinels.accumulators.removal import row_squares
 from onlinels.arrays import LEAST_ROWS, Floats, Integers, Matrix, check_matrix, row_blocks
+from onlinels.commit import Commit
 from onlinels.row_weights import check_mass, check_weights
 from onlinels.targets import check_targets
 
-ONE = np.int64(1)
 
-NAMES = "features'", "targets'"
-
-
-class Accumulator(Statistics):
+class Accumulator(Planning):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
     function of statistics and ridge. No row is kept.
+
+    Whatever is raised while they change, an interrupt from the keyboard included: they have changed
+    as a whole, or not at all.
 
     Parameters
     ----------
@@ -51,7 +51,47 @@ class Accumulator(Statistics):
         TypeError, ValueError
             If shapes do not fit or a value is not finite; nothing has changed then.
         """
-        self._add(*self._read(activations, targets, w), 1)
+        activations, targets, n_targets, w = self._read(activations, targets, w)
+        self.check_room(activations.shape[1], n_targets)
+        self._check_rows(activations, w)
+        blocks = deque(row_blocks(len(activations), activations.shape[1], LEAST_ROWS))
+        if len(blocks) > 1 and self.fixed_ridge is None:
+            self._learn_blocks(blocks, activations, targets, n_targets, w)
+            return
+
+        def plan(draft: Self, commit: Commit) -> None:
+            """Learn all rows."""
+            draft.plan_growth(activations.shape[1], n_targets)
+            draft.plan_blocks(activations, targets, w, 1, commit)
+
+        self._make(plan)
+
+    def _learn_blocks(
+        self,
+        blocks: deque[slice],
+        activations: Matrix,
+        targets: Matrix,
+        n_targets: int,
+        w: float | Floats,
+    ) -> None:
+        """Learn the blocks of a batch too long for one commit; all of them, once it has begun."""
+        n_blocks = len(blocks)
+
+        def plan(draft: Self, commit: Commit) -> None:
+            """Learn the next block."""
+            rows = blocks[0]
+            draft.plan_growth(activations.shape[1], n_targets)
+            weights = w if isinstance(w, float) else w[rows]
+            draft.plan_rows(activations[rows], targets[rows], weights, 1, commit)
+            commit.then(blocks.popleft)
+
+        try:
+            while blocks:
+                self._make(plan)
+        except BaseException:
+            while 0 < len(blocks) < n_blocks:
+                self._make(plan)
+            raise
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Take rows out of the statistics again, in place: the inverse of `update`.
@@ -64,14 +104,28 @@ class Accumulator(Statistics):
             As `update`, and if more would be taken out than was learnt, so far as count, weight
             and sums of squares tell; nothing has changed then.
         """
+        self._make(self.removal(activations, targets, w))
+
+    def removal(self, activations: Matrix, targets: Matrix, w: Any) -> Any:
+        """Return what plans the removal of rows on a draft; raise if they cannot be taken out."""
         self._check_subtracts()
         read = self._read(activations, targets, w)
         weight, taken = self._check_holds_rows(*read)
-        if self._is_all(len(read[0]), weight):
-            self._clear()
-        else:
-            self._add(*read, -1)
-            self._remove_squares(*taken)
+        is_all = self._is_all(len(read[0]), weight)
+        rows, targets, n_targets, w = read
+        if not is_all:
+            self._check_rows(rows, -1 * w)
+
+        def plan(draft: Self, commit: Commit) -> None:
+            """Take the rows out."""
+            if is_all:
+                draft._clear(commit)
+                return
+            draft.plan_growth(rows.shape[1], n_targets)
+            draft.plan_blocks(rows, targets, -1 * w, -1, commit)
+            draft._remove_squares(*taken)
+
+        return plan
 
     def _check_holds_rows(
         self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats
@@ -102,59 +156,9 @@ class Accumulator(Statistics):
         check_mass(activations, weights)
         return activations, targets, max(n_targets, self._n_targets), weights
 
-    def add_checked(self, activations: Matrix, targets: Matrix, w: float | Floats) -> None:
-        """Do as `update`, for rows and weights that are checked, of targets there is room for."""
-        self._add(activations, targets, self._n_targets, w, 1)
-
-    def add_known(self, rows: Floats, targets: Matrix, w: float | Floats) -> None:
-        """Do as `update`, for checked float64 rows that are short enough not to be refused.
-
-        Features and targets are known; see `harmless_length`.
-        """
-        if len(rows) == 1 and isinstance(w, float):
-            self.add_one(rows, targets, w)
-        else:
-            self._add_rows(rows, targets, w, 1)
-
-    def add_one(self, row: Floats, targets: Matrix, w: float) -> None:
-        """Do as `add_known` for one row (1, n_features)."""
-        self.accumulate(row, targets, w)
-        self._count += ONE
-        self._weigh(targets, w)
-
-    def _add(
-        self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats, sign: int
-    ) -> None:
-        signed = sign * w
-        self._check_rows(activations, signed)
-        self.grow(activations.shape[1], n_targets)
-        self._add_rows(activations, targets, signed, sign)
-
-    def _add_rows(self, activations: Matrix, targets: Matrix, w: float | Floats, sign: int) -> None:
-        """Accumulate, count and weigh checked rows, with weights of the given sign."""
-        shape = len(activations), activations.shape[1]
-        for rows in row_blocks(*shape, LEAST_ROWS):
-            block = self._cast(activations[rows])
-            self.accumulate(block, targets[rows], w if isinstance(w, float) else w[rows])
-        self._count += np.int64(sign * len(activations))
-        self._weigh(targets, w)
-
-    def _check_removable(self, weight: float, features: Floats, targets: Floats) -> None:
-        """Raise if weight or sums of squares to be taken out exceed what was learnt."""
-        check_removable("weight", self.weight, weight)
-        squares = zip(NAMES, self._raw_squares(), (features, targets), self._removed, strict=True)
-        for what, there, taken, before in squares:
-            sizes = lengthened(there, len(taken)), taken, lengthened(before, len(taken))
-            check_removable(f"{what} sum of squares", *sizes)
-
-    def _is_all(self, count: int, weight: float) -> bool:
-        """Tell whether rows of a total weight, checked to be in, are all there are."""
-        return count == self._count and self.weight <= (1.0 + SLACK) * weight
-
-    def _clear(self) -> None:
-        """Leave nothing behind, not even rounding errors, once all rows are taken out."""
-        self._count = np.int64(0)
-        self.scale(0.0)
+    def grow(self, n_features: int, n_targets: int) -> None:
+        """Make room for features and targets that were 0 in every row so far, in place."""
+        self._make(lambda draft, _: draft.plan_growth(n_features, n_targets))
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -165,7 +169,8 @@ class Accumulator(Statistics):
             If `other` is another kind of accumulator.
         """
         self._check_kind(other)
-        self._join(other, 1)
+        self.check_joins(other, other.n_features, other.n_targets)
+        self._make(lambda draft, commit: draft.plan_merger(other, 1, commit))
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -180,10 +185,13 @@ class Accumulator(Statistics):
         self._check_kind(other)
         self._check_subtracts()
         taken = self._check_holds(other)
+        self._make(lambda draft, commit: draft._plan_subtraction(other, taken, commit))
+
+    def _plan_subtraction(self, other: Self, taken: list[Floats], commit: Commit) -> None:
         if self._is_all(other.count, other.weight):
-            self._clear()
+            self._clear(commit)
         else:
-            self._join(other, -1)
+            self.plan_merger(other, -1, commit)
             self._remove_squares(*taken)
 
     def _check_holds(self, other: Self) -> list[Floats]:
@@ -201,19 +209,6 @@ class Accumulator(Statistics):
     def unfolded(self) -> Accumulator:
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
         return self
-
-    def _join(self, other: Self, sign: int) -> None:
-        # Only where a ridge is inside can it fail halfway; sums are not worth a copy.
-        before = copy.deepcopy(vars(self)) if self.fixed_ridge is not None else {}
-        try:
-            self.grow(other.n_features, other.n_targets)
-            self._combine(other, sign)
-        except ValueError:
-            vars(self).update(before)
-            raise
-        self._count += np.int64(sign) * other._count
-        self._add_weights(other, sign)
-        self._remove_squares(*other._removed)
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -237,14 +232,12 @@ class Accumulator(Statistics):
         """
         if not 0.0 <= factor < np.inf:
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
-        if factor == 1.0:
-            return
-        self._scale(factor)
-        self._weight *= factor
-        self._target_squares *= factor
-        self._removed = tuple(factor * removed for removed in self._removed)
+        self._make(lambda draft, commit: draft.plan_scaling(factor, commit))
+
+    def restore_ridge(self) -> None:
+        """Bring a ridge inside that has decayed with the rows back; does nothing without one."""
+        self._make(lambda draft, commit: draft.plan_restoring(commit))
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
-        self._keep_weights(columns)
-        self._keep_targets(columns)
+        self._make(lambda draft, commit: draft.plan_choice(columns, commit))

@@ -10,6 +10,7 @@ import numpy as np
 from onlinels.accumulators.comoments import CoMoments
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats
+from onlinels.commit import Commit
 from onlinels.spectrum import Spectrum, Sums
 
 
@@ -53,9 +54,17 @@ class CentredAccumulator(CoMoments):
         """Take a ridge into the co-moments; does nothing where it enters only at solve time."""
         self._comoments.fix_ridge(ridge)
 
-    def restore_ridge(self) -> None:
+    def plan_ridge(self, ridge: float, commit: Commit) -> None:
+        """Do as `fix_ridge` when the commit is made."""
+        self._comoments.plan_ridge(ridge, commit)
+
+    def own(self) -> None:
+        """Hold co-moments that are no other's, so that changes may build on one another."""
+        self._comoments.own()
+
+    def plan_restoring(self, commit: Commit) -> None:
         """Bring a ridge inside the co-moments back to c; see `RecursiveAccumulator`."""
-        self._comoments.restore_ridge()
+        self._comoments.plan_restoring(commit)
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature, (n_features,)."""

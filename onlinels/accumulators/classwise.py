@@ -13,6 +13,8 @@ from onlinels.accumulators.grouped import GroupedAccumulator
 from onlinels.accumulators.removal import row_squares
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import balancing_factors
+from onlinels.commit import AT_ONCE, Commit
+from onlinels.memory import OF_FEATURES
 
 
 class ClasswiseAccumulator(GroupedAccumulator):
@@ -51,9 +53,14 @@ class ClasswiseAccumulator(GroupedAccumulator):
     (array([[10.]]), array([[2., 4.]]), 4.0)
     """
 
+    room_remedy = 'Set balance="priors", which keeps statistics once. ' + OF_FEATURES
+
     def __init__(self, make: Callable[[], Accumulator]) -> None:
         super().__init__(make, 0)
         self._add_members()
+
+    def _n_members_for(self, n_targets: int) -> int:
+        return n_targets
 
     def _add_members(self) -> None:
         missing = self._n_targets - len(self._members)
@@ -70,13 +77,16 @@ class ClasswiseAccumulator(GroupedAccumulator):
         total = copy.deepcopy(self._prototype)
         held = [member._held_squares[column] for column, member in enumerate(self._members)]
         factors = balancing_factors(np.array(held, dtype=np.float64))
-        for member, factor in zip(self._members, factors.tolist(), strict=True):
-            if factor > 0.0:
-                balanced = copy.deepcopy(member)
-                balanced.scale(factor)
-                total.merge(balanced)
-                # Rounding errors of what was taken out are larger by the same factor.
-                total._remove_squares(*balanced._removed)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for member, factor in zip(self._members, factors.tolist(), strict=True):
+                if factor > 0.0:
+                    balanced = copy.deepcopy(member)
+                    balanced.scale(factor)
+                    # Nobody sees the half of it: the total is new.
+                    total.plan_merger(balanced, 1, AT_ONCE)
+                    # Rounding errors of what was taken out are larger by the same factor.
+                    total._remove_squares(*balanced._removed)
+            _check_finite(total._raw_squares(), factors)
         return total
 
     @property
@@ -95,21 +105,27 @@ class ClasswiseAccumulator(GroupedAccumulator):
             )
         return read
 
-    def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
-        """Take rows out again, in place, each from its class; see `Accumulator.downdate`."""
+    def removal(self, activations: Matrix, targets: Matrix, w: Any) -> Any:
+        """Return what plans the removal of rows on a draft, each from its class, or raise."""
         self._check_subtracts()
         activations, targets, n_targets, w = self._read(activations, targets, w)
         weights = np.broadcast_to(w, len(activations))
         groups = self._groups(activations, targets)
-        classes = [(group, groups == group) for group in np.unique(groups).tolist()]
-        for group, rows in classes:
-            part = activations[rows], groups[rows], n_targets, weights[rows]
-            self._member(group)._check_holds_rows(*part)
-        self.grow(activations.shape[1], n_targets)
-        for group, rows in classes:
-            self._members[group].downdate(activations[rows], groups[rows], weights[rows])
+        removals = {}
+        for group in np.unique(groups).tolist():
+            rows = groups == group
+            part = activations[rows], groups[rows], weights[rows]
+            removals[group] = self._member(group).removal(*part)
         taken = row_squares(activations, groups, n_targets, weights)
-        self._note_removal(len(activations), *taken)
+
+        def plan(draft: Self, commit: Commit) -> None:
+            """Take the rows out."""
+            draft.plan_growth(activations.shape[1], n_targets)
+            for group, remove in removals.items():
+                remove(draft._drafted(group), commit)
+            draft._note_removal(len(activations), *taken, commit)
+
+        return plan
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place; see `Accumulator.subtract`."""
@@ -117,21 +133,26 @@ class ClasswiseAccumulator(GroupedAccumulator):
         self._check_subtracts()
         for column, theirs in enumerate(other._members):
             self._member(column)._check_holds(theirs)
-        self.grow(other.n_features, other.n_targets)
         count, taken = other.count, other._raw_squares()
-        self._combine(other, -1)
-        self._note_removal(count, *taken)
 
-    def _note_removal(self, n_rows: int, features: Floats, targets: Floats) -> None:
+        def plan(draft: Self, commit: Commit) -> None:
+            """Take the statistics out."""
+            draft.plan_growth(other.n_features, other.n_targets)
+            draft._combine(other, -1, commit)
+            draft._note_removal(count, *taken, commit)
+
+        self._make(plan)
+
+    def _note_removal(self, n_rows: int, features: Floats, targets: Floats, commit: Commit) -> None:
         self._sum = None
         self._count -= np.int64(n_rows)
         self._remove_squares(features, targets)
         if not (self._count or self.weight):
-            self._clear()
+            self._clear(commit)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features, and for classes without rows so far, in place."""
-        super().grow(n_features, n_targets)
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features, and for classes without rows so far."""
+        super().plan_growth(n_features, n_targets)
         self._add_members()
 
     def placed(
@@ -145,8 +166,18 @@ class ClasswiseAccumulator(GroupedAccumulator):
             placed._members[column] = member
         return placed
 
-    def _keep_targets(self, columns: Integers) -> None:
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
         """Drop all classes but some, with their rows."""
-        super()._keep_targets(columns)
+        super()._keep_targets(columns, commit)
         self._members = [self._members[column] for column in columns]
         self._count = np.int64(sum(member.count for member in self._members))
+
+
+def _check_finite(squares: tuple[Floats, Floats], factors: Floats) -> None:
+    """Raise if balanced sums of squares are beyond float64."""
+    if not all(np.isfinite(sums).all() for sums in squares):
+        raise ValueError(
+            f"balanced, a class would weigh {factors.max():.1g} times what it does, and sums of "
+            "squares would exceed float64, expected less. Rescale features or weights of rows, or "
+            'set balance="priors".'
+        )

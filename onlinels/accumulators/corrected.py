@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from operator import setitem
+
 import numpy as np
 from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 
 from onlinels.arrays import Floats, Integers
 from onlinels.capacity import capacity, enlarged
+from onlinels.commit import AT_ONCE, Commit, draft_of
 from onlinels.products import product
+from onlinels.saving.unread import ReadLater
 from onlinels.triangle import columns_of_upper
 
 SMALL = 320
@@ -21,7 +25,7 @@ N_RECENT = 64
 """Columns that are gathered before one rank-k update takes them in."""
 
 
-class CorrectedMatrix:
+class CorrectedMatrix(ReadLater):
     """Hold the symmetric matrix B - U diag(signs) U' with up to 64 recent columns U.
 
     Parameters
@@ -52,6 +56,15 @@ class CorrectedMatrix:
         # A numpy integer is pickled to the same number of bytes whatever its value.
         self._n_recent = np.int64(0)
 
+    def settle(self) -> None:
+        """Take the recent columns in, and leave no trace of them: they tell of single rows."""
+        if self._recent.any():
+            commit = Commit()
+            self._fold_into(self._base, commit)
+            commit.set(self, _n_recent=np.int64(0))
+            commit.then(setitem, self._recent, slice(None), 0.0)
+            commit.make()
+
     def __len__(self) -> int:
         """Return the number of rows and of columns, reserved ones included."""
         return len(self._base)
@@ -80,46 +93,54 @@ class CorrectedMatrix:
         recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
         return np.asfortranarray(picked - recent @ (signs[:, None] * recent[places].T))
 
-    def subtract(self, columns: Floats, sign: float) -> None:
-        """Subtract u u' for every column u (sign 1), or add it (-1)."""
-        n_columns = columns.shape[1]
-        if self._n_recent + n_columns > N_RECENT:
-            self._fold()
-        if n_columns > N_RECENT:
-            self._base = dsyrk(-sign, columns, 1.0, self._base, overwrite_c=1)
-            return
-        places = slice(self._n_recent, self._n_recent + n_columns)
-        self._recent[:, places], self._signs[places] = columns, sign
-        self._n_recent += np.int64(n_columns)
+    def subtract(self, columns: Floats, sign: float, commit: Commit = AT_ONCE) -> None:
+        """Subtract u u' for every column u (sign 1), or add it (-1), when the commit is made."""
+        if columns.shape[1] > N_RECENT:
+            commit.then(dsyrk, -sign, columns, 1.0, self._base, overwrite_c=1)
+        else:
+            start = self._plan_room(columns.shape[1], commit)
+            places = slice(start, start + columns.shape[1])
+            commit.then(setitem, self._recent, (slice(None), places), columns)
+            commit.then(setitem, self._signs, places, sign)
 
-    def subtract_one(self, column: Floats, factor: float, sign: float) -> None:
-        """Subtract u u' for u = factor times a vector (sign 1), or add it (-1)."""
+    def subtract_one(
+        self, column: Floats, factor: float, sign: float, commit: Commit = AT_ONCE
+    ) -> None:
+        """Subtract u u' for u = factor times a vector (sign 1), or add it (-1), as `subtract`."""
         if len(self) <= SMALL:
-            self._base = dsyr(-sign * factor**2, column, a=self._base, overwrite_a=1)
+            commit.then(dsyr, -sign * factor**2, column, a=self._base, overwrite_a=1)
             return
-        if self._n_recent == N_RECENT:
-            self._fold()
-        np.multiply(column, factor, out=self._recent[:, self._n_recent])
-        self._signs[self._n_recent] = sign
-        self._n_recent += 1
+        start = self._plan_room(1, commit)
+        commit.then(np.multiply, column, factor, self._recent[:, start])
+        commit.then(setitem, self._signs, start, sign)
+
+    def _plan_room(self, n_columns: int, commit: Commit) -> int:
+        """Take the recent columns in if there is no room for more; return where these begin."""
+        start = int(self._n_recent)
+        if start + n_columns > N_RECENT:
+            self._fold_into(self._base, commit)
+            start = 0
+        commit.assign(self, _n_recent=np.int64(start + n_columns))
+        return start
 
     def _fold(self) -> None:
-        self._base = self._folded(self._base)
+        """Take the recent columns into the base, at once."""
+        self._fold_into(self._base, AT_ONCE)
         self._n_recent = np.int64(0)
 
-    def _folded(self, base: Floats) -> Floats:
-        """Take the recent columns into the base, by one rank-k update for each sign."""
+    def _fold_into(self, base: Floats, commit: Commit) -> None:
+        """Take the recent columns into a base, by one rank-k update for each sign."""
         recent, signs = self._recent[:, : self._n_recent], self._signs[: self._n_recent]
         for sign in (1.0, -1.0):
             which = signs == sign
             if which.any():
                 columns = recent if which.all() else np.asfortranarray(recent[:, which])
-                base = dsyrk(-sign, columns, 1.0, base, overwrite_c=1)
-        return base
+                commit.then(dsyrk, -sign, columns, 1.0, base, overwrite_c=1)
 
     def corner(self, size: int) -> Floats:
         """Return the first rows and columns as a new array; its lower triangle holds anything."""
-        base = self._folded(self._base.copy(order="F"))
+        base = self._base.copy(order="F")
+        self._fold_into(base, AT_ONCE)
         return base if size == len(base) else np.asfortranarray(base[:size, :size])
 
     def set_corner(self, upper: Floats) -> None:
@@ -132,8 +153,23 @@ class CorrectedMatrix:
         self._fold()
         self._base /= divisor
 
+    def draft(self) -> CorrectedMatrix:
+        """Return a matrix of the same memory, for changes that are committed."""
+        self.read_unread()
+        return draft_of(self)
+
+    def copied(self) -> CorrectedMatrix:
+        """Return a copy."""
+        new = self.draft()
+        new._base, new._recent = self._base.copy(order="F"), self._recent.copy(order="F")
+        new._signs = self._signs.copy()
+        return new
+
     def grow(self, n_used: int, n_needed: int, entry: float) -> None:
-        """Reserve room, with an entry on the diagonal of what comes into use."""
+        """Reserve room, with an entry on the diagonal of what comes into use.
+
+        Nothing that shares the memory reads what was not in use.
+        """
         size = capacity(len(self), n_needed)
         base, recent = enlarged(self._base, size, size), enlarged(self._recent, size, N_RECENT)
         new = np.arange(n_used, n_needed)

@@ -76,7 +76,8 @@ class FadingRidge:
 
     def _settle(self) -> None:
         """Let the entries decay by the factor that waited."""
-        self._entries *= self._pending
+        # Into new arrays, here and below: a draft may look at those of before.
+        self._entries = self._entries * self._pending
         self._lowest *= self._pending
         self._pending = 1.0
 
@@ -89,7 +90,9 @@ class FadingRidge:
     def _restored(self, columns: Integers) -> tuple[Integers, Floats]:
         columns = columns[self._entries[columns] < self._ridge]
         amounts = self._ridge - self._entries[columns]
-        self._entries[columns] = self._ridge
+        entries = self._entries.copy()
+        entries[columns] = self._ridge
+        self._entries = entries
         self._lowest = float(self._entries.min(initial=self._ridge))
         return columns, amounts
 

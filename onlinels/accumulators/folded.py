@@ -81,8 +81,10 @@ class FoldedAccumulator(GroupedAccumulator):
                 "Name every feature, after room was made for it."
             )
         if self._n_named < len(names):
-            self._hashes[self._n_named :] = name_hashes(names[self._n_named :])
-            self._n_named = len(names)
+            new = name_hashes(names[self._n_named :])
+            hashes = np.concatenate([self._hashes[: self._n_named], new])
+            # A draft's are its own, and nobody else sees one of two changes.
+            vars(self).update(_hashes=hashes, _n_named=len(names))
 
     def _groups(self, activations: Matrix, targets: Matrix) -> Integers:
         return self._dealt(activations)
@@ -126,9 +128,9 @@ class FoldedAccumulator(GroupedAccumulator):
             mine._check_holds(theirs)
         super().subtract(other)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
-        super().grow(n_features, n_targets)
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far."""
+        super().plan_growth(n_features, n_targets)
         new = name_hashes(range(len(self._hashes), self._n_features))
         self._hashes = np.concatenate([self._hashes, new])
 

@@ -11,8 +11,9 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places, uncast
-from onlinels.capacity import capacity, enlarged
-from onlinels.panels import SymmetricPanels
+from onlinels.capacity import capacity, enlarged, padded
+from onlinels.commit import Commit, add_to_columns, picked_columns
+from onlinels.panels import PANEL, SymmetricPanels
 from onlinels.products import product
 from onlinels.ridge import check_ridge
 from onlinels.solve import invert_gram
@@ -46,10 +47,8 @@ class GramAccumulator(Accumulator):
     ``n M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label
     columns cost ``n M`` more, however many classes there are. All sums are float64: with float32
     sums the Gram of the paper's network cannot be factored at any ridge that classifies well.
-    Weights enter linearly, so statistics of whole numbers are exact.
-
-    Solving squares the condition number of A: about 8 of 16 digits are left for features that are
-    nearly collinear.
+    Weights enter linearly, so statistics of whole numbers are exact. Solving squares the condition
+    number of A: about 8 of 16 digits are left for features that are nearly collinear.
 
     Examples
     --------
@@ -91,6 +90,10 @@ class GramAccumulator(Accumulator):
         new._gram, new._cross = SymmetricPanels.of(gram), np.array(cross, order="F")
         return new
 
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes of the sums and of a factor: see `SymmetricPanels`."""
+        return 8 * n_features * (n_features + min(n_features, PANEL) + 2 * n_targets)
+
     @property
     def gram(self) -> Floats:
         """A'A, (n_features, n_features), as a new array."""
@@ -109,54 +112,58 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self.target_squares
 
-    def accumulate(self, block: Matrix, targets: Matrix, w: float | Floats) -> None:
+    def accumulate(self, block: Matrix, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add checked float rows with weights of any one sign, without counting them."""
         if not self._n_features:
             return
-        self._tracker.learn(block, targets, self._n_targets, w)
-        lines = self._gram.as_lines(block)
-        self._gram.add_products(lines, w)
+        tracker = self._tracker.having_learnt(block, targets, self._n_targets, w)
+        commit.assign(self, _tracker=tracker)
+        lines = self._gram.as_lines(block, commit)
+        self._gram.add_products(lines, w, commit)
         if targets.ndim == 1:
-            self._add_labels(block, lines, targets, w)
+            self._add_labels(block, lines, targets, w, commit)
         else:
-            weighted_targets = targets * (w if isinstance(w, float) else w[:, None])
-            self._cross[:, : targets.shape[1]] += product(lines.T, weighted_targets)
+            sums = product(lines.T, targets * (w if isinstance(w, float) else w[:, None]))
+            here = self._cross[:, : sums.shape[1]]
+            commit.then(np.add, here, sums, here)
 
     def _cast(self, rows: Matrix) -> Matrix:
         # Of several panels rows are cast as they are turned, in one pass instead of two.
-        several = len(rows) > 1 and len(self._gram.panels) > 1
-        return uncast(rows) if several else super()._cast(rows)
+        return uncast(rows) if min(len(rows), len(self._gram.panels)) > 1 else super()._cast(rows)
 
-    def _add_labels(self, block: Matrix, lines: Floats, labels: Matrix, w: float | Floats) -> None:
+    def _add_labels(
+        self, block: Matrix, lines: Floats, labels: Matrix, w: float | Floats, commit: Commit
+    ) -> None:
         """Add the rows of every class present to its column, without a wide one-hot matrix."""
         if len(block) == 1:
-            self._cross[:, labels[0]] += lines[0] * w
+            here = self._cross[:, labels[0]]
+            commit.then(np.add, here, lines[0] * w, here)
             return
         present, which = np.unique(labels, return_inverse=True)
-        weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(block))
-        rows = np.arange(len(block))
+        weights, rows = np.broadcast_to(np.float64(w), len(block)), np.arange(len(block))
         if len(present) <= FEW_CLASSES:
             one_hot = np.zeros((len(block), len(present)))
             one_hot[rows, which] = weights
-            self._cross[:, present] += product(lines.T, one_hot)
+            sums: Any = product(lines.T, one_hot).T
         else:
             of_classes = csr_array((weights, (which, rows)), shape=(len(present), len(block)))
-            sums: Any = of_classes @ block
-            self._cross[: block.shape[1], present] += sums.T
+            sums = padded(of_classes @ block, len(self._cross))
+        add_to_columns(self._cross, present, sums, commit)
 
-    def _combine(self, other: Self, sign: int) -> None:
+    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
         self._tracker.drop()
         n_features, n_targets = other.n_features, other.n_targets
-        self._gram.add(other._gram, float(sign))
-        self._cross[:n_features, :n_targets] += sign * other._cross[:n_features, :n_targets]
+        self._gram.add(other._gram, sign, commit)
+        here, there = (cross[:n_features, :n_targets] for cross in (self._cross, other._cross))
+        commit.then(np.add if sign > 0 else np.subtract, here, there, out=here)
 
-    def _scale(self, factor: float) -> None:
-        self._tracker.decay(factor)
-        self._gram.scale(factor)
-        self._cross *= factor
+    def _scale(self, factor: float, commit: Commit) -> None:
+        self._tracker = self._tracker.decayed(factor)
+        self._gram.scale(factor, commit)
+        commit.then(np.multiply, self._cross, factor, out=self._cross)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place.
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far.
 
         Notes
         -----
@@ -167,7 +174,7 @@ class GramAccumulator(Accumulator):
         n_targets = max(n_targets, self._n_targets)
         if n_features > self._n_features:
             self._tracker.drop()
-        self._gram.grow(n_features)
+        self._gram = self._gram.grown(n_features)
         columns = capacity(self._cross.shape[1], n_targets)
         self._cross = enlarged(self._cross, self._gram.reserved, columns)
         self._n_features, self._n_targets = n_features, n_targets
@@ -184,9 +191,9 @@ class GramAccumulator(Accumulator):
         copy._weigh_like(self, feature_columns, target_columns)
         return copy
 
-    def _keep_targets(self, columns: Integers) -> None:
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
         self._tracker.drop()
-        self._cross = np.asfortranarray(self._cross[:, columns])
+        self._cross = picked_columns(self._cross, columns, commit)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
@@ -216,13 +223,9 @@ class GramAccumulator(Accumulator):
         array([[4.]])
         """
         check_ridge(ridge)
-        features, targets = self._n_features, self._n_targets
-        return self._tracker.solve(
-            self._gram,
-            self._cross[:features, :targets],
-            ridge,
-            self.diagonal if diagonal is None else diagonal,
-        )
+        cross = self._cross[: self._n_features, : self._n_targets]
+        diagonal = self.diagonal if diagonal is None else diagonal
+        return self._tracker.solve(self._gram, cross, ridge, diagonal)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""

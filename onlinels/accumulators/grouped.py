@@ -10,8 +10,10 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.planning import ONE
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix, row_blocks
+from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.commit import Commit
 from onlinels.spectrum import Spectrum, Sums
 
 
@@ -34,6 +36,15 @@ class GroupedAccumulator(Accumulator):
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_sum": None}
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        n_members = max(len(self._members), self._n_members_for(n_targets)) + 1
+        return n_members * self._prototype.bytes_for(n_features, n_targets)
+
+    def _n_members_for(self, n_targets: int) -> int:
+        """Return how many groups so many targets need; by default it does not depend on them."""
+        return 0
 
     @abstractmethod
     def _groups(self, activations: Matrix, targets: Matrix) -> Integers:
@@ -73,64 +84,82 @@ class GroupedAccumulator(Accumulator):
             targets[: len(of_targets)] += of_targets
         return features, targets
 
-    def _add_rows(self, activations: Matrix, targets: Matrix, w: float | Floats, sign: int) -> None:
-        groups = self._groups(activations, targets)
+    def draft(self) -> Self:
+        """Return statistics to plan changes on; its members are those of the original at first."""
+        draft = super().draft()
+        draft._members = self._members.copy()
+        return draft
+
+    def _drafted(self, group: int) -> Accumulator:
+        """Return a member of a draft, as a draft, too."""
         self._sum = None
-        for group in np.unique(groups):
+        member = self._members[group] = self._members[group].draft()
+        return member
+
+    def plan_rows(
+        self, activations: Matrix, targets: Matrix, w: float | Floats, sign: int, commit: Commit
+    ) -> None:
+        """Learn checked rows, each in its group, with weights of the given sign."""
+        groups = self._groups(activations, targets)
+        for group in np.unique(groups).tolist():
             rows = np.flatnonzero(groups == group)
-            for block in row_blocks(len(rows), activations.shape[1]):
-                some = rows[block]
-                weights = w if isinstance(w, float) else w[some]
-                self._members[group]._add_rows(activations[some], targets[some], weights, sign)
+            weights = w if isinstance(w, float) else w[rows]
+            self._drafted(group).plan_rows(activations[rows], targets[rows], weights, sign, commit)
         self._count += np.int64(sign * len(activations))
 
-    def add_one(self, row: Floats, targets: Matrix, w: float) -> None:
-        """Do as `add_known` for one row (1, n_features)."""
-        self._add_rows(row, targets, w, 1)
+    def plan_row(self, row: Floats, targets: Matrix, commit: Commit) -> bool:
+        """Add a row to its group; the sum of the groups is to be made anew in any case."""
+        (group,) = self._groups(row, targets).tolist()
+        commit.set(self, _sum=None, _count=self._count + ONE)
+        member: Accumulator = self._members[group]
+        return member.plan_row(row, targets, commit)
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
         groups = self._groups(block, targets)
-        self._sum = None
-        for group in np.unique(groups):
+        for group in np.unique(groups).tolist():
             rows = groups == group
             weights = w if isinstance(w, float) else w[rows]
-            self._members[group].accumulate(block[rows], targets[rows], weights)
+            self._drafted(group).accumulate(block[rows], targets[rows], weights, commit)
 
     def _check_subtracts(self) -> None:
         self._prototype._check_subtracts()
 
-    def _clear(self) -> None:
-        super()._clear()
-        for member in self._members:
-            member._clear()
+    def _clear(self, commit: Commit) -> None:
+        super()._clear(commit)
+        for group in range(len(self._members)):
+            self._drafted(group)._clear(commit)
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
         self._prototype._check_kind(other._prototype)
 
-    def _combine(self, other: Self, sign: int) -> None:
-        self._sum = None
-        for mine, theirs in zip(self._members, other._members, strict=False):
-            (mine.merge if sign > 0 else mine.subtract)(theirs)
+    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
+        for group, theirs in enumerate(other._members):
+            taken = [] if sign > 0 else self._members[group]._check_holds(theirs)
+            mine = self._drafted(group)
+            if sign > 0:
+                mine.plan_merger(theirs, 1, commit)
+            else:
+                mine._plan_subtraction(theirs, taken, commit)
 
     def _add_weights(self, other: Self, sign: int) -> None:
         """Do nothing: the members count their weights."""
 
-    def _scale(self, factor: float) -> None:
-        self._sum = None
-        for member in self._members:
-            member.scale(factor)
+    def _scale(self, factor: float, commit: Commit) -> None:
+        for group in range(len(self._members)):
+            self._drafted(group).plan_scaling(factor, commit)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far."""
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)
         if (n_features, n_targets) == self._sizes:
             return
-        self._sum = None
-        for member in (self._prototype, *self._members):
-            member.grow(n_features, n_targets)
+        self._prototype = self._prototype.draft()
+        self._prototype.plan_growth(n_features, n_targets)
+        for group in range(len(self._members)):
+            self._drafted(group).plan_growth(n_features, n_targets)
         self._n_features, self._n_targets = n_features, n_targets
 
     def placed(
@@ -138,7 +167,8 @@ class GroupedAccumulator(Accumulator):
     ) -> Self:
         """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
         places = (feature_columns, target_columns, n_features, n_targets)
-        placed = copy.copy(self)
+        placed = object.__new__(type(self))
+        vars(placed).update(vars(self))
         placed._prototype = self._prototype.placed(*places)
         placed._members = [member.placed(*places) for member in self._members]
         placed._sum = None
@@ -146,10 +176,11 @@ class GroupedAccumulator(Accumulator):
         placed._weigh_like(self, feature_columns, target_columns)
         return placed
 
-    def _keep_targets(self, columns: Integers) -> None:
-        self._sum = None
-        for member in (self._prototype, *self._members):
-            member.keep_targets(columns)
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
+        self._prototype = self._prototype.draft()
+        self._prototype.plan_choice(columns, commit)
+        for group in range(len(self._members)):
+            self._drafted(group).plan_choice(columns, commit)
 
     def spectrum(self) -> Spectrum:
         """Return the spectrum of what is solved."""

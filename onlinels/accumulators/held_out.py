@@ -33,7 +33,8 @@ def select_by_folds(folds: Sequence[Accumulator]) -> float:
     total = added(folds)
     gram = total.sums_about(total).gram
     # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
-    ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
+    with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
+        ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
     squares = float(total.target_squares.sum())
     if ridges.size == 1 or squares <= 0.0:
         return float(ridges[-1])
@@ -77,7 +78,10 @@ def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Flo
     for number, held_out in enumerate(folds):
         if held_out.weight > 0.0:
             train = added([*folds[:number], *folds[number + 1 :]])
-            errors += held_out_errors(train.sums_about(train), held_out.sums_about(train), ridges)
+            sums = train.sums_about(train), held_out.sums_about(train)
+            with np.errstate(over="ignore", invalid="ignore"):  # Beyond float64 is too much.
+                errors += held_out_errors(*sums, ridges)
+    errors[np.isnan(errors)] = np.inf
     return errors
 
 

@@ -8,6 +8,7 @@ from typing import Self
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
+from onlinels.commit import Commit
 from onlinels.names import Name
 from onlinels.spectrum import Sums
 
@@ -32,11 +33,28 @@ class Hooks:
         """Number of folds in which rows are kept apart; 1 where they are not."""
         return 1
 
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets.
+
+        By default twice what two matrices take, M x M and M x N.
+        """
+        return 16 * n_features * (n_features + n_targets)
+
     def fix_ridge(self, ridge: float) -> None:
         """Take a ridge into the statistics; does nothing where it enters only at solve time."""
 
-    def restore_ridge(self) -> None:
+    def plan_ridge(self, ridge: float, commit: Commit) -> None:
+        """Do as `fix_ridge` when the commit is made."""
+
+    def own(self) -> None:
+        """Prepare a draft for changes that build on one another: where these are sums, none do."""
+
+    def plan_restoring(self, commit: Commit) -> None:
         """Bring a ridge inside that has decayed with the rows back; does nothing without one."""
+
+    def unit_rows(self, n_rows: int) -> int:
+        """Return how many of the rows of a batch can be learnt by one commit."""
+        return n_rows
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""

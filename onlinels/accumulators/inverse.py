@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg import eigh
-from scipy.linalg.blas import dsyrk, dtrsm
+from scipy.linalg.blas import ddot, dsyrk, dtrsm
 
 from onlinels.accumulators.corrected import CorrectedMatrix
 from onlinels.accumulators.pivots import LEFT, check_pivots, checked_factor, inverted
 from onlinels.arrays import Floats, Integers
 from onlinels.capacity import padded
+from onlinels.commit import AT_ONCE, Commit, draft_of
 from onlinels.products import product
 
 SCALES = 2.0**-32, 2.0**32
@@ -17,7 +17,7 @@ SCALES = 2.0**-32, 2.0**32
 
 
 class RunningInverse:
-    """Hold P = (A'A + D)^-1 for rows that come and go, without ever solving from scratch.
+    """Hold P = (A'A + D)^-1 for rows that come and go, never solved from scratch.
 
     One row x of weight w gives P - g g' / (1/w + x'g) with g = P x (Sherman and Morrison); n rows
     X of weights w give P - T S^-1 T' with T = P X' and S = diag(1/w) + X T (Woodbury). It knows
@@ -30,16 +30,12 @@ class RunningInverse:
 
     Notes
     -----
-    Memory: ``8 * (M^2 + 64 M)`` bytes for M features. One row costs about ``3 M^2`` operations,
-    most of them in a product that reads one triangle only. Float64 throughout.
-
-    Rounding errors of P are relative to its largest entries, 1/D. So a direction in which A'A has
-    grown to s holds about ``16 - log10(s / D)`` digits.
+    Memory: ``8 * (M^2 + 64 M)`` bytes for M features. One row costs about ``3 M^2`` operations.
+    Where A'A has grown to s, about ``16 - log10(s / D)`` digits are left.
 
     References
     ----------
-    G. H. Golub and C. F. Van Loan, "Matrix Computations", 4th edition (2013), sections 2.1.4
-    and 6.5.
+    G. H. Golub and C. F. Van Loan, "Matrix Computations" (2013), 2.1.4 and 6.5.
 
     Examples
     --------
@@ -96,7 +92,13 @@ class RunningInverse:
         result: Floats = self._scaled.times(wider.T)[: self._n_features] / self._scale
         return result
 
-    def add(self, rows: Floats, w: Floats) -> Floats:
+    def draft(self, copied: bool = False) -> RunningInverse:
+        """Return an inverse for one change that is committed; copied, for any that are not."""
+        draft = draft_of(self)
+        draft._scaled = self._scaled.copied() if copied else self._scaled.draft()
+        return draft
+
+    def add(self, rows: Floats, w: Floats, commit: Commit = AT_ONCE) -> Floats:
         """Add rows, and return their gains.
 
         Parameters
@@ -104,6 +106,8 @@ class RunningInverse:
         rows : ndarray (n, n_features), C order
         w : ndarray (n,)
             Weights, greater than 0.
+        commit : Commit, optional
+            When to change the entries; by default, at once.
 
         Returns
         -------
@@ -119,12 +123,11 @@ class RunningInverse:
 
         Notes
         -----
-        ``3 n M^2 + 4 n^2 M`` operations: best in blocks of up to 64 rows. For more rows than
-        features, `rebuild` costs less.
+        ``3 n M^2 + 4 n^2 M`` operations: best in blocks of up to 64 rows; see also `rebuild`.
         """
-        return self._add(rows, w, 1.0)
+        return self._add(rows, w, 1.0, commit)
 
-    def remove(self, rows: Floats, w: Floats) -> Floats:
+    def remove(self, rows: Floats, w: Floats, commit: Commit = AT_ONCE) -> Floats:
         """Take rows out, and return their gains: output weights become W - gains (Y - X W).
 
         Parameters and cost are those of `add`.
@@ -135,32 +138,39 @@ class RunningInverse:
             If the rest would not be positive definite, or hold less than 1e-10 of what was known
             in a direction; nothing has changed then.
         """
-        return self._add(rows, w, -1.0)
+        return self._add(rows, w, -1.0, commit)
 
-    def _add(self, rows: Floats, w: Floats, sign: float) -> Floats:
+    def _add(self, rows: Floats, w: Floats, sign: float, commit: Commit) -> Floats:
         root = np.sqrt(w / self._scale)
         scaled = padded(rows, self.width) * root[:, None]
         image = self._scaled.times(scaled.T)
-        return self._take_in(image, product(scaled, image), root, sign)
+        return self._take_in(image, product(scaled, image), root, sign, commit)
 
-    def add_one(self, row: Floats, w: float) -> Floats:
+    def add_one(self, row: Floats, w: float, commit: Commit = AT_ONCE) -> Floats:
         """Add a row (width,), or take it out if its weight is negative; return its gain (width,).
 
         As `add` and `remove` do, at a fraction of their calls' cost.
         """
         sign, weight = (1.0, w / self._scale) if w > 0.0 else (-1.0, -w / self._scale)
         image = self._scaled.times_one(row)
-        pivot = 1.0 + sign * weight * float(row @ image)
+        square = ddot(row, image)
+        if square == np.inf:
+            # Of little weight: scaled by its root the row is of size.
+            gains = self._add(row[None], np.array([abs(w)]), sign, commit)
+            return np.ascontiguousarray(gains[:, 0])
+        pivot = 1.0 + sign * weight * square
         check_pivots(pivot, pivot, sign)
-        self._scaled.subtract_one(image, (weight / pivot) ** 0.5, sign)
-        image *= abs(w) / (pivot * self._scale)
-        return image
+        self._scaled.subtract_one(image, (weight / pivot) ** 0.5, sign, commit)
+        gain: Floats = image * (abs(w) / (pivot * self._scale))
+        return gain
 
-    def _take_in(self, image: Floats, system: Floats, root: Floats, sign: float) -> Floats:
+    def _take_in(
+        self, image: Floats, system: Floats, root: Floats, sign: float, commit: Commit
+    ) -> Floats:
         """Apply Woodbury's identity to T = s P X' and X T, where X is scaled to unit weights."""
         factor = checked_factor(system, sign)
         columns = dtrsm(1.0, factor, image, side=1)
-        self._scaled.subtract(columns, sign)
+        self._scaled.subtract(columns, sign, commit)
         gains: Floats = dtrsm(1.0, factor, columns, side=1, trans_a=1)
         gains *= root
         return gains
@@ -174,7 +184,7 @@ class RunningInverse:
         """
         root = np.sqrt(amounts / self._scale)
         image = self._scaled.picked(columns) * root
-        return self._take_in(image, root[:, None] * image[columns], root, 1.0)
+        return self._take_in(image, root[:, None] * image[columns], root, 1.0, AT_ONCE)
 
     def check_removable(self, rows: Floats, w: Floats) -> None:
         """Raise ValueError if these rows, all together, cannot be taken out."""
@@ -221,6 +231,8 @@ class RunningInverse:
         """Multiply A'A + D by a factor > 0, kept as one number until it leaves 2^-32 to 2^32."""
         self._scale *= factor
         if not SCALES[0] <= self._scale <= SCALES[1]:
+            # Of a draft the entries are another's.
+            self._scaled = self._scaled.copied()
             self._scaled.divide(self._scale)
             self._scale = 1.0
 
@@ -236,15 +248,3 @@ class RunningInverse:
         upper = np.triu(self._scaled.corner(self._n_features)) / self._scale
         full[np.ix_(places, places)] = upper + np.triu(upper, 1).T
         return RunningInverse.holding(full)
-
-
-def inverse_of_gram(gram: Floats, ridge: float) -> RunningInverse:
-    """Return (A'A + c I)^-1; eigenvalues that rounding put below c are c, the least they can be."""
-    matrix = gram.copy()
-    matrix.flat[:: len(gram) + 1] += ridge
-    try:
-        return RunningInverse.of(matrix)
-    except ValueError:
-        eigenvalues, vectors = eigh(gram)
-        shares = vectors / (np.maximum(eigenvalues, 0.0) + ridge)
-        return RunningInverse.holding(shares @ vectors.T)

@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.accumulators.removal import SLACK
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.arrays import SMALLEST_SQUARES, Floats, Integers, Matrix
+from onlinels.commit import Commit
+from onlinels.memory import OF_FEATURES, check_room
 from onlinels.targets import add_target_sums
+
+MOST_ROWS = int(np.iinfo(np.int64).max)
+"""Rows that can be counted."""
 
 RESIDUE = 1e-13
 """Sum of squares, relative to what was taken out of it, up to which nothing is left."""
@@ -28,6 +33,8 @@ class Ledger(ABC):
     """
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
+        self._n_features = self._n_targets = 0
+        self.check_room(n_features, n_targets)
         self._n_features = n_features
         self._n_targets = n_targets
         # A numpy integer is pickled to the same number of bytes whatever its value.
@@ -51,6 +58,50 @@ class Ledger(ABC):
     def _sizes(self) -> tuple[int, int]:
         return self._n_features, self._n_targets
 
+    room_remedy = OF_FEATURES
+    """What to do about too many features or targets."""
+
+    @abstractmethod
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise if so many features and targets can never fit into memory.
+
+        Raises
+        ------
+        ValueError
+            If they are more than there are so far, and too many; see `onlinels.memory`.
+        """
+        if n_features > self._n_features or n_targets > self._n_targets:
+            sizes = max(n_features, self._n_features), max(n_targets, self._n_targets)
+            what = "To learn and to solve {:,} features with {:,} targets"
+            check_room(self.bytes_for(*sizes), what, *sizes, remedy=self.room_remedy)
+
+    def check_joins(self, other: Self, n_features: int, n_targets: int) -> None:
+        """Raise if statistics of two streams can never be held together.
+
+        Raises
+        ------
+        ValueError
+            If features and targets take too much memory, or rows are too many to be counted in
+            64 bits, or sums of squares beyond float64.
+        """
+        self.check_room(n_features, n_targets)
+        if self.count + other.count > MOST_ROWS:
+            raise ValueError(
+                f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+                f"the {self.count} here: rows are counted in 64 bits. Leave one of them out."
+            )
+        with np.errstate(over="ignore"):
+            squares = [self._raw_squares(), other._raw_squares()]
+            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        if not sum(largest) < np.inf:
+            raise ValueError(
+                f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
+                "expected sums that float64 holds. Rescale features or weights of rows."
+            )
+
     @property
     def count(self) -> int:
         """Number of rows learnt, whatever their weights."""
@@ -66,17 +117,17 @@ class Ledger(ABC):
         """Every target's weighted sum of squares, (n_targets,), as a new array."""
         return lengthened(self._target_squares, self._n_targets).copy()
 
-    def _weigh(self, targets: Matrix, w: float | Floats) -> None:
+    def _weigh(self, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add the weights of rows, of any one sign, and their targets' squares."""
-        self._target_squares = lengthened(self._target_squares, self._n_targets)
+        sums = self.target_squares
         if targets.shape == (1,) and isinstance(w, float):
-            self._target_squares[targets[0]] += w
-            self._weight = max(0.0, self._weight + w)
-            return
-        weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
-        squares = targets if targets.ndim == 1 else targets**2
-        add_target_sums(self._target_squares, squares, weights)
-        self._weight = max(0.0, self._weight + float(weights.sum()))
+            sums[targets[0]] += w
+            total = w
+        else:
+            weights = np.broadcast_to(np.asarray(w, dtype=np.float64), len(targets))
+            add_target_sums(sums, targets if targets.ndim == 1 else targets**2, weights)
+            total = float(weights.sum())
+        commit.assign(self, _target_squares=sums, _weight=max(0.0, self._weight + total))
 
     def _add_weights(self, other: Self, sign: int) -> None:
         """Add or take away the weight and the targets' squares of `other`."""
@@ -85,7 +136,11 @@ class Ledger(ABC):
         self._target_squares = self.target_squares + sign * theirs
 
     def _without_residue(self, squares: Floats) -> Floats:
-        """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
+        """Set sums of squares of features to 0 where only rounding errors can be left, in place.
+
+        That is also where squares are below 1e-305.
+        """
+        squares[squares < SMALLEST_SQUARES] = 0.0
         if len(self._removed[0]):
             squares[squares <= RESIDUE * lengthened(self._removed[0], len(squares))] = 0.0
         return squares

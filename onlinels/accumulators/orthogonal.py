@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from operator import setitem
 from typing import Self
 
 import numpy as np
@@ -11,13 +12,15 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix, check_places
 from onlinels.capacity import capacity, enlarged
+from onlinels.commit import AT_ONCE, Commit, picked_columns
 from onlinels.ridge import check_ridge
+from onlinels.saving.unread import ReadLater
 from onlinels.solve_factor import invert_factor, solve_factor
 from onlinels.spectrum import Spectrum, factor_spectrum
-from onlinels.triangle import add_rows
+from onlinels.triangle import add_rows, weighted_targets
 
 
-class OrthogonalAccumulator(Accumulator):
+class OrthogonalAccumulator(ReadLater, Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
 
     For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and those of Y
@@ -61,6 +64,15 @@ class OrthogonalAccumulator(Accumulator):
         self._factor = np.zeros((n_features, n_features), order="F")
         self._rotated = np.zeros((n_features, n_targets), order="F")
 
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes of the factor and of the three that a solution is made from."""
+        return 32 * n_features * (n_features + n_targets)
+
+    def draft(self) -> Self:
+        """Return statistics to plan changes on, all of them read."""
+        self.read_unread()
+        return super().draft()
+
     @property
     def factor(self) -> Floats:
         """R, upper triangular, (n_features, n_features), as a new array."""
@@ -76,29 +88,30 @@ class OrthogonalAccumulator(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         factor = self._factor[: self._n_features, : self._n_features]
         squares: Floats = np.einsum("ij,ij->j", factor, factor)
-        return squares
+        return self._without_residue(squares)
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self.diagonal, self.target_squares
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add checked float64 rows with weights of at least 0, without counting them."""
         if not self._n_features:
             return
         roots = np.broadcast_to(np.sqrt(w), len(block))
         rows = np.zeros((len(block), len(self._factor)), order="F")
         np.multiply(block, roots[:, None], out=rows[:, : block.shape[1]])
-        weighted = partial(_one_hot if targets.ndim == 1 else _dense, targets, roots)
-        add_rows(self._factor, self._rotated[:, : self._n_targets], rows, weighted)
+        weighted = partial(_one_hot if targets.ndim == 1 else weighted_targets, targets, roots)
+        add_rows(self._factor, self._rotated[:, : self._n_targets], rows, weighted, commit=commit)
 
-    def _combine(self, other: Self, sign: int) -> None:
+    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
         """Factor both factors, one above the other; the second is triangular like the first."""
         if not other._n_features:
             return
         rows = np.zeros((other._n_features, len(self._factor)), order="F")
         rows[:, : other._n_features] = other._factor[: other._n_features, : other._n_features]
-        targets = partial(_dense, other.rotated_targets, np.ones(len(rows)))
-        add_rows(self._factor, self._rotated[:, : self._n_targets], rows, targets, len(rows))
+        targets = partial(weighted_targets, other.rotated_targets, np.ones(len(rows)))
+        rotated = self._rotated[:, : self._n_targets]
+        add_rows(self._factor, rotated, rows, targets, len(rows), commit)
 
     def _check_subtracts(self) -> None:
         raise ValueError(
@@ -106,13 +119,12 @@ class OrthogonalAccumulator(Accumulator):
             'do so. Keep the Gram form, GramAccumulator or accumulator="gram", to unlearn.'
         )
 
-    def _scale(self, factor: float) -> None:
-        root = np.sqrt(factor)
-        self._factor *= root
-        self._rotated *= root
+    def _scale(self, factor: float, commit: Commit) -> None:
+        for array in (self._factor, self._rotated):
+            commit.then(np.multiply, array, np.sqrt(factor), out=array)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place.
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far.
 
         Notes
         -----
@@ -148,12 +160,12 @@ class OrthogonalAccumulator(Accumulator):
         else:
             rows = np.zeros((self._n_features, n_features), order="F")
             rows[:, feature_columns] = self.factor
-            copy.accumulate(rows, rotated, 1.0)
+            copy.accumulate(rows, rotated, 1.0, AT_ONCE)
         copy._weigh_like(self, feature_columns, target_columns)
         return copy
 
-    def _keep_targets(self, columns: Integers) -> None:
-        self._rotated = np.asfortranarray(self._rotated[:, columns])
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
+        self._rotated = picked_columns(self._rotated, columns, commit)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
@@ -193,17 +205,8 @@ class OrthogonalAccumulator(Accumulator):
         return factor_spectrum(self.factor, self.rotated_targets, self.target_squares, self.weight)
 
 
-def _dense(targets: Floats, roots: Floats, columns: slice) -> Floats:
-    """Return the weighted targets of some columns; columns beyond them are 0."""
-    block = np.zeros((len(targets), columns.stop - columns.start), order="F")
-    part = targets[:, columns]
-    np.multiply(part, roots[:, None], out=block[:, : part.shape[1]])
-    return block
-
-
-def _one_hot(labels: Matrix, roots: Floats, columns: slice) -> Floats:
-    """Return the weighted one-hot targets of some columns."""
-    block = np.zeros((len(labels), columns.stop - columns.start), order="F")
+def _one_hot(labels: Matrix, roots: Floats, columns: slice, out: Floats, commit: Commit) -> None:
+    """Plan to write the weighted one-hot targets of some columns."""
     here = np.flatnonzero((labels >= columns.start) & (labels < columns.stop))
-    block[here, labels[here] - columns.start] = roots[here]
-    return block
+    commit.then(out.fill, 0.0)
+    commit.then(setitem, out, (here, labels[here] - columns.start), roots[here])

@@ -11,15 +11,31 @@ from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
 from onlinels.accumulators.uncertainty import Uncertainty
 from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.commit import Commit
+from onlinels.saving.files import Savable
 from onlinels.spectrum import Spectrum
 
 
-class Statistics(Ledger, Hooks, Uncertainty):
-    """Sums over rows and what follows from them, without checks; see `Accumulator`."""
+class Statistics(Hooks, Ledger, Uncertainty, Savable):
+    """Sums over rows and what follows from them, without checks; see `Accumulator`.
+
+    What takes a commit is called on a draft: its numbers change at once, and the arrays that it
+    shares with the original when the commit is made.
+    """
 
     @abstractmethod
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add checked rows, as `_cast` returns them, with weights of any one sign, uncounted."""
+
+    def accumulate_both(
+        self,
+        parts: tuple[Floats, Matrix, float | Floats],
+        row: tuple[Floats, Floats, float],
+        commit: Commit,
+    ) -> None:
+        """Do as `accumulate` for rows, and for one more row (1, n_features)."""
+        self.accumulate(*parts, commit)
+        self.accumulate(*row, commit)
 
     def _cast(self, rows: Matrix) -> Matrix:
         """Return rows of any real dtype as `accumulate` takes them."""
@@ -31,8 +47,8 @@ class Statistics(Ledger, Hooks, Uncertainty):
         """Every feature's weighted sum of squares, (n_features,)."""
 
     @abstractmethod
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far."""
 
     @abstractmethod
     def placed(
@@ -72,13 +88,13 @@ class Statistics(Ledger, Hooks, Uncertainty):
         """
 
     @abstractmethod
-    def _combine(self, other: Self, sign: int) -> None:
+    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
         """Add or take away the statistics of `other`, whose columns there is room for."""
 
     @abstractmethod
-    def _scale(self, factor: float) -> None:
+    def _scale(self, factor: float, commit: Commit) -> None:
         """Multiply all sums by a checked factor."""
 
     @abstractmethod
-    def _keep_targets(self, columns: Integers) -> None:
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
         """Drop all targets but those at checked columns."""

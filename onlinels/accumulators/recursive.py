@@ -11,8 +11,10 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.pivots import OUTWEIGHED
 from onlinels.accumulators.recursion import Recursion
+from onlinels.accumulators.refusal import check_fixable
 from onlinels.accumulators.uncertainty import Covariance
 from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.commit import Commit, draft_of
 from onlinels.ridge import check_ridge
 from onlinels.spectrum import Spectrum
 
@@ -75,7 +77,7 @@ class RecursiveAccumulator(Accumulator):
         super().__init__(n_features, n_targets)
         self._inner: GramAccumulator | Recursion = GramAccumulator(n_features, n_targets)
         if ridge is not None:
-            _check_fixable(ridge)
+            check_fixable(ridge)
             self._inner = Recursion(n_features, n_targets, float(ridge))
 
     @property
@@ -115,28 +117,41 @@ class RecursiveAccumulator(Accumulator):
         >>> acc.solve(1.0), acc.fixed_ridge
         (array([[2.]]), 1.0)
         """
-        _check_fixable(ridge)
+        commit = Commit()
+        self.plan_ridge(ridge, commit)
+        commit.make()
+
+    def plan_ridge(self, ridge: float, commit: Commit) -> None:
+        """Do as `fix_ridge` when the commit is made."""
+        check_fixable(ridge)
         if ridge != self.fixed_ridge:
-            self._inner = Recursion.of_gram(self._gram(), self._inner.diagonal, float(ridge))
+            inner = Recursion.of_gram(self._gram(), self._inner.diagonal, float(ridge))
+            commit.set(self, _inner=inner)
 
-    def restore_ridge(self) -> None:
-        """Bring every entry of a ridge inside back to c, the rows being as they are.
+    def draft(self) -> Self:
+        """Return statistics to plan changes on."""
+        draft = draft_of(self)
+        draft._inner = self._inner.draft()
+        return draft
 
-        Notes
-        -----
-        About ``M^2`` operations for every entry that has decayed.
-        """
-        self._inner.restore_ridge()
+    def own(self) -> None:
+        """Hold arrays that are no other's, so that changes may build on one another."""
+        self._inner.own()
+
+    def unit_rows(self, n_rows: int) -> int:
+        """Return how many of the rows of a batch can be learnt by one commit."""
+        return self._inner.unit_rows(n_rows)
+
+    def plan_restoring(self, commit: Commit) -> None:
+        """Bring every entry of a ridge inside back to c."""
+        self._inner.plan_restoring(commit)
 
     def _gram(self) -> GramAccumulator:
         inner = self._inner
         return inner if isinstance(inner, GramAccumulator) else inner.information()
 
     def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature, (n_features,): D, if `ridge` is inside.
-
-        Its entries lie between c/2 and c.
-        """
+        """Return the ridge in force on each feature: D, from c/2 to c, if `ridge` is inside."""
         return self._inner.ridge_diagonal(ridge)
 
     @property
@@ -158,26 +173,35 @@ class RecursiveAccumulator(Accumulator):
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         self._inner._check_rows(activations, w)
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats) -> None:
+    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
         """Add checked float64 rows with weights of any one sign, without counting them."""
-        self._inner.accumulate(block, targets, w)
+        self._inner.accumulate(block, targets, w, commit)
 
-    def _combine(self, other: Self, sign: int) -> None:
+    def accumulate_both(
+        self,
+        parts: tuple[Floats, Matrix, float | Floats],
+        row: tuple[Floats, Floats, float],
+        commit: Commit,
+    ) -> None:
+        """Do as `accumulate` for rows and for one more row."""
+        self._inner.accumulate_both(parts, row, commit)
+
+    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
         if isinstance(self._inner, GramAccumulator):
-            self._inner._combine(other._gram(), sign)
+            self._inner._combine(other._gram(), sign, commit)
         else:
             self._inner.combine_gram(other._gram(), other.diagonal, sign)
 
-    def _scale(self, factor: float) -> None:
-        self._inner._scale(factor)
+    def _scale(self, factor: float, commit: Commit) -> None:
+        self._inner._scale(factor, commit)
 
     def row_scores(self, row: Floats) -> Floats | None:
         """Return the outputs (n_targets,) for a row; None while no ridge is inside."""
         return self._inner.row_scores(row)
 
-    def grow(self, n_features: int, n_targets: int) -> None:
-        """Make room for features and targets that were 0 in every row so far, in place."""
-        self._inner.grow(n_features, n_targets)
+    def plan_growth(self, n_features: int, n_targets: int) -> None:
+        """Make room in a draft for features and targets that were 0 in every row so far."""
+        self._inner.plan_growth(n_features, n_targets)
         self._n_features, self._n_targets = self._inner.n_features, self._inner.n_targets
 
     def placed(
@@ -190,16 +214,11 @@ class RecursiveAccumulator(Accumulator):
         copy._weigh_like(self, feature_columns, target_columns)
         return copy
 
-    def _keep_targets(self, columns: Integers) -> None:
-        self._inner.keep_targets(columns)
+    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
+        self._inner.plan_choice(columns, commit)
 
     def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram; see `Accumulator.spectrum`.
-
-        Notes
-        -----
-        About 10 M^3 operations, and M^3 to form the Gram where a ridge is inside.
-        """
+        """Return the statistics in the eigenbasis of the Gram, in about 11 M^3 operations."""
         spectrum = self._inner.spectrum()
         return replace(spectrum, target_squares=self.target_squares, weight=self.weight)
 
@@ -212,14 +231,7 @@ class RecursiveAccumulator(Accumulator):
         return self._inner.explained_squares(output_weights)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets) as a new array.
-
-        Parameters
-        ----------
-        ridge : float
-            The ridge c. The one inside costs a copy; another goes by way of A'A.
-        diagonal : ndarray (n_features,), optional
-            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        """Return the output weights (n_features, n_targets) as a new array; see `Statistics.solve`.
 
         Raises
         ------
@@ -233,12 +245,3 @@ class RecursiveAccumulator(Accumulator):
                 'or accumulator="gram" or "orthogonal".'
             )
         return self._inner.solve(ridge, diagonal)
-
-
-def _check_fixable(ridge: float) -> None:
-    check_ridge(ridge)
-    if isinstance(ridge, str) or not ridge > 0.0:
-        raise ValueError(
-            f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
-            'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
-        )

@@ -7,6 +7,7 @@ import numpy as np
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.pivots import OUTWEIGHED, check_pivots
 from onlinels.arrays import Floats
+from onlinels.ridge import check_ridge
 
 
 def check_rows(inverse: RunningInverse, ridge: float, rows: Floats, w: Floats) -> None:
@@ -36,8 +37,28 @@ def check_rows(inverse: RunningInverse, ridge: float, rows: Floats, w: Floats) -
                 f"{inverse.n_features} that were learnt. Take out only rows that are in."
             )
         inverse.check_removable(known, -w)
+    else:
+        with np.errstate(over="ignore", invalid="ignore"):  # What overflows is refused.
+            heaviest = _heaviest(inverse, ridge, np.sqrt(w)[:, None] * rows)
+        check_pivots(1.0, heaviest, 1.0)
+
+
+def _heaviest(inverse: RunningInverse, ridge: float, rows: Floats) -> float:
+    """Return 1 plus the largest leverage of rows scaled to unit weight, or 1 if it is harmless."""
     # A product with the inverse is rarely needed to be sure.
-    elif (w * (rows**2).sum(axis=1)).max() > 0.5 * OUTWEIGHED * ridge:
-        leverages = np.einsum("ij,ji->i", known, inverse.times(known.T))
-        leverages += (new**2).sum(axis=1) / ridge
-        check_pivots(1.0, float(np.max(1.0 + w * leverages)), 1.0)
+    if (rows**2).sum(axis=1).max() <= 0.5 * OUTWEIGHED * ridge:
+        return 1.0
+    known, new = rows[:, : inverse.n_features], rows[:, inverse.n_features :]
+    leverages = np.einsum("ij,ji->i", known, inverse.times(known.T))
+    leverages += (new**2).sum(axis=1) / ridge
+    return 1.0 + float(leverages.max())
+
+
+def check_fixable(ridge: float) -> None:
+    """Raise unless a ridge can be held inside statistics: a number greater than 0."""
+    check_ridge(ridge)
+    if isinstance(ridge, str) or not ridge > 0.0:
+        raise ValueError(
+            f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
+            'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
+        )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from onlinels.accumulators.tracking import TrackedSolution
@@ -36,28 +38,43 @@ class Tracker:
         """Forget the last solution, because something else than rows has changed."""
         self._tracked, self._n_new = None, np.inf
 
-    def learn(self, block: Floats, targets: Matrix, n_targets: int, w: float | Floats) -> None:
-        """Follow rows with weights of any one sign."""
-        self._n_new += len(block)
-        if self._tracked is None:
-            return
-        if self._n_new * PATIENCE > block.shape[1] + PATIENCE:
-            self._tracked = None
-            return
+    def _taken(self) -> tuple[Tracker, TrackedSolution | None]:
+        """Return a tracker to put in this one's place, and the last solution, which this loses.
+
+        So whatever is raised before it is there, no solution of other rows is left.
+        """
+        tracked = self._tracked
+        if tracked is None:
+            return self, None
+        taken, self._tracked = Tracker(), None
+        taken._n_new = self._n_new
+        return taken, tracked
+
+    def having_learnt(
+        self, block: Floats, targets: Matrix, n_targets: int, w: float | Floats
+    ) -> Tracker:
+        """Return what follows rows with weights of any one sign; this loses the last solution."""
+        tracker, tracked = self._taken()
+        tracker._n_new += len(block)
+        if tracked is None or tracker._n_new * PATIENCE > block.shape[1] + PATIENCE:
+            return tracker
         weights = np.full(len(block), w) if isinstance(w, float) else w
         try:
-            self._tracked.add_targets(n_targets)
-            self._tracked.learn(np.asarray(block, dtype=np.float64), targets, weights)
+            tracked.add_targets(n_targets)
+            tracked.learn(np.asarray(block, dtype=np.float64), targets, weights)
         except ValueError:
-            self._tracked = None
+            return tracker
+        tracker._tracked = tracked
+        return tracker
 
-    def decay(self, factor: float) -> None:
-        """Follow a decay of all sums."""
-        if self._tracked is not None:
-            try:
-                self._tracked.decay(factor)
-            except ValueError:
-                self._tracked = None
+    def decayed(self, factor: float) -> Tracker:
+        """Return what follows a decay of all sums; this loses the last solution."""
+        tracker, tracked = self._taken()
+        if tracked is not None:
+            with suppress(ValueError):
+                tracked.decay(factor)
+                tracker._tracked = tracked
+        return tracker
 
     def solve(self, gram: SymmetricPanels, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
         """Return the output weights; parameters and result are those of `solve_gram`."""

@@ -15,12 +15,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO, read_up_to
 from onlinels.settings import check_path
 
-LARGEST_FILE = 1 << 31
-"""Most bytes that a file may hold, unzipped: 2 GiB, so that a damaged header asks for no more."""
-LARGEST_RATIO = 1032
-"""Most bytes that a byte of a gzip file stands for: deflate copies 258 bytes in 2 bits at best."""
+MOST_DIMENSIONS = 32
+"""Numpy's arrays have at most 64."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,9 @@ class RowFile:
     Notes
     -----
     The size of a zipped file is known once it has been read: its reading fails at the end, or here
-    if not even the best compression could hold the rows.
+    if not even the best compression could hold the rows. So a file stands for at most 2 GiB and
+    1,032 times its own bytes, and no more is unzipped than its header states. Rows take memory as
+    they are read, not as they are stated.
 
     References
     ----------
@@ -63,10 +64,12 @@ class RowFile:
 
     def __post_init__(self) -> None:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
-        if not self.shape or min(self.shape) < 1 or n_bytes > LARGEST_FILE:
+        fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
+        if not fits or min(self.shape) < 1:
             raise ValueError(
-                f"{self.path} states the shape {self.shape}, expected dimensions of at least 1 and "
-                f"at most {LARGEST_FILE} bytes. It is damaged or of another format; {self.where}"
+                f"{self.path} states the shape {self.shape}, expected dimensions of at least 1, at "
+                f"most {MOST_DIMENSIONS} of them, and at most {LARGEST_FILE} bytes. It is damaged "
+                f"or of another format; {self.where}"
             )
         held = self.path.stat().st_size
         zipped = self.path.suffix == ".gz"
@@ -102,15 +105,16 @@ class RowFile:
             file.read(self.start)
             for at in range(0, len(self), n_rows):
                 n_left = len(self) - at
-                rows = np.empty((min(n_rows, n_left), *self.shape[1:]), self.dtype)
-                filled = file.readinto(rows.reshape(-1).view(np.uint8).data)
-                if filled < rows.nbytes or (n_left <= n_rows and file.read(1)):
+                shape = (min(n_rows, n_left), *self.shape[1:])
+                n_bytes = math.prod(shape) * self.dtype.itemsize
+                content = read_up_to(file, n_bytes)
+                if len(content) < n_bytes or (n_left <= n_rows and file.read(1)):
                     raise ValueError(
-                        f"{self.path} holds {'fewer' if filled < rows.nbytes else 'more'} values "
+                        f"{self.path} holds {'fewer' if len(content) < n_bytes else 'more'} values "
                         f"than expected for the shape {self.shape}. It is cut short or damaged; "
                         f"{self.where}"
                     )
-                yield rows
+                yield np.ndarray(shape, self.dtype, content)
 
     def read(self) -> NDArray[Any]:
         """Read all rows.
@@ -118,8 +122,19 @@ class RowFile:
         Returns
         -------
         ndarray of the shape and type that the file has
+
+        Raises
+        ------
+        ValueError
+            If the file turns out to be damaged, or they do not fit into memory.
         """
-        return next(self.chunks(len(self)))
+        try:
+            return next(self.chunks(len(self)))
+        except MemoryError as error:
+            raise ValueError(
+                f"{self.path} states the shape {self.shape}, which takes more memory than there "
+                f"is. Take other data, or {self.where}"
+            ) from error
 
 
 def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
@@ -144,13 +159,15 @@ def as_file(path: str | Path, where: str) -> Path:
     FileNotFoundError
         If nothing is there.
     ValueError
-        If it is a folder.
+        If it is a folder, a device or a pipe.
     """
     path = check_path("path", path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, expected a file. Pass one of the files in it.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
+    if not path.is_file():
+        # What is neither would be waited for, or never end.
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {where}")
     return path
 
 

@@ -71,12 +71,14 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     FileNotFoundError
         If the path or one of the files does not exist.
     ValueError
-        If a file is damaged, an array is missing, images and labels differ in number, or the
-        folder holds more than one data set.
+        If a file is damaged, an array is missing, images and labels differ in number, the folder
+        holds more than one data set, or the images do not fit into memory.
 
     Notes
     -----
-    Memory: hardly more than the arrays returned; `stream_image_data` reads in mini-batches.
+    Memory: hardly more than the arrays returned; `stream_image_data` reads in mini-batches. No
+    file, nor compressed array of an .npz file, stands for more than 2 GiB, no compressed byte for
+    more than 1,032: what states more is refused.
 
     Examples
     --------
@@ -92,7 +94,13 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
         refuse_extra(extra, path)
         return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))
     train, test = (open_part(path, part, extra) for part in PARTS)
-    return ImageData(*read_all(train), *read_all(test))
+    try:
+        return ImageData(*read_all(train), *read_all(test))
+    except MemoryError as error:
+        raise ValueError(
+            f"The files in {path} state images that take more memory than there is. Read them in "
+            "mini-batches, with stream_image_data, if they are that large."
+        ) from error
 
 
 def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource, ...]:

@@ -92,7 +92,8 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
     Notes
     -----
     Two zero bytes, the type code, the number of dimensions, each dimension as a big-endian 32-bit
-    number, then the values.
+    number, then the values. A file stands for at most 2 GiB, a byte that is zipped for at most
+    1,032: what states more is refused before any memory is taken.
 
     References
     ----------

@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import LARGEST_FILE, LARGEST_RATIO
+from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO
 
 HEADER = 128
 LITTLE_ENDIAN = bytes([0, 1]) + b"IM"
 """The last bytes of the header: version 5, least byte first."""
 TAG = 8
 MATRIX, COMPRESSED = 14, 15
+MOST_ARRAYS = 1000
 BEGINNING = 1024
 """Bytes of an element among which its shape, its name and the type of its values lie."""
 OTHER_KINDS = ("unknown", "cell", "struct", "object", "char", "sparse")
@@ -173,7 +174,7 @@ def list_arrays(path: Path, advice: str) -> list[MatlabArray]:
     The MathWorks, "MAT-File Format", chapter "Version 5 MAT-File Format".
     """
     size = path.stat().st_size
-    found = []
+    found: list[MatlabArray] = []
     with refusing_damage(path, advice), path.open("rb") as file:
         if file.read(HEADER)[HEADER - len(LITTLE_ENDIAN) :] != LITTLE_ENDIAN:
             raise ValueError("it has another header")
@@ -183,6 +184,8 @@ def list_arrays(path: Path, advice: str) -> list[MatlabArray]:
             kind, n_bytes = struct.unpack("<II", file.read(TAG))
             if kind not in (MATRIX, COMPRESSED) or at + TAG + n_bytes > size:
                 raise ValueError(f"the element at {at} is cut short or no array")
+            if len(found) == MOST_ARRAYS:
+                raise ValueError(f"it has more than {MOST_ARRAYS} arrays")
             place = (at + TAG, n_bytes)
             beginning = bytes(_Element(file, place, kind == COMPRESSED).read(BEGINNING))
             skipped = TAG if kind == COMPRESSED else 0

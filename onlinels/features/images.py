@@ -147,9 +147,8 @@ def _stack(images: list[Images], source: Any, kind: Kind) -> Images:
         raise ValueError(
             f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
         )
-    has_channels = any(image.has_channels for image in images)
     values = np.concatenate([image.values for image in images])
-    return Images(values, source, has_channels=has_channels)
+    return Images(values, source, has_channels=any(image.has_channels for image in images))
 
 
 def _only_array(x: Any, kind: Kind) -> Matrix | None:
@@ -188,7 +187,13 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
         return (*shape, 1)[: n_axes + 1]
     full = (*image_shape, 1)[: n_axes + 1]
     without_channel = full[:-1] if full[-1] == 1 else full
-    if shape not in (full, without_channel, (int(np.prod(full)),)):
+    n_pixels = int(np.prod(full))
+    if len(shape) == 1 < n_axes and shape != (n_pixels,):
+        raise ValueError(
+            f"A row has {shape[0]} {kind.pixel}s, expected the {n_pixels} of {kind.one} of shape "
+            f"{image_shape}. Bring all rows to this length, or set {kind.name}_shape."
+        )
+    if shape not in (full, without_channel, (n_pixels,)):
         raise ValueError(
             f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
             f"Resize it, or set {kind.name}_shape."
@@ -238,8 +243,8 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     )
     if not fits:
         raise ValueError(
-            f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. "
-            f"Name {kind.pixel}s by position (0, 1, ...), by {kind.places} or by text that ends in "
-            "these numbers and holds no other digit."
+            f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. Name "
+            f"{kind.pixel}s by position (0 to {int(np.prod(image_shape)) - 1}), by {kind.places} "
+            "or by text that ends in these numbers and holds no other digit."
         )
     return int(np.ravel_multi_index(index, sizes))

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-import numpy as np
-
-from onlinels.arrays import Floats
+from onlinels.commit import Commit, draft_of
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.names import Name
-from onlinels.outputs import table_like
-from onlinels.scoring import ScoringClassifier
+from onlinels.saving.files import Savable
 from onlinels.settings import check_count
 from onlinels.stream.activations import Activations
+from onlinels.stream.forecasts import Look, StreamForecasts
 from onlinels.stream.placing import RowReader
-from onlinels.stream.pool import EXPERTS, Outlook, Pool
+from onlinels.stream.pool import Pool
 from onlinels.stream.samples import ReadOnce, Sample, read_stream_batch
 from onlinels.stream.scaling import RunningScaler
 from onlinels.stream.units import RandomUnits
+from onlinels.threads import CopyableLock
 
-Look = tuple[Sample, int | None, Floats, Outlook]
 
-
-class StreamClassifier(ScoringClassifier):
+class StreamClassifier(StreamForecasts, Savable):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
     Every row is put on one scale by the rows before it, spread over 200 fixed random units, and
@@ -66,6 +61,11 @@ class StreamClassifier(ScoringClassifier):
     about ``7 ((M + 200)^2 + M^2)`` operations to learn (see demos/benchmarks/README.md for times);
     memory is ``16 ((M + 200)^2 + M^2)`` bytes and does not depend on the number of rows.
 
+    Whatever is raised while it learns, by an interrupt from the keyboard or for want of memory too,
+    the model is as before or as after, bit for bit, and goes on. A row's changes are made at once;
+    a batch of several rows is learnt in a copy, which takes the same memory again and the time of
+    one to three rows.
+
     References
     ----------
     `Memories` and `Forecaster`, in `onlinels.stream`, name the sources of the two rules; I.
@@ -83,6 +83,7 @@ class StreamClassifier(ScoringClassifier):
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
         self._samples = ReadOnce()
+        self._alone = CopyableLock()
         self._reader = RowReader()
         self._scaler = RunningScaler()
         self._units = RandomUnits(seed)
@@ -99,24 +100,9 @@ class StreamClassifier(ScoringClassifier):
         return vars(self) | {"_samples": ReadOnce(), "_seen": None}
 
     @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
-        return self._classes.labels
-
-    @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._reader.names
-
-    @property
     def count(self) -> int:
         """Number of rows learnt."""
         return self._count
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, self._pool.forecaster.shares.tolist(), strict=True))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -140,7 +126,8 @@ class StreamClassifier(ScoringClassifier):
         >>> model.predict_one({"size": 4.0})
         'apple'
         """
-        self._learn(self._samples.read(x), read_label(y))
+        with self._alone.lock:
+            self._learn(self._samples.read(x), read_label(y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -155,79 +142,51 @@ class StreamClassifier(ScoringClassifier):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        _, samples = read_stream_batch(X)
-        labels = read_labels(y, len(samples))
-        # Samples that do not fit together are refused before the first is learnt.
-        self._reader.knowing(samples)
-        for sample, label in zip(samples, labels, strict=True):
-            self._learn(sample, label)
+        with self._alone.lock:
+            _, samples = read_stream_batch(X)
+            labels = read_labels(y, len(samples))
+            # Samples that do not fit together are refused before the first is learnt.
+            self._reader.knowing(samples)
+            model = self if len(samples) == 1 else self._copied()
+            for sample, label in zip(samples, labels, strict=True):
+                model._learn(sample, label)
+            vars(self).update(vars(model))
+
+    def _copied(self) -> Self:
+        """Return a model that has learnt the same, and learns on its own from here."""
+        model = draft_of(self)
+        model._pool, model._recent = self._pool.copied(), self._recent.copy()
+        return model
 
     def _learn(self, sample: Sample, label: Label) -> None:
         column = self._classes.column(label)
         is_new = column is None
         classes = self._classes.extended([label]) if is_new else self._classes
-        self._make_room(self._reader.knowing([sample]), classes)
+        model = self._with_room(self._reader.knowing([sample]), classes)
         # Not the last label of all, but the last one that was there to predict this sample with.
         was_there = len(self._recent) > self.label_delay
-        _, _, row, outlook = self._look(sample, self._recent[0] if was_there else None)
+        _, _, row, outlook = model._look(sample, self._recent[0] if was_there else None)
         column = len(classes) - 1 if column is None else column
-        self._pool.learn(outlook, column, is_new)
-        self._scaler.learn(row)
-        self._recent.append(column)
-        self._seen = None
-        self._count += 1
+        scaler, commit = draft_of(model._scaler), Commit()
+        scaler.learn(row)
+        commit.then(self._recent.append, column)
+        model._pool.learn(outlook, column, is_new, commit)
+        if model is not self:
+            commit.set(self, **vars(model))
+        commit.set(self, _scaler=scaler, _seen=None, _count=self._count + 1)
+        commit.make()
 
-    def _make_room(self, reader: RowReader, classes: Classes) -> None:
+    def _with_room(self, reader: RowReader, classes: Classes) -> Self:
+        """Return this model, or a draft with room for features and classes met first."""
         if reader is self._reader and classes is self._classes:
-            return
-        # Allocate first, then commit: there may be no memory for it.
-        scaler, units = copy.copy(self._scaler), copy.copy(self._units)
-        activations = copy.copy(self._activations)
+            return self
+        model = draft_of(self)
+        model._scaler, model._units = draft_of(self._scaler), draft_of(self._units)
+        model._activations = draft_of(self._activations)
         n_features, n_classes = len(reader.names), len(classes)
-        scaler.grow(n_features)
-        units.grow(reader.names)
-        activations.grow(n_features, n_classes)
-        self._pool.grow(activations.n_wide, n_classes)
-        self._scaler, self._units, self._activations = scaler, units, activations
-        self._reader, self._classes, self._seen = reader, classes, None
-
-    def _look(self, sample: Sample, last: int | None) -> Look:
-        """Return a sample, the last label, the sample as a row, and what the experts think of it.
-
-        A sample that is predicted and then learnt is looked at once.
-        """
-        seen = self._seen
-        if seen is None or seen[0] is not sample or seen[1] != last:
-            row = self._reader.row(sample)
-            features = self._scaler.transform(row)
-            activations = self._activations.of(self._units(features), features, last)
-            self._seen = seen = sample, last, row, self._pool.look(activations)
-        return seen
-
-    def _mixture(self, sample: Sample) -> Floats:
-        """Return the forecast (n_classes,) for a sample."""
-        if not self._recent:
-            return np.zeros(0)
-        return self._look(sample, self._recent[-1])[3].mixture
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(self._samples.read(x))[None]
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of highest score for one sample; None before anything is learnt."""
-        mixture = self._mixture(self._samples.read(x))
-        return self._classes.labels[mixture.argmax()] if self._count else None
-
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        source, samples = read_stream_batch(X)
-        return source, np.array([self._mixture(sample) for sample in samples])
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
-        (probabilities,) = self._pool.forecaster.probabilities(self._row_scores(x))
-        return dict(zip(self.classes, probabilities.tolist(), strict=True))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
-        source, scores = self._batch_scores(X)
-        return table_like(source, self.classes, self._pool.forecaster.probabilities(scores))
+        model._scaler.grow(n_features)
+        model._units.grow(reader.names)
+        model._activations.grow(n_features, n_classes)
+        model._pool = self._pool.grown(model._activations.n_wide, n_classes)
+        model._reader, model._classes, model._seen = reader, classes, None
+        return model

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
-from scipy.linalg.blas import ddot, dger, dsymv, dsyr, dsyrk, dtrsm
+from scipy.linalg.blas import ddot, dgemm, dger, dsymv, dsyr, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.arrays import Floats, Integers
+from onlinels.commit import Commit, draft_of
 from onlinels.triangle import columns_of_upper
 
 RIDGE = 1.0
@@ -51,8 +50,9 @@ class Expert:
     Examples
     --------
     >>> expert = Expert(forgetting_factor=1.0).grown(n_activations=2, n_classes=1)
-    >>> row = np.array([1.0, 2.0])
-    >>> expert.learn(row, errors=1.0 - expert.scores(row))
+    >>> row, commit = np.array([1.0, 2.0]), Commit()
+    >>> expert.learn(row, 1.0 - expert.scores(row), commit)
+    >>> commit.make()
     >>> expert.output_weights.round(3).tolist()
     [[0.167], [0.333]]
     """
@@ -81,54 +81,76 @@ class Expert:
         new._inverse[:known, :known] = self._inverse
         places = np.arange(known, n_activations)
         new._inverse[places, places] = self._scale / RIDGE
-        new._ridges = copy.deepcopy(self._ridges)
+        new._ridges = draft_of(self._ridges)
         new._ridges.grow(n_activations)
         new._scale = self._scale
         return new
 
     def scores(self, activations: Floats) -> Floats:
         """Return a score per class, (n_classes,), for activations (n_activations,)."""
-        scores: Floats = activations @ self.output_weights
+        # Measured: of a vector, half the time of the operator, or less.
+        scores: Floats = activations.dot(self.output_weights)
         return scores
 
-    def learn(self, activations: Floats, errors: Floats) -> None:
-        """Learn a row.
+    def learn(self, activations: Floats, errors: Floats, commit: Commit) -> None:
+        """Gather what changes as a row is learnt: nothing has before the commit is made.
 
         Parameters
         ----------
         activations : ndarray (n_activations,)
         errors : ndarray (n_classes,)
             The one-hot label minus the scores of these activations.
+        commit : Commit
+            To be made before the next row.
         """
-        self._scale *= self.forgetting_factor
+        scale = self._scale * self.forgetting_factor
         image = dsymv(1.0, self._inverse, activations)
-        share = 1.0 / (self._scale + ddot(activations, image))
-        self._inverse = dsyr(-share, image, a=self._inverse, overwrite_a=1)
-        self.output_weights = dger(share, image, errors, a=self.output_weights, overwrite_a=1)
+        share = 1.0 / (scale + ddot(activations, image))
+        # By position, which takes half the time of names: the other ones are the defaults.
+        commit.then(dsyr, -share, image, 0, 1, 0, len(image), self._inverse, 1)
+        commit.then(dger, share, image, errors, 1, 1, self.output_weights, 0, 0, 1)
         if self.forgetting_factor < 1.0:
-            self._keep_ridge()
+            ridges = draft_of(self._ridges)
+            columns, amounts = ridges.decay(self.forgetting_factor)
+            if len(columns):
+                learnt = share * image, image, errors
+                self._restore(columns, scale / amounts, learnt, commit)
+            if scale < SMALLEST_SCALE:
+                commit.then(np.divide, self._inverse, scale, out=self._inverse)
+                scale = 1.0
+            commit.set(self, _scale=scale, _ridges=ridges)
 
-    def _keep_ridge(self) -> None:
-        """Let the ridge decay with the rows, and bring back what has become too small."""
-        columns, amounts = self._ridges.decay(self.forgetting_factor)
-        if len(columns):
-            self._restore(columns, amounts)
-        if self._scale < SMALLEST_SCALE:
-            self._inverse /= self._scale
-            self._scale = 1.0
+    def _restore(
+        self,
+        columns: Integers,
+        noise: Floats,
+        learnt: tuple[Floats, Floats, Floats],
+        commit: Commit,
+    ) -> None:
+        """Learn rows sqrt(amount) e_j with target 0, all at once (Woodbury's identity).
 
-    def _restore(self, columns: Integers, amounts: Floats) -> None:
-        """Learn rows sqrt(amount) e_j with target 0, all at once (Woodbury's identity)."""
-        picked = columns_of_upper(self._inverse, columns)
+        They come after a row whose changes are gathered, but not made: P - s i i', W + s i e'.
+        """
+        shared, image, errors = learnt
+        picked = columns_of_upper(self._inverse, columns) - shared[:, None] * image[columns]
+        weights = self.output_weights[columns] + shared[columns, None] * errors
         system = picked[columns]
-        system.flat[:: len(columns) + 1] += self._scale / amounts
+        system.flat[:: len(columns) + 1] += noise
         factor, _ = dpotrf(system)
-        image = dtrsm(1.0, factor, np.asfortranarray(picked), side=1)
-        self._inverse = dsyrk(-1.0, image, 1.0, self._inverse, overwrite_c=1)
-        self.output_weights -= image @ dtrsm(1.0, factor, self.output_weights[columns], trans_a=1)
+        picked = dtrsm(1.0, factor, np.asfortranarray(picked), side=1)
+        weights = dtrsm(1.0, factor, weights, trans_a=1)
+        commit.then(dsyrk, -1.0, picked, 1.0, self._inverse, overwrite_c=1)
+        commit.then(dgemm, -1.0, picked, weights, 1.0, self.output_weights, overwrite_c=1)
 
-    def take_over(self, other: Expert) -> None:
-        """Go on from what another expert has learnt, with the memory of this one."""
-        own = self.forgetting_factor
-        vars(self).update(copy.deepcopy(vars(other)))
-        self.forgetting_factor = own
+    def copied(self) -> Expert:
+        """Return an expert that has learnt the same, and learns on its own from here."""
+        new = draft_of(self)
+        new.output_weights = self.output_weights.copy(order="F")
+        new._inverse = self._inverse.copy(order="F")
+        return new
+
+    def going_on_from(self, other: Expert) -> Expert:
+        """Return an expert with the memory of this one that has learnt what another has."""
+        new = other.copied()
+        new.forgetting_factor = self.forgetting_factor
+        return new

@@ -65,7 +65,7 @@ class Forecaster:
     def mix(self, scores: Floats) -> Floats:
         """Return the mixture (n_classes,) of scores (n_experts, n_classes)."""
         low, high = CREDIBLE
-        mixed: Floats = self.shares @ np.minimum(np.maximum(scores, low), high)
+        mixed: Floats = self.shares.dot(np.minimum(np.maximum(scores, low), high))
         return mixed
 
     def probabilities(self, mixtures: Floats) -> Floats:
@@ -97,7 +97,8 @@ class Forecaster:
         """
         if self._count % SAMPLED == 0:
             likelihoods = calibrate(mixture, SCALES[:, None], self._count)[:, column]
-            self._losses -= np.log(likelihoods)
+            # Into a new array: a draft may look at that of before.
+            self._losses = self._losses - np.log(likelihoods)
             self._scale = best_scale(self._losses)
         errs: list[bool] = (scores.argmax(axis=1) != column).tolist()
         self._errors = [RECENT * e + err for e, err in zip(self._errors, errs, strict=True)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onlinels.arrays import Floats
+from onlinels.commit import Commit, draft_of
 from onlinels.stream.expert import Expert
 
 SHORT_MEMORY = 0.99
@@ -39,9 +42,6 @@ class Memories:
         self.long = Expert(1.0)
         self.short = Expert(SHORT_MEMORY)
         self.n_takeovers = 0
-        self._forget_comparison()
-
-    def _forget_comparison(self) -> None:
         self._lead, self._squares = 0.0, 0.0
 
     @property
@@ -49,33 +49,45 @@ class Memories:
         """The long and the short memory."""
         return self.long, self.short
 
-    @experts.setter
-    def experts(self, experts: tuple[Expert, Expert]) -> None:
-        """Replace both."""
-        self.long, self.short = experts
+    def with_experts(self, long: Expert, short: Expert) -> Memories:
+        """Return memories with these experts, whose comparison goes on."""
+        new = draft_of(self)
+        new.long, new.short = long, short
+        return new
 
-    def learn(self, activations: Floats, errors: Floats, long_errs: bool, short_errs: bool) -> None:
-        """Learn a row, after comparing the errors that both made on it before.
+    def grown(self, n_activations: int, n_classes: int) -> Memories:
+        """Return a copy with room for activations and classes that were 0 in every row so far."""
+        long, short = (expert.grown(n_activations, n_classes) for expert in self.experts)
+        return self.with_experts(long, short)
+
+    def copied(self) -> Memories:
+        """Return memories that have learnt the same, and learn on their own from here."""
+        return self.with_experts(self.long.copied(), self.short.copied())
+
+    def learn(
+        self, activations: Floats, errors: Floats, errs: Sequence[bool], commit: Commit
+    ) -> None:
+        """Gather what changes as a row is learnt, after comparing the errors of both before.
 
         Parameters
         ----------
         activations : ndarray (n_activations,)
         errors : ndarray (2, n_classes)
             The one-hot label minus the scores of the long and of the short memory.
-        long_errs, short_errs : bool
+        errs : sequence of 2 bools
             Whether their highest scores were of another class.
+        commit : Commit
+            To be made before the next row.
         """
-        taken_over = self._compare(float(long_errs) - float(short_errs))
-        self.long.learn(activations, errors[1] if taken_over else errors[0])
-        self.short.learn(activations, errors[1])
-
-    def _compare(self, difference: float) -> bool:
-        """Let the short memory be taken over if it is clearly better; tell whether it was."""
-        self._lead = COMPARED * self._lead + difference
-        self._squares = COMPARED * self._squares + difference**2
-        if self._lead <= max(CLEARLY, CLEARLY * self._squares**0.5):
-            return False
-        self.long.take_over(self.short)
-        self.n_takeovers += 1
-        self._forget_comparison()
-        return True
+        difference = float(errs[0]) - float(errs[1])
+        lead = COMPARED * self._lead + difference
+        squares = COMPARED * self._squares + difference**2
+        if lead <= max(CLEARLY, CLEARLY * squares**0.5):
+            self.long.learn(activations, errors[0], commit)
+            commit.set(self, _lead=lead, _squares=squares)
+        else:
+            long = self.long.going_on_from(self.short)
+            long.learn(activations, errors[1], commit)
+            n_takeovers = self.n_takeovers + 1
+            commit.set(self, long=long, n_takeovers=n_takeovers, _lead=0.0, _squares=0.0)
+        self.short.learn(activations, errors[1], commit)

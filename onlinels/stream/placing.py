@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -47,8 +48,10 @@ class RowReader:
         }
         # For speed: the last layout, and one that fills all columns, with its order.
         self._last: Layout | None = None
-        self._complete: Layout | None = None
-        self._order: Integers = np.zeros(0, dtype=np.intp)
+        self._complete: tuple[Layout, Integers] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_last": None, "_complete": None}
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -81,14 +84,15 @@ class RowReader:
     def row(self, sample: Sample) -> Floats:
         """Return a sample as a row (n_columns,); features that no column is for are left out."""
         layout, numbers, texts, gaps = sample
-        if layout == self._complete and not (texts or gaps):
-            return numbers[self._order]
+        complete = self._complete
+        if complete is not None and layout == complete[0] and not (texts or gaps):
+            return numbers[complete[1]]
         places = self._columns.locate(layout)
         known = places >= 0
         row = np.zeros(len(self._columns))
         row[places[known]] = numbers[known]
         if len(places) == len(row) and known.all():
-            self._complete, self._order = layout, places.argsort()
+            self._complete = layout, places.argsort()
         for name in texts.keys() & self._texts.keys():
             row[self._places[name]] = [texts[name] == text for text in self._texts[name]]
         for name in gaps:

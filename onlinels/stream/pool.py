@@ -7,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.commit import Commit, draft_of
+from onlinels.memory import check_room
 from onlinels.stream.activations import Activations
 from onlinels.stream.forecaster import Forecaster
 from onlinels.stream.memories import Memories
@@ -40,14 +42,23 @@ class Pool:
         self.forecaster = Forecaster(len(EXPERTS))
         self.n_classes = 0
 
-    def grow(self, n_activations: int, n_classes: int) -> None:
-        """Make room for activations and classes that were 0 in every row so far."""
+    def grown(self, n_activations: int, n_classes: int) -> Pool:
+        """Return a copy with room for activations and classes that were 0 in every row so far."""
         n_narrow = Activations.n_narrow(n_activations)
-        wide = [expert.grown(n_activations, n_classes) for expert in self.wide.experts]
-        narrow = [expert.grown(n_narrow, n_classes) for expert in self.narrow.experts]
-        # All four are there: from here on nothing can fail.
-        self.wide.experts, self.narrow.experts = (wide[0], wide[1]), (narrow[0], narrow[1])
-        self.n_classes = n_classes
+        sizes = n_activations * (n_activations + n_classes), n_narrow * (n_narrow + n_classes)
+        what = "A stream of {:,} classes with {:,} features and labels"
+        check_room(32 * sum(sizes), what, n_classes, n_narrow)
+        new = draft_of(self)
+        new.wide = self.wide.grown(n_activations, n_classes)
+        new.narrow = self.narrow.grown(n_narrow, n_classes)
+        new.n_classes = n_classes
+        return new
+
+    def copied(self) -> Pool:
+        """Return a pool that has learnt the same, and learns on its own from here."""
+        new = draft_of(self)
+        new.wide, new.narrow = self.wide.copied(), self.narrow.copied()
+        return new
 
     def look(self, activations: Floats) -> Outlook:
         """Return what the experts and their mixture say of activations (n_activations,)."""
@@ -59,8 +70,8 @@ class Pool:
         scores[3] = self.narrow.short.scores(narrow)
         return Outlook(activations, scores, self.forecaster.mix(scores))
 
-    def learn(self, outlook: Outlook, column: int, is_new: bool) -> None:
-        """Learn a row that was looked at since the last one was learnt.
+    def learn(self, outlook: Outlook, column: int, is_new: bool, commit: Commit) -> None:
+        """Gather what changes as a row is learnt, looked at since the last one was learnt.
 
         Parameters
         ----------
@@ -69,13 +80,14 @@ class Pool:
             Of the row's label.
         is_new : bool
             Whether the label is met for the first time, so that nobody could be right.
+        commit : Commit
+            To be made before the next row.
         """
         activations, scores, mixture = outlook
-        if is_new:
-            errs = self.forecaster.learn_new_class()
-        else:
-            errs = self.forecaster.learn(scores, mixture, column)
+        forecaster = draft_of(self.forecaster)
+        errs = forecaster.learn_new_class() if is_new else forecaster.learn(scores, mixture, column)
+        commit.set(self, forecaster=forecaster)
         errors = -scores
         errors[:, column] += 1.0
-        self.wide.learn(activations, errors[:2], errs[0], errs[1])
-        self.narrow.learn(Activations.narrow(activations), errors[2:], errs[2], errs[3])
+        self.wide.learn(activations, errors[:2], errs[:2], commit)
+        self.narrow.learn(Activations.narrow(activations), errors[2:], errs[2:], commit)

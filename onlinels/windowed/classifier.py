@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import islice
 from typing import Any
 
-import numpy as np
 from river import base
 
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.names import Name
-from onlinels.outputs import labels_like, table_like
+from onlinels.saving.files import Savable
 from onlinels.settings import check_choice, check_count
+from onlinels.threads import CopyableLock
+from onlinels.windowed.answers import WindowedAnswers
 from onlinels.windowed.following import Follower, Labelled, State
 from onlinels.windowed.readings import Readings, read_reading, read_readings
 from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED
 from onlinels.windowed.spacing import make_spacing
-from onlinels.windowed.together import answers, learn_windows
-
-BLOCK = 256
-"""Readings that are answered together: as many windows are held at a time."""
+from onlinels.windowed.together import learn_windows
 
 
-class WindowedClassifier(base.MiniBatchClassifier):
+class WindowedClassifier(WindowedAnswers, Savable):
     """Classify sliding windows of sensor readings that come one at a time.
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
@@ -65,8 +62,10 @@ class WindowedClassifier(base.MiniBatchClassifier):
 
     A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
     learnt together if all steps are this package's features and least-squares classifiers, else
-    one by one, with a copy of the classifier at hand in case one is refused. For one window only
-    steps of other packages are copied, so a scaler of river's costs a copy of its statistics.
+    one by one, in a copy of the classifier. For one window only steps of other packages are
+    copied, so a scaler of river's costs a copy of its statistics. Whatever is raised while it
+    learns, by an interrupt too: what is held and the wrapped classifier, copied parts included, are
+    all as before or all as after.
 
     Examples
     --------
@@ -104,6 +103,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self._follower = Follower(self.window, self.hop, spacing, label_rule)
         self._state = State()
         self._n_windows = 0
+        self._alone = CopyableLock()
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -148,7 +148,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
         >>> model.n_windows
         0
         """
-        self._state = self._state.restarted()
+        with self._alone.lock:
+            self._state = self._state.restarted()
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Take in one reading with its label, and learn the windows that are due with it.
@@ -168,7 +169,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
             the one before or irregular without `sample_rate`, or the wrapped classifier refuses
             the window. Nothing has changed then.
         """
-        self._learn(read_reading(x, self.timestamp), [read_label(y)])
+        with self._alone.lock:
+            self._learn(read_reading(x, self.timestamp), [read_label(y)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Take in readings that follow one another, as by `learn_one` in a loop, all or none.
@@ -183,8 +185,9 @@ class WindowedClassifier(base.MiniBatchClassifier):
         TypeError, ValueError
             As `learn_one`; nothing has changed then.
         """
-        readings = read_readings(X, self.timestamp)
-        self._learn(readings, read_labels(y, len(readings.values)))
+        with self._alone.lock:
+            readings = read_readings(X, self.timestamp)
+            self._learn(readings, read_labels(y, len(readings.values)))
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
         """Take in one reading without a label and learn nothing; errors as `learn_one`.
@@ -197,7 +200,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
         >>> model.n_windows
         1
         """
-        self._learn(read_reading(x, self.timestamp), [UNLABELLED])
+        with self._alone.lock:
+            self._learn(read_reading(x, self.timestamp), [UNLABELLED])
 
     def _learn(self, readings: Readings, labels: list[Label]) -> None:
         state = self._state
@@ -206,41 +210,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
         for latest, windows in self._follower.follow(state, readings, labels):
             state = latest
             due.extend(windows)
-        learn_windows(self.classifier, due)
-        self._state = state
-        self._n_windows += len(due)
-
-    def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
-        """Return what the wrapped classifier answers for each reading, if its window is full."""
-        unlabelled = [UNLABELLED] * len(readings.values)
-        steps = self._follower.follow(self._state, readings, unlabelled)
-        windows = (state.latest(self.window) for state, _ in steps)
-        given: list[Any] = []
-        while block := list(islice(windows, BLOCK)):
-            given += answers(self.classifier, method, block, nothing)
-        return given
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of the window that ends in a reading; None before it is full."""
-        return self._answers("predict", read_reading(x, self.timestamp), None)[0]
-
-    def predict_many(self, X: Any) -> Any:
-        """Return the label of the window that ends in each reading, in the kind of `X`."""
-        readings = read_readings(X, self.timestamp)
-        return labels_like(readings.source, self._answers("predict", readings, None))
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class; {} before the window is full."""
-        table: dict[Label, float]
-        (table,) = self._answers("predict_proba", read_reading(x, self.timestamp), {})
-        return table
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
-        readings = read_readings(X, self.timestamp)
-        rows = self._answers("predict_proba", readings, {})
-        if isinstance(readings.source, (list, tuple)):
-            return rows
-        classes = list(dict.fromkeys(label for row in rows for label in row))
-        values = [[row.get(label, 0.0) for label in classes] for row in rows]
-        return table_like(readings.source, classes, np.array(values).reshape(len(rows), -1))
+        changes = {"_state": state, "_n_windows": self._n_windows + len(due)}
+        if due:
+            learn_windows(self.classifier, due, lambda commit: commit.set(self, **changes))
+        else:
+            vars(self).update(changes)

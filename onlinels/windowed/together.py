@@ -2,47 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from river import base
 
+from onlinels.ahead import FIXED, learn_as_one
 from onlinels.arrays import Floats
-from onlinels.features.convolution.minirocket import MiniRocketFeatures
-from onlinels.features.convolution.transformer import FilteringTransformer
-from onlinels.features.hidden.layer import HiddenLayer
+from onlinels.commit import Commit
 from onlinels.scoring import ScoringClassifier
 from onlinels.windowed.following import Labelled
-from onlinels.wrapping import is_pipeline, undone_on_error
+from onlinels.wrapping import last_step, steps_of
 
-TOGETHER = (ScoringClassifier, FilteringTransformer, MiniRocketFeatures, HiddenLayer)
+TOGETHER = (*FIXED, ScoringClassifier)
 """Steps that take lists of windows, all or none, with the same result as one by one."""
 
 
-def learn_windows(classifier: base.Classifier, due: Sequence[Labelled]) -> None:
-    """Let a classifier learn labelled windows, in order, all or none.
+def learn_windows(
+    classifier: base.Classifier, due: Sequence[Labelled], gather: Callable[[Commit], None]
+) -> None:
+    """Let a classifier learn labelled windows, in order, as one with changes elsewhere.
 
     Parameters
     ----------
     classifier : classifier or pipeline
         It takes {"window": array}.
     due : sequence of (window, label)
+    gather : callable
+        Gathers the changes elsewhere.
     """
-    model: Any = classifier
-    if len(due) > 1 and takes_together(model):
-        model.learn_many([_sample(window) for window, _ in due], [label for _, label in due])
-        return
-    with undone_on_error(*_at_risk(model, len(due))):
-        for window, label in due:
-            model.learn_one(_sample(window), label)
+    samples, labels = [_sample(window) for window, _ in due], [label for _, label in due]
+    together = len(due) > 1 and takes_together(classifier)
 
+    def learn(model: Any) -> None:
+        """Learn the windows that are due."""
+        if together:
+            model.learn_many(samples, labels)
+            return
+        for sample, label in zip(samples, labels, strict=True):
+            model.learn_one(sample, label)
 
-def _at_risk(model: Any, n_windows: int) -> list[Any]:
-    """Return what could be left changed by windows of which one is refused."""
-    if n_windows > 1:
-        return [model]
-    # Of one window, steps of this package learn nothing before the last one takes or refuses it.
-    return [step for step in _steps(model) if n_windows and not isinstance(step, TOGETHER)]
+    # What learns several windows one by one does so in a copy.
+    copied = [last_step(classifier)] if len(due) > 1 and not together else []
+    learn_as_one(classifier, learn, gather, copied)
 
 
 def answers(
@@ -69,11 +71,7 @@ def answers(
 
 def takes_together(model: Any) -> bool:
     """Tell whether a classifier, or every step of a pipeline, takes lists of windows."""
-    return all(isinstance(step, TOGETHER) for step in _steps(model))
-
-
-def _steps(model: Any) -> list[Any]:
-    return list(model.steps.values()) if is_pipeline(model) else [model]
+    return all(isinstance(step, TOGETHER) for step in steps_of(model))
 
 
 def _sample(window: Floats) -> dict[str, Floats]:

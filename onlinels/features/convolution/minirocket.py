@@ -16,10 +16,11 @@ from onlinels.features.images import Images, Shape, check_image_shape, read_imag
 from onlinels.features.kinds import WINDOW
 from onlinels.features.pixels import LARGEST_PIXEL, magnitude
 from onlinels.outputs import output_row, output_table
+from onlinels.saving.files import Savable
 from onlinels.settings import DTYPES, check_choice, check_count, check_part
 
 
-class MiniRocketFeatures(base.MiniBatchTransformer):
+class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
     """Turn windows of sensor values into shares of positive responses to dilated kernels.
 
     Of each of 84 kernels of length 9, with weights -1 and 2, at each dilation: the share of samples

@@ -32,6 +32,7 @@ from onlinels.features.images import (
 from onlinels.features.kinds import Kind
 from onlinels.features.pixels import magnitude
 from onlinels.outputs import output_row, output_table
+from onlinels.saving.files import Savable
 from onlinels.settings import (
     DTYPES,
     check_choice,
@@ -40,7 +41,7 @@ from onlinels.settings import (
 )
 
 
-class FilteringTransformer(base.MiniBatchTransformer):
+class FilteringTransformer(base.MiniBatchTransformer, Savable):
     """Turn images or windows into features with fixed filters; subclasses say which filters."""
 
     kind: ClassVar[Kind]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from pathlib import Path
 
 import numpy as np
 
+from onlinels.array_files import ArrayArchive, read_npy
 from onlinels.arrays import Floats, Matrix, check_values
-from onlinels.damage import UNREADABLE, reason
+from onlinels.damage import UNREADABLE
 from onlinels.features.filters.hand_designed import check_bank, zero_mean
 from onlinels.settings import check_path
 
@@ -17,6 +19,12 @@ OVERFEAT_FILES = {
     578_625_952: ("net_weight_1", (96, 3, 7, 7)),
 }
 """Sizes in bytes, names, and shapes (filter, channel, row, column) of what the files start with."""
+
+MOST_VALUES = 1 << 24
+"""Of a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
+
+ZIPPED = b"PK"
+"""What an archive of arrays begins with."""
 
 ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
@@ -49,13 +57,14 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     FileNotFoundError
         If there is no such file.
     TypeError, ValueError
-        If `path` is no path, or the file holds anything else, no square filters, or a value that is
-        no finite number.
+        If `path` is no path, or the file holds anything else, more than 2^24 values, no square
+        filters, or a value that is no finite number.
 
     Notes
     -----
     Nothing is unpickled, and no more of OverFeat's file is read than its first layer. Filters are
-    taken as they are stored, not turned.
+    taken as they are stored, not turned. Memory: a few times that of the filters as float64,
+    which are at most 2^24 values, and no compressed byte stands for more than 1,032 bytes.
 
     OverFeat's weights are for research and evaluation only, and its licence grants no right to pass
     them on. They come with no part of this package.
@@ -94,23 +103,22 @@ def _read_overfeat(file: Path) -> Matrix:
 def _read_array(file: Path) -> Matrix:
     try:
         with file.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else _only_array(loaded)
+            if stream.peek(len(ZIPPED))[: len(ZIPPED)] == ZIPPED:
+                return _only_array(ArrayArchive(stream))
+            return read_npy(stream, file.stat().st_size, MOST_VALUES)
     except UNREADABLE as error:
-        raise ValueError(
-            f"{file} cannot be read: {reason(error).rstrip('.')}. {EXPECTED}"
-        ) from error
+        raise ValueError(f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED}") from error
 
 
-def _only_array(archive: np.lib.npyio.NpzFile) -> Matrix:
-    names = list(archive.files)
+def _only_array(archive: ArrayArchive) -> Matrix:
+    names = list(archive.names)
     found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
     if len(found) != 1:
         raise ValueError(
-            f"It holds the arrays {names}, expected one, or one named {' or '.join(ARRAY_NAMES)}."
+            f"it holds the arrays {reprlib.repr(names)}, expected one, or one named "
+            f"{' or '.join(ARRAY_NAMES)}."
         )
-    array: Matrix = archive[found[0]]
-    return array
+    return archive.read(found[0], MOST_VALUES)
 
 
 def _check_filters(file: Path, values: Matrix) -> None:

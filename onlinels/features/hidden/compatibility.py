@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onlinels.features.hidden.differences import DIFFERENCES
-from onlinels.features.hidden.draws import DISTRIBUTIONS
+from onlinels.features.hidden.draws import DISTRIBUTIONS, check_units
 from onlinels.features.hidden.input_weights import InputWeights
 from onlinels.features.hidden.receptive_fields import ReceptiveFields
 from onlinels.settings import check_choice
@@ -22,6 +22,7 @@ def check_input_weights(
     ValueError
         If they are not.
     """
+    check_units(n_hidden, 1)
     if not isinstance(input_weights, InputWeights):
         check_choice("input_weights", input_weights, [*DISTRIBUTIONS, *DIFFERENCES])
     elif input_weights.n_hidden != n_hidden:

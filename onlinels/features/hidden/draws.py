@@ -8,6 +8,7 @@ from hashlib import blake2b
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix
+from onlinels.memory import check_room
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
@@ -20,6 +21,12 @@ BIAS_KEY = "bias"
 
 FIELDS_KEY = "receptive fields"
 """What receptive fields are drawn by."""
+
+
+def check_units(n_hidden: int, n_features: int) -> None:
+    """Raise ValueError if input weights of so many hidden units can never fit into memory."""
+    what, sizes = "n_hidden={:,} with {:,} features", (n_hidden, n_features)
+    check_room(8 * n_hidden * n_features, what, *sizes, remedy="Pass a smaller n_hidden.")
 
 
 def generator_of(seed: int, key: str) -> np.random.Generator:

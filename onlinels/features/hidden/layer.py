@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -11,7 +10,8 @@ from river import base
 
 from onlinels.arrays import Matrix
 from onlinels.columns import Columns
-from onlinels.encoding import ArrayFeature, Layout, read_batch, read_row
+from onlinels.commit import draft_of
+from onlinels.encoding import Layout, read_batch, read_row
 from onlinels.features.hidden.activations import ACTIVATIONS, activate
 from onlinels.features.hidden.compatibility import check_input_weights
 from onlinels.features.hidden.differences import DIFFERENCES, make_differences
@@ -20,12 +20,14 @@ from onlinels.features.hidden.input_weights import InputWeights
 from onlinels.features.hidden.random_weights import RandomWeights
 from onlinels.features.hidden.receptive_fields import ReceptiveFields
 from onlinels.labels import read_labels
-from onlinels.outputs import output_row, output_table
+from onlinels.outputs import holds_array, output_row, output_table
 from onlinels.products import product
+from onlinels.saving.files import Savable
 from onlinels.settings import DTYPES, check_choice, check_count, check_flag, check_part
+from onlinels.threads import CopyableLock
 
 
-class HiddenLayer(base.MiniBatchTransformer):
+class HiddenLayer(base.MiniBatchTransformer, Savable):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
     Stage 2 of the paper up to its linear layer. The input weights are never learnt. Random ones
@@ -102,6 +104,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         self.bias = bias
         self.receptive_fields = receptive_fields
         self._columns, self._fixed, self._n_drawn = Columns(), None, 0
+        self._alone = CopyableLock()
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
         self._offsets: Matrix | None = None
         if bias:
@@ -162,10 +165,6 @@ class HiddenLayer(base.MiniBatchTransformer):
         made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
         return cls(n_hidden, made, activation, seed, dtype)
 
-    def __copy__(self) -> Self:
-        """Return an independent copy: weights are drawn into what two layers would share."""
-        return copy.deepcopy(self)
-
     @property
     def is_fixed(self) -> bool:
         """Whether the layer can transform; only differences without examples cannot."""
@@ -192,27 +191,26 @@ class HiddenLayer(base.MiniBatchTransformer):
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
         layout, values = read_row(x)
         activations = self._activate((layout,), values[None])
-        return output_row(activations[0], _holds_array(layout))
+        return output_row(activations[0], holds_array(layout))
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
         activations = self._activate(batch.layouts, batch.values)
-        return output_table(batch.source, activations, _holds_array(batch.layouts[-1]))
+        return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
-        self._check_fixed()
-        before = (self._columns, self._weights, self._n_drawn)
-        if self._fixed is None:
-            self._draw_missing(self._known(layouts))
-        with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
-            placed = self._columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
-            projections = self._project(placed)
-        try:
-            return activate(self.activation, projections, values)
-        except ValueError:
-            self._columns, self._weights, self._n_drawn = before
-            raise
+        with self._alone.lock:
+            self._check_fixed()
+            layer = self if self._fixed is not None else self._knowing(layouts)
+            with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
+                placed = layer._columns.place(layouts, values).astype(
+                    DTYPES[self.dtype], copy=False
+                )
+                projections = layer._project(placed)
+            activations = activate(self.activation, projections, values)
+            vars(self).update(vars(layer))
+            return activations
 
     def _project(self, features: Matrix) -> Matrix:
         if self._fixed is not None:
@@ -235,16 +233,11 @@ class HiddenLayer(base.MiniBatchTransformer):
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
 
-    def _draw_missing(self, columns: Columns) -> None:
-        """Draw weights for features that became known."""
+    def _knowing(self, layouts: tuple[Layout, ...]) -> Self:
+        columns, layer = self._known(layouts), draft_of(self)
         if len(columns) > self._n_drawn:
             source = RandomWeights(str(self.input_weights), self.seed, self.receptive_fields)
-            self._weights = source.extend(self._weights, self._n_drawn, columns.names)
-            self._n_drawn = len(columns)
-        self._columns = columns
-
-
-def _holds_array(layout: Layout) -> bool:
-    # A plain array's columns are a range, of thousands of numbers behind stage 1.
-    named = not isinstance(layout, range)
-    return named and any(isinstance(entry, ArrayFeature) for entry in layout)
+            layer._weights = source.extend(self._weights, self._n_drawn, columns.names)
+            layer._n_drawn = len(columns)
+        layer._columns = columns
+        return layer

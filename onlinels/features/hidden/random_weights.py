@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinels.arrays import Matrix
-from onlinels.features.hidden.draws import draw_row
+from onlinels.features.hidden.draws import check_units, draw_row
 from onlinels.features.hidden.receptive_fields import ReceptiveFields, Sight
 from onlinels.names import Name, feature_key, key_text
 
@@ -48,6 +48,7 @@ class RandomWeights:
             If a name has no spelling of its own, or no position on the maps; nothing is written.
         """
         new, n_hidden = names[n_drawn:], weights.shape[1]
+        check_units(n_hidden, len(names))
         texts = [key_text(feature_key(name)) for name in new]
         fields = self.receptive_fields
         sight = None if fields is None else Sight.draw(fields, new, n_hidden, self.seed)

@@ -14,12 +14,13 @@ from onlinels.features.pixels import check_pixel_size, magnitude
 from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA, check_whitening
 from onlinels.features.preprocessing.steps import Steps
 from onlinels.outputs import output_row, output_table
+from onlinels.saving.files import Savable
 from onlinels.settings import DTYPES, check_between, check_choice, check_count, check_flag
 
 LARGEST_SCALE = 1e30
 
 
-class ImagePreprocessing(base.MiniBatchTransformer):
+class ImagePreprocessing(base.MiniBatchTransformer, Savable):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
     1. Blocks of downsample x downsample pixels become their mean.

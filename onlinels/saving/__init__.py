@@ -1,0 +1,1 @@
+"""Models in files: written whole or not at all, read without running anything."""

@@ -1,0 +1,170 @@
+"""What attributes of saved objects may be: the kinds of values that a file is believed to hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import isnan
+from typing import Any
+
+import numpy as np
+
+from onlinels.saving.unread import Unread
+
+PLAIN = (str, int, bool, float, type(None))
+"""Types that labels and names may have, besides tuples of these."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """A kind of value.
+
+    Parameters
+    ----------
+    said : str
+        What it is, for errors.
+    fits : callable
+        Tells whether a value is of this kind, by its exact type.
+    """
+
+    said: str
+    fits: Callable[[Any], bool]
+
+
+def is_plain(value: Any) -> bool:
+    """Tell whether a value is a label or name that keeps its type in a file.
+
+    Examples
+    --------
+    >>> is_plain(("a", (1, None))), is_plain({"a"})
+    (True, False)
+    """
+    if type(value) is tuple:
+        return all(map(is_plain, value))
+    return type(value) in PLAIN
+
+
+def _is_real(value: Any) -> bool:
+    # A float64 of numpy is one too.
+    return isinstance(value, float) and not isnan(value)
+
+
+ANYTHING = Field("anything", lambda value: True)
+NOTHING = Field("None", lambda value: value is None)
+FLAG = Field("True or False", lambda value: type(value) is bool)
+TEXT = Field("text", lambda value: type(value) is str)
+WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
+INT64 = Field("an int64 of at least 0", lambda value: type(value) is np.int64 and int(value) >= 0)
+REAL = Field("a number", _is_real)
+POSITIVE = Field("a number over 0", lambda value: _is_real(value) and value > 0.0)
+SHARE = Field("a number of at least 0", lambda value: _is_real(value) and value >= 0.0)
+LABEL = Field("a label or name", is_plain)
+
+
+def at_most(most: int) -> Field:
+    """Return the kind of a whole number from 0 up to a limit."""
+    return Field(
+        f"a whole number up to {most}", lambda value: type(value) is int and 0 <= value <= most
+    )
+
+
+def maybe(field: Field) -> Field:
+    """Return the kind of a value that may be None."""
+    return Field(f"{field.said}, or None", lambda value: value is None or field.fits(value))
+
+
+def listed(field: Field) -> Field:
+    """Return the kind of a list of values of one kind."""
+    return Field(f"a list, each {field.said}", lambda value: _all(list, value, field))
+
+
+def row(field: Field) -> Field:
+    """Return the kind of a tuple of values of one kind."""
+    return Field(f"a tuple, each {field.said}", lambda value: _all(tuple, value, field))
+
+
+def _all(kind: type[list[Any]] | type[tuple[Any, ...]], values: Any, field: Field) -> bool:
+    return type(values) is kind and all(map(field.fits, values))
+
+
+def fixed(*fields: Field) -> Field:
+    """Return the kind of a tuple of values of these kinds."""
+
+    def _fits(value: Any) -> bool:
+        return (
+            type(value) is tuple
+            and len(value) == len(fields)
+            and all(field.fits(each) for field, each in zip(fields, value, strict=True))
+        )
+
+    return Field("a tuple of " + ", ".join(field.said for field in fields), _fits)
+
+
+def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
+    """Return the kind of a dict, or of a mapping of one type below it."""
+
+    def _fits(found: Any) -> bool:
+        return (
+            type(found) is of and all(map(key.fits, found)) and all(map(value.fits, found.values()))
+        )
+
+    return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
+
+
+def made_of(*classes: type) -> Field:
+    """Return the kind of an object of one of some classes."""
+    names = " or ".join(each.__name__ for each in classes)
+    return Field(f"of type {names}", lambda value: type(value) in classes)
+
+
+def is_instance(of: type) -> Field:
+    """Return the kind of an object of any class below one."""
+    return Field(f"some {of.__name__}", lambda value: isinstance(value, of))
+
+
+def array(dtype: str | Iterable[str], n_dimensions: int, by_column: bool = False) -> Field:
+    """Return the kind of an array, read or unread.
+
+    Parameters
+    ----------
+    dtype : str, or several
+        As numpy's codes, such as "f8".
+    n_dimensions : int
+    by_column : bool
+        Whether it must be in Fortran order, as BLAS takes it without a copy.
+    """
+    dtypes = {np.dtype(each) for each in ([dtype] if isinstance(dtype, str) else dtype)}
+
+    def _fits(value: Any) -> bool:
+        return (
+            type(value) in (np.ndarray, Unread)
+            and value.dtype in dtypes
+            and len(value.shape) == n_dimensions
+            and (_lies_by_column(value) or not by_column)
+        )
+
+    return Field(f"an array of {n_dimensions} dimensions and dtype {dtype}", _fits)
+
+
+def _lies_by_column(value: Any) -> bool:
+    by_column: bool = value.by_column if type(value) is Unread else value.flags.f_contiguous
+    return by_column
+
+
+VECTOR = array("f8", 1)
+COLUMNS = array("f8", 2, by_column=True)
+MATRIX = array("f8", 2)
+PLACES = array("i8", 1)
+ANY_VECTOR = array(("f4", "f8"), 1)
+ANY_MATRIX = array(("f4", "f8"), 2)
+
+
+def check_fields(name: str, fields: Mapping[str, Field], state: Mapping[str, Any]) -> None:
+    """Raise ValueError unless a state has exactly these fields, and each is of its kind."""
+    if fields.keys() != state.keys():
+        odd = sorted(fields.keys() ^ state.keys())
+        raise ValueError(f"{name} has other attributes than expected: {odd}")
+    for attribute, field in fields.items():
+        if not field.fits(state[attribute]):
+            found = str(state[attribute])[:80]
+            raise ValueError(f"{name}.{attribute} is {found}, expected {field.said}")

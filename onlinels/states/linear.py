@@ -1,0 +1,183 @@
+"""What linear layers, and models around them, consist of."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.calibrated import CalibratedClassifier
+from onlinels.calibration import SCALES
+from onlinels.choice import RidgeChoice
+from onlinels.classifier import LeastSquaresClassifier
+from onlinels.columns import Columns
+from onlinels.decay import Clock
+from onlinels.drift import DriftAwareClassifier
+from onlinels.labels import Classes
+from onlinels.linear import LinearLeastSquares
+from onlinels.multi_target import LeastSquaresMultiTargetRegressor
+from onlinels.regressor import LeastSquaresRegressor
+from onlinels.ridge import KFold
+from onlinels.saving.fields import (
+    ANYTHING,
+    FLAG,
+    LABEL,
+    MATRIX,
+    NOTHING,
+    PLACES,
+    REAL,
+    SHARE,
+    TEXT,
+    VECTOR,
+    WHOLE,
+    Field,
+    is_instance,
+    made_of,
+    maybe,
+    row,
+    table,
+)
+from onlinels.saving.kinds import State, saved
+from onlinels.solution import Solution
+from onlinels.states.settings import settings_hold, settings_of
+from onlinels.threads import CopyableLock
+
+
+def _solved_state(model: LinearLeastSquares) -> State:
+    """Return the state with weights that are solved, if they can be: what predictions need."""
+    if not model._is_blank:
+        with suppress(ValueError):
+            model._solution()
+    return dict(model.__getstate__())
+
+
+def _columns_fit(columns: Any) -> bool:
+    numbered = list(columns._index.values()) == list(range(len(columns._index)))
+    return numbered and columns._names.keys() == columns._index.keys()
+
+
+def _classes_fit(classes: Any) -> bool:
+    return list(classes._index.values()) == list(range(len(classes._index)))
+
+
+def _linear_fits(model: Any, n_targets: int) -> bool:
+    sums, solved = model._sums, model._solved
+    shape = sums.n_features, sums.n_targets
+    fits = shape == (len(model._columns), n_targets)
+    if solved is not None:
+        fits = fits and solved.output_weights.shape == shape
+        fits = fits and solved.intercept.shape == (n_targets,)
+    return fits and settings_hold(model)
+
+
+def _classifier_fits(model: Any) -> bool:
+    n_classes = len(model._classes)
+    return len(model._class_counts) <= n_classes and _linear_fits(model, n_classes)
+
+
+def _regressor_fits(model: Any) -> bool:
+    return _linear_fits(model, model._sums.n_targets) and model._sums.n_targets <= max(
+        1, len(model._target_names)
+    )
+
+
+def _calibrated_fits(model: Any) -> bool:
+    return len(model._losses) == len(SCALES) and settings_hold(model)
+
+
+SETTING = Field(
+    "a number, a timedelta or None",
+    lambda value: value is None or isinstance(value, (int, float, np.number, timedelta)),
+)
+NUMBERED = table(LABEL, WHOLE)
+
+saved(CopyableLock, {}, take=lambda lock: {}, make=lambda state: CopyableLock())
+saved(
+    Columns,
+    {
+        "_names": table(LABEL, LABEL),
+        "_index": NUMBERED,
+        "_lengths": NUMBERED,
+        "_plain": FLAG,
+        "_last": NOTHING,
+    },
+    _columns_fit,
+)
+saved(Classes, {"_index": NUMBERED}, _classes_fit)
+saved(KFold, settings_of(KFold), settings_hold)
+saved(
+    Clock,
+    {
+        "forgetting_factor": SETTING,
+        "half_life": SETTING,
+        "now": maybe(REAL),
+        "timed": FLAG,
+    },
+)
+saved(RidgeChoice, {"_setting": ANYTHING, "_selected": maybe(SHARE), "_is_due": FLAG})
+saved(
+    Solution,
+    {
+        "setting": ANYTHING,
+        "ridge": REAL,
+        "output_weights": MATRIX,
+        "intercept": VECTOR,
+        "spread": NOTHING,
+    },
+)
+LINEAR: dict[str, Field] = {
+    "_sums": is_instance(Accumulator),
+    "_gathered": NOTHING,
+    "_layout": NOTHING,
+    "_ridge": ANYTHING,
+    "_harmless_square": REAL,
+    "_reader": NOTHING,
+    "_alone": made_of(CopyableLock),
+    "accumulator": TEXT,
+    "fit_intercept": ANYTHING,
+    "forgetting_factor": ANYTHING,
+    "half_life": ANYTHING,
+    "_columns": made_of(Columns),
+    "_clock": made_of(Clock),
+    "_choice": made_of(RidgeChoice),
+    "_solved": maybe(made_of(Solution)),
+}
+saved(
+    LeastSquaresClassifier,
+    {
+        **LINEAR,
+        "balance": ANYTHING,
+        "_classes": made_of(Classes),
+        "_class_counts": PLACES,
+    },
+    _classifier_fits,
+    take=_solved_state,
+)
+for _regressor in (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor):
+    saved(
+        _regressor,
+        {**LINEAR, "_target_names": row(LABEL)},
+        _regressor_fits,
+        take=_solved_state,
+    )
+saved(
+    CalibratedClassifier,
+    {
+        **settings_of(CalibratedClassifier),
+        "_losses": VECTOR,
+        "_alone": made_of(CopyableLock),
+    },
+    _calibrated_fits,
+)
+saved(
+    DriftAwareClassifier,
+    {
+        **settings_of(DriftAwareClassifier),
+        "_n_alarms": WHOLE,
+        "_alone": made_of(CopyableLock),
+    },
+    settings_hold,
+)

@@ -1,0 +1,577 @@
+"""Values, sizes, counts, labels and names at the ends of what there is."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import re
+import warnings
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    GramAccumulator,
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    OrthogonalAccumulator,
+    RecursiveAccumulator,
+    ShallowConvClassifier,
+    StreamClassifier,
+    WindowedClassifier,
+    memory,
+)
+from onlinels.accumulators.mean import Mean
+
+BIG = 2**63 - 1
+
+
+@pytest.fixture
+def megabyte(monkeypatch):
+    """Let there be a megabyte of memory."""
+    monkeypatch.setattr(memory, "memory_limit", lambda: 1e6)
+
+
+@st.composite
+def extreme_rows(draw):
+    """Draw rows of values from 1e-320 to 1e150, by row, by column or all mixed, and weights."""
+    n_rows, n_features = draw(st.integers(1, 12)), draw(st.integers(0, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shape = draw(st.sampled_from([(1, 1), (1, n_features), (n_rows, 1), (n_rows, n_features)]))
+    powers = random.choice([-320, -155, -150, -100, 0, 1, 100, 149, 150], shape)
+    X = np.clip(random.integers(-4, 5, (n_rows, n_features)) * 10.0**powers, -1e150, 1e150)
+    weight_powers = random.choice([-320.0, -150, -10, 0, 10, 100], n_rows)
+    w = draw(st.sampled_from([np.ones(n_rows), 10.0**weight_powers]))
+    return X, random.integers(0, 3, n_rows), w
+
+
+def learn(model, X, y, w, singly):
+    """Learn rows; whatever refuses some has not changed."""
+    calls = [
+        (dict(enumerate(row)), label, weight)
+        for row, label, weight in zip(X.tolist(), y.tolist(), w.tolist(), strict=True)
+    ]
+    before = pickle.dumps(model)
+    try:
+        if singly:
+            for call in calls:
+                before = pickle.dumps(model)
+                model.learn_one(*call)
+        else:
+            model.learn_many(X, y, w)
+    except ValueError:
+        assert pickle.dumps(model) == before
+
+
+@given(
+    extreme_rows(),
+    strategies.classifier_settings(),
+    st.sampled_from([None, "priors"]),
+    st.sampled_from([1.0, 0.9, 1e-300]),
+    st.booleans(),
+)
+def test_values_at_the_ends_of_float64_make_finite_answers(rows, chosen, balance, factor, singly):
+    X, y, w = rows
+    model = LeastSquaresClassifier(**chosen, balance=balance, forgetting_factor=factor)
+    learn(model, X, y, w, singly)
+    if X.shape[1]:
+        assert np.isfinite(model.predict_proba_many(X)).all()
+        variances = model.variance_many(X)
+        assert (np.asarray(variances) >= 0.0).all()
+    assert np.isfinite(model.output_weights).all()
+    assert np.isfinite(model.intercept).all()
+    x = dict(enumerate(X[0].tolist()))
+    assert sum(model.predict_proba_one(x).values()) == pytest.approx(1.0 if model.classes else 0.0)
+    assert model.predict_one(x) in (*model.classes, None)
+
+
+@given(extreme_rows(), st.sampled_from([-320.0, -150.0, 0.0, 149.0]), st.booleans(), st.booleans())
+def test_targets_at_the_ends_of_float64(rows, power, fit_intercept, singly):
+    X, y, w = rows
+    model = LeastSquaresRegressor(fit_intercept=fit_intercept)
+    learn(model, X, y * 10.0**power, w, singly)
+    x = dict(enumerate(X[0].tolist()))
+    assert np.isfinite(model.predict_one(x))
+    assert model.predict_one(x, with_dist=True).sigma >= 0.0
+
+
+@pytest.mark.parametrize("value", [2e150, -1e200, np.inf, 10**400, Decimal("1e400"), 1e308])
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_squares_beyond_float64_are_refused(accumulator, value):
+    model = LeastSquaresClassifier(accumulator=accumulator, ridge=1.0)
+    model.learn_one({"a": 1.0}, "x")
+    before = pickle.dumps(model)
+    for call in (
+        lambda: model.learn_one({"a": value, "b": 1.0}, "new"),
+        lambda: model.learn_many([{"a": 1.0}, {"a": value}], ["new", "x"]),
+        lambda: model.learn_one({"a": 1.0}, "new", w=value),
+        lambda: model.predict_one({"a": value}),
+    ):
+        with pytest.raises(ValueError, match=r"expected (finite )?numbers|at least 0"):
+            call()
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (10**400, "about 1e+400"),
+        (-(10**5000), "about -1e+5000"),
+        (Fraction(10**401, 3), "about 1e+400"),
+        (Decimal("1e400"), "about 1e+400"),
+        (Decimal("inf"), "is inf"),
+        (float("-inf"), "is -inf"),
+    ],
+    ids=["int", "negative", "fraction", "decimal", "infinite decimal", "infinite float"],
+)
+def test_numbers_too_large_for_a_float_are_named(value, shown):
+    for model in (LeastSquaresClassifier(), StreamClassifier()):
+        with pytest.raises(ValueError, match=re.escape(shown)):
+            model.learn_one({"a": value}, 1)
+    with pytest.raises(ValueError, match=re.escape(shown)):
+        LeastSquaresRegressor().learn_one({"a": 1}, value)
+
+
+@pytest.mark.parametrize(
+    "w",
+    [
+        np.array(["3"], dtype=object),
+        np.array([b"3"], dtype=object),
+        ["3"],
+        np.array([1j]),
+        np.array(["2020-01-01"], dtype="M8[D]"),
+        np.array([object()], dtype=object),
+    ],
+    ids=lambda w: str(np.asarray(w).dtype),
+)
+def test_weights_that_are_no_numbers_are_refused(w):
+    model = LeastSquaresClassifier()
+    with pytest.raises(TypeError, match="w is no array of numbers"):
+        model.learn_many([{"a": 1.0}], [1], w=w)
+    assert model.count == 0
+
+
+@pytest.mark.parametrize("huge", [10**400, -(10**400)])
+def test_settings_and_times_that_no_float_holds(huge):
+    model = LeastSquaresClassifier(half_life=3.0)
+    with pytest.raises(ValueError, match="finite times"):
+        model.learn_one({"a": 1}, 1, t=huge)
+    for setting in ("ridge", "half_life", "forgetting_factor"):
+        with pytest.raises(ValueError, match=setting):
+            LeastSquaresClassifier(**{setting: huge})
+    with pytest.raises(ValueError, match="expected"):
+        model.learn_one({"a": 1}, 1, w=huge)
+
+
+@given(strategies.classifier_settings(), st.integers(1, 4), st.booleans())
+def test_one_row_one_class_one_feature_or_none(chosen, n_rows, has_feature):
+    model = LeastSquaresClassifier(**chosen)
+    x = {"a": 1.0} if has_feature else {}
+    for _ in range(n_rows):
+        model.learn_one(x, "only")
+    assert model.predict_one(x) == model.predict_one({}) == "only"
+    assert model.predict_proba_one({"other": 2.0}) == {"only": 1.0}
+    assert model.feature_names == tuple(x)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+@pytest.mark.parametrize("batch", [1, 50])
+def test_an_outlier_that_came_first_is_forgotten(accumulator, batch):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(8000, 2))
+    y = X @ [1.0, 2.0] + 0.1 * random.normal(size=len(X))
+    X[0], y[0] = 1e12, -1e9
+    model = LeastSquaresRegressor(ridge=1.0, accumulator=accumulator, forgetting_factor=0.98)
+    for start in range(0, len(X), batch):
+        model.learn_many(X[start : start + batch], y[start : start + batch])
+    w = 0.98 ** np.arange(len(X) - 2, -1, -1.0)
+    x_mean, y_mean = w @ X[1:] / w.sum(), w @ y[1:] / w.sum()
+    A = (X[1:] - x_mean) * np.sqrt(w)[:, None]
+    expected = np.linalg.solve(A.T @ A + np.eye(2), A.T @ (np.sqrt(w) * (y[1:] - y_mean)))
+    np.testing.assert_allclose(model.output_weights[:, 0], expected, rtol=1e-12)
+    assert model.intercept[0] == pytest.approx(y_mean - x_mean @ expected, abs=1e-12)
+
+
+@given(st.floats(-1e16, 1e16), st.floats(-1e16, 1e16))
+def test_settled_means_are_the_same_to_the_last_bit(origin, offset):
+    mean = Mean(np.array([origin]), np.array([offset]))
+    settled = mean.settled()
+    assert Fraction(settled.origin[0]) + Fraction(settled.offset[0]) == Fraction(origin) + Fraction(
+        offset
+    )
+    assert settled.origin == mean.value
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_counts_reach_64_bits_and_no_further(accumulator, fit_intercept):
+    model = LeastSquaresClassifier(1.0, accumulator, fit_intercept)
+    model.learn_many(np.array([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0], [2.0, 2.0]]), list("abab"))
+    for power in range(3, 63):
+        model.merge(copy.deepcopy(model))
+        assert model.count == 2**power
+        assert model._statistics.weight == 2.0**power
+    model.learn_one({0: 1.0, 1: 1.0}, "a")
+    assert model.count == 2**62 + 1
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=f"expected at most {BIG} together with the {2**62 + 1}"):
+        model.merge(copy.deepcopy(model))
+    assert pickle.dumps(model) == before
+    free = LeastSquaresClassifier(0.0, "orthogonal", fit_intercept)
+    free.learn_many(np.array([[1.0, 2.0], [3.0, 5.0], [0.0, 1.0], [2.0, 2.0]]), list("abab"))
+    np.testing.assert_allclose(model.output_weights, free.output_weights, rtol=1e-6)
+
+
+def test_sums_that_would_leave_float64_do_not_merge():
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+    model.learn_one({"a": 1e150}, "x")
+    for _ in range(27):
+        model.merge(copy.deepcopy(model))
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match="expected sums that float64 holds"):
+        model.merge(copy.deepcopy(model))
+    assert pickle.dumps(model) == before
+
+
+def test_balanced_sums_beyond_float64_are_refused():
+    model = LeastSquaresClassifier(ridge=1.0, balance="classwise")
+    model.learn_many(np.array([[1e110], [2e110]]), ["rare", "rare"], w=1e-95)
+    model.learn_many(np.array([[1e-10], [2e-10]]), ["often", "often"], w=1e100)
+    with pytest.raises(ValueError, match=r'exceed float64.*balance="priors"'):
+        model.predict_one({0: 1.0})
+
+
+WIDE = dict.fromkeys(range(2000), 1.0)
+
+FORMS = [
+    LeastSquaresClassifier(),
+    LeastSquaresClassifier(fit_intercept=False),
+    LeastSquaresClassifier(accumulator="orthogonal"),
+    LeastSquaresClassifier(accumulator="recursive"),
+    LeastSquaresClassifier(accumulator="recursive", ridge=1.0),
+    LeastSquaresClassifier(ridge=KFold(3)),
+    LeastSquaresClassifier(balance="classwise"),
+    LeastSquaresRegressor(),
+    CalibratedClassifier(LeastSquaresClassifier()),
+    DriftAwareClassifier(LeastSquaresClassifier()),
+    StreamClassifier(),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=repr)
+def test_features_that_cannot_fit_are_refused_before_anything_changes(form, monkeypatch):
+    model = form.clone()
+    state = laws.stream_state if isinstance(model, StreamClassifier) else pickle.dumps
+    model.learn_many([{0: 1.0}, {0: 2.0}], [0, 1])
+    model.predict_one({0: 1.0})
+    before = state(model)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 1e6)
+    remedy = r"GiB of memory, expected at most .* FeatureHasher.*ONLINELS_MEMORY_LIMIT"
+    with pytest.raises(ValueError, match=f"2,00.*{remedy}"):
+        model.learn_one(WIDE, 7)
+    with pytest.raises(ValueError, match=f"2,00.*{remedy}"):
+        model.learn_many([WIDE, {0: 1.0}], [7, 0])
+    assert state(model) == before
+    assert model.count == 2
+    monkeypatch.undo()
+    model.learn_one(dict.fromkeys(range(20), 1.0), 7)
+    assert model.count == 3
+
+
+@pytest.mark.parametrize(
+    "accumulator", [GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator]
+)
+def test_accumulators_refuse_what_cannot_fit(accumulator, megabyte):
+    with pytest.raises(ValueError, match="100,000 features with 3 targets takes"):
+        accumulator(100_000, 3)
+    acc = accumulator(2, 1)
+    acc.update(np.ones((1, 2)), np.ones((1, 1)))
+    before = pickle.dumps(acc)
+    with pytest.raises(ValueError, match="2,000 features with 1 targets takes"):
+        acc.update(np.ones((1, 2000)), np.ones((1, 1)))
+    with pytest.raises(ValueError, match="2,000 features"):
+        acc.placed(np.array([1, 1999]), np.array([0]), 2000, 1)
+    assert pickle.dumps(acc) == before
+
+
+def test_merging_what_cannot_fit_is_refused(monkeypatch):
+    north, south = LeastSquaresClassifier(), LeastSquaresClassifier()
+    north.learn_one({("north", number): 1.0 for number in range(200)}, "a")
+    south.learn_one({("south", number): 1.0 for number in range(200)}, "b")
+    before = pickle.dumps(north)
+    monkeypatch.setattr(memory, "memory_limit", lambda: 1.5e6)
+    with pytest.raises(ValueError, match="400 features with 2 targets"):
+        north.merge(south)
+    assert pickle.dumps(north) == before
+
+
+def test_hidden_units_that_cannot_fit_are_refused(megabyte):
+    with pytest.raises(ValueError, match=r"n_hidden=1,000,000 .* Pass a smaller n_hidden"):
+        HiddenLayer(10**6)
+    layer = HiddenLayer(10**4, bias=True)
+    layer.transform_one({"a": 1.0})
+    before = pickle.dumps(layer)
+    with pytest.raises(ValueError, match=r"n_hidden=10,000 with 101 features"):
+        layer.transform_one(dict.fromkeys(range(100), 1.0))
+    assert pickle.dumps(layer) == before
+
+
+def test_batches_that_cannot_fit_are_refused(megabyte):
+    rows = [{(row, number): 1.0 for number in range(20)} for row in range(100)]
+    with pytest.raises(ValueError, match=r"100 rows of 2,000 features.*Pass fewer rows at once"):
+        LeastSquaresClassifier().learn_many(rows, [0] * 100)
+
+
+def test_streams_of_ever_new_features_are_refused_at_4096():
+    model = StreamClassifier()
+    for start in range(0, 4000, 2000):
+        model.learn_one({start + number: 1.0 for number in range(2000)}, 0)
+    with pytest.raises(ValueError, match=r"features to 6000, expected at most 4096.*FeatureHasher"):
+        model.learn_one({4000 + number: 1.0 for number in range(2000)}, 1)
+    assert (model.count, model.classes) == (2, (0,))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [("1e6", 1e6), ("123", 123.0), ("-1", None), ("much", None)]
+)
+def test_the_limit_may_be_set(given, expected, monkeypatch):
+    monkeypatch.setenv("ONLINELS_MEMORY_LIMIT", given)
+    limit = memory.memory_limit.__wrapped__
+    if expected is None:
+        with pytest.raises(ValueError, match=r"ONLINELS_MEMORY_LIMIT=.* number of bytes"):
+            limit()
+    else:
+        assert limit() == expected
+
+
+def test_an_empty_limit_is_none(monkeypatch):
+    monkeypatch.delenv("ONLINELS_MEMORY_LIMIT", raising=False)
+    everything = memory.memory_limit.__wrapped__()
+    monkeypatch.setenv("ONLINELS_MEMORY_LIMIT", "")
+    assert memory.memory_limit.__wrapped__() == everything
+
+
+def test_limits_of_control_groups_count(monkeypatch, tmp_path):
+    monkeypatch.delenv("ONLINELS_MEMORY_LIMIT", raising=False)
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
+    monkeypatch.setattr(memory, "_groups", lambda: ["4:memory:/job/task", "0::/slice/unit", "bad"])
+    limit = memory.memory_limit.__wrapped__
+    everything = limit()
+    (tmp_path / "slice" / "unit").mkdir(parents=True)
+    (tmp_path / "slice" / "unit" / "memory.max").write_text("max\n")
+    assert limit() == everything
+    (tmp_path / "slice" / "memory.max").write_text("5000000\n")
+    assert limit() == 5e6
+    (tmp_path / "memory" / "job" / "task").mkdir(parents=True)
+    (tmp_path / "memory" / "job" / "task" / "memory.limit_in_bytes").write_text("4000000\n")
+    assert limit() == 4e6
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_ten_thousand_classes(accumulator):
+    model = LeastSquaresClassifier(1.0, accumulator)
+    X = np.random.default_rng(0).normal(size=(10_000, 4))
+    model.learn_many(X, np.arange(10_000))
+    assert len(model.classes) == 10_000
+    probabilities = model.predict_proba_one(dict(enumerate(X[0].tolist())))
+    assert sum(probabilities.values()) == pytest.approx(1.0)
+    assert model.predict_many(X[:3]).shape == (3,)
+
+
+def test_balanced_statistics_of_ten_thousand_classes_are_refused(monkeypatch):
+    monkeypatch.setattr(memory, "memory_limit", lambda: 1e9)
+    model = LeastSquaresClassifier(1.0, balance="classwise")
+    with pytest.raises(ValueError, match=r'10,000 targets takes.*balance="priors"'):
+        model.learn_many(np.ones((10_000, 4)), np.arange(10_000))
+    assert model.count == 0
+
+
+def windowed():
+    return WindowedClassifier(LeastSquaresClassifier(ridge=1.0), window=1, hop=1)
+
+
+def network():
+    return ShallowConvClassifier.from_preset(
+        "digits", image_shape=(3, 4), n_hidden=20, warm_up=4, drop_ring=0, padding=6
+    )
+
+
+CLASSIFIERS = [
+    lambda: LeastSquaresClassifier(ridge=1.0),
+    lambda: LeastSquaresClassifier(ridge=1.0, accumulator="orthogonal"),
+    lambda: LeastSquaresClassifier(ridge=1.0, accumulator="recursive"),
+    lambda: LeastSquaresClassifier(ridge=1.0, balance="classwise"),
+    lambda: LeastSquaresClassifier(ridge=KFold(2)),
+    StreamClassifier,
+    lambda: CalibratedClassifier(LeastSquaresClassifier(ridge=1.0)),
+    lambda: DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0)),
+    windowed,
+    network,
+]
+NAMES = ["gram", "orthogonal", "recursive", "classwise", "folds"]
+NAMES += ["stream", "calibrated", "drift", "windowed", "network"]
+
+ONES = st.sampled_from(
+    [1, True, 1.0, np.int64(1), np.uint8(1), np.bool_(True), np.float32(1.0), Fraction(1)]
+)
+ZEROS = st.sampled_from([0, False, 0.0, -0.0, np.int8(0), np.bool_(False), np.float64(-0.0)])
+TEXTS = st.sampled_from(["a", np.str_("a")])
+
+
+def plain(label):
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def samples(n_rows):
+    """Return samples that all classifiers take: of twelve pixels, or features."""
+    return np.random.default_rng(0).random((n_rows, 12))
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS, ids=NAMES)
+@settings(max_examples=20)
+@given(st.lists(st.one_of(ONES, ZEROS, TEXTS), min_size=4, max_size=8), st.booleans())
+def test_labels_that_are_equal_are_one_class_named_after_the_first(make, labels, singly):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = make()
+        if len(set(labels)) == 1 and make is network:
+            labels = [*labels, "b"]
+        X = samples(len(labels))
+        if singly:
+            for row, label in zip(X.tolist(), labels, strict=True):
+                model.learn_one(dict(enumerate(row)), label)
+        else:
+            model.learn_many(X, labels)
+    first = {}
+    for label in labels:
+        first.setdefault(label, plain(label))
+    last = model.classifier if make is windowed else model
+    assert set(last.classes) == set(first)
+    assert {repr(label) for label in last.classes} == {repr(label) for label in first.values()}
+    assert last.predict_one(dict(enumerate(X[0].tolist()))) in first if make is not windowed else 1
+
+
+@pytest.mark.parametrize("dtype", [bool, np.int8, np.uint64, np.float16, np.float64, object, "U1"])
+@given(st.data())
+def test_arrays_of_any_dtype_and_lists_name_the_same_classes(dtype, data):
+    labels = np.array(data.draw(st.lists(st.integers(0, 1), min_size=1, max_size=6))).astype(dtype)
+    X = samples(len(labels))
+    models = [LeastSquaresClassifier(ridge=1.0) for _ in range(3)]
+    models[0].learn_many(X, labels)
+    models[1].learn_many(X, labels.tolist())
+    for row, label in zip(X.tolist(), labels, strict=True):
+        models[2].learn_one(dict(enumerate(row)), label)
+    named = [list(map(repr, model.classes)) for model in models]
+    assert named[0] == named[1] == named[2]
+    other = LeastSquaresClassifier(ridge=1.0)
+    other.learn_many(X, [plain(label) for label in labels])
+    merged = models[0] + other
+    assert list(map(repr, merged.classes)) == named[0]
+    if dtype != "U1":
+        merged.unlearn_many(X, labels.astype(float))
+        merged.unlearn_many(X, [int(label) for label in labels])
+        assert (merged.count, merged.classes) == (0, ())
+
+
+ODD = [
+    "",
+    "\0",
+    "a\0",
+    "\u00e9",
+    "e\u0301",
+    "\U0001f600\u200d\U0001f525",
+    "\ud800",
+    "x" * 100_000,
+    None,
+    (),
+    (1, "b"),
+    ("h", 0),
+    b"a",
+    -1,
+    10**30,
+    0.5,
+    frozenset({1}),
+]
+
+
+@pytest.mark.parametrize("make", CLASSIFIERS, ids=NAMES)
+def test_odd_labels(make):
+    model = make()
+    X = np.repeat(samples(len(ODD)), 2, axis=0)
+    labels = [label for label in ODD for _ in range(2)]
+    for row, label in zip(X[:6].tolist(), labels, strict=False):
+        model.learn_one(dict(enumerate(row)), label)
+    model.learn_many(X[6:], labels[6:])
+    last = model.classifier if make is windowed else model
+    assert set(last.classes) == set(ODD)
+    x = dict(enumerate(X[0].tolist()))
+    if make is not windowed:
+        assert set(model.predict_proba_one(x)) == set(ODD)
+        assert set(model.predict_many(X)) <= set(ODD)
+    assert pickle.loads(pickle.dumps(model)).predict_one(x) == model.predict_one(x)
+
+
+SPELT = [name for name in ODD if not isinstance(name, frozenset)]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *CLASSIFIERS[:8],
+        lambda: HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0),
+    ],
+    ids=[*NAMES[:8], "hidden"],
+)
+@settings(max_examples=10)
+@given(st.permutations(SPELT))
+def test_odd_names_of_mixed_types_are_features_whatever_their_order(make, names):
+    values = dict(zip(SPELT, samples(2).ravel().tolist()[: len(SPELT)], strict=True))
+    values |= {name: 0.5 for name in SPELT if name not in values}
+    models = make(), make()
+    for model, order in zip(models, (SPELT, names), strict=True):
+        for scale, label in ((1.0, "a"), (2.0, "b"), (3.0, "a")):
+            model.learn_one({name: scale * values[name] for name in order}, label)
+    first, second = (model.predict_proba_one(values) for model in models)
+    assert first == second
+    known = getattr(models[0], "feature_names", SPELT)
+    assert set(known) == set(SPELT)
+
+
+@given(
+    strategies.classifier_settings(),
+    st.sampled_from([np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint64]),
+)
+def test_numpy_scalars_are_the_numbers_they_hold(chosen, kind):
+    models = [LeastSquaresClassifier(**chosen, half_life=5.0) for _ in range(2)]
+    for number in range(5):
+        value = kind(number)
+        models[0].learn_one({np.str_("a"): value, np.int64(1): 1}, value, w=value, t=value)
+        plainly = float(value)
+        models[1].learn_one({"a": plainly, 1: 1}, plain(value), w=plainly, t=plainly)
+    assert models[0].feature_names == models[1].feature_names
+    assert list(map(repr, models[0].classes)) == list(map(repr, models[1].classes))
+    assert (models[0].output_weights == models[1].output_weights).all()
+
+
+def test_streams_have_no_weights_to_calibrate_with():
+    with pytest.raises(TypeError, match="StreamClassifier, whose rows have no weights"):
+        CalibratedClassifier(StreamClassifier())
+
+
+@pytest.mark.parametrize("n_pixels", [11, 13])
+def test_rows_of_too_few_or_many_pixels_are_counted(n_pixels):
+    model = network()
+    with pytest.raises(ValueError, match=rf"row has {n_pixels} pixels, expected the 12 of"):
+        model.learn_many(np.ones((2, n_pixels)), [0, 1])
+    with pytest.raises(ValueError, match=r"Name pixels by position \(0 to 11\)"):
+        model.learn_one(dict.fromkeys(range(13), 1.0), 0)

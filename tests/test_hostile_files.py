@@ -1,0 +1,356 @@
+"""Whatever the bytes of a file are: it is read or refused, within bounds, and nothing else."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import pickle
+import re
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import hostile_attacks as attacks
+import hostile_formats as formats
+import numpy as np
+import pytest
+from hostile_readers import OVERFEAT_SIZE, READERS
+from hostile_reading import attempt, prepare, ran_out
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from formats import make_data, write
+from hostile import hostile_files
+from onlinels.array_files import ArrayArchive, read_npy
+from onlinels.bounded import PIECE
+from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
+from onlinels.features.filters.pretrained import read_filters
+
+FEW = 4 * PIECE
+"""Bytes that a refusal may take, where the file states gigabytes."""
+NAMES = [reader.name for reader in READERS]
+each_reader = pytest.mark.parametrize("reader", READERS, ids=NAMES)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("hostile")
+
+
+def path_of(reader, folder):
+    return prepare(reader, folder / str(NAMES.index(reader.name)))
+
+
+def files_open():
+    held = Path("/proc/self/fd")
+    return len(list(held.iterdir())) if held.exists() else 0
+
+
+@each_reader
+def test_genuine_files_are_read(reader, folder):
+    for form in reader.forms:
+        assert attempt(reader, path_of(reader, folder), form(bytes), True).kind == "read"
+
+
+@each_reader
+@given(data=st.data())
+@settings(max_examples=40)
+def test_hostile_files_are_read_or_refused_within_their_bounds(reader, folder, data):
+    content = data.draw(hostile_files(reader))
+    before = files_open()
+    assert attempt(reader, path_of(reader, folder), content, True).kind in ("read", "refused")
+    assert files_open() == before
+
+
+@each_reader
+def test_files_cut_anywhere_are_refused(reader, folder):
+    path = path_of(reader, folder)
+    for form in reader.forms:
+        content = form(bytes)
+        n_bytes = len(content)
+        for end in {*range(0, n_bytes, max(1, n_bytes // 60)), *range(n_bytes - 9, n_bytes)}:
+            whole_rows = reader.name == "folder of CIFAR-10" and end and end % 3073 == 0
+            kind = "read" if whole_rows or reader.size else "refused"
+            assert attempt(reader, path, content[:end], False).kind == kind, end
+
+
+def peak(read, path, match=r"cannot be read|damaged|bytes"):
+    """Return the most bytes that a refusal takes."""
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=match):
+            read(path)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def header(description="'|u1'", shape="(3,)", order="False"):
+    text = f"{{'descr': {description}, 'fortran_order': {order}, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header(shape=f"({2**31},)"),
+        header(shape=f"({2**28},)") + bytes(100),
+        header("'<U500000000'", "()"),
+        b"\x93NUMPY\2\0" + (2**31).to_bytes(4, "little") + b"{}",
+        b"\x93NUMPY\3\0" + (2**32 - 1).to_bytes(4, "little") + header()[10:] + b"abc",
+    ],
+)
+def test_an_array_file_takes_no_more_than_it_has(folder, content):
+    (folder / "stated.npy").write_bytes(content)
+    assert peak(read_filters, folder / "stated.npy") < FEW
+    archive = formats.zip_of(formats.IMAGE_ARRAYS | {"x_train.npy": content}, zipfile.ZIP_DEFLATED)
+    (folder / "stated.npz").write_bytes(archive)
+    assert peak(read_image_data, folder / "stated.npz") < FEW
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        header(shape=f"({2**32}, {2**32})"),
+        header(shape=f"({2**63},)"),
+        header(shape=f"(0, {2**63})"),
+        header(shape=f"(0, {10**30})"),
+        header(shape="(" + "9" * 5000 + ",)"),
+        header(shape="(" + "1, " * 65 + ")") + b"a",
+        header(shape="(-1,)"),
+        header(shape="3.0") + b"abc",
+        header(shape="(3") + b"abc",
+        header("'|S0'", "(9,)"),
+        header("'|V8'", "(1,)") + bytes(8),
+        header("'|O'", "(1,)") + pickle.dumps([1]),
+        header("[('a', '<f8')]", "(1,)") + bytes(8),
+        header("'<M8[ns]'", "(1,)") + bytes(8),
+        header("'\\d'") + b"abc",
+        header("'<i3'") + bytes(9),
+        header("-" * 5000 + "1") + b"abc",
+        header("[" * 5000) + b"abc",
+        header("'|u1' if 1else 2") + b"abc",
+        header("__import__('os').abort()") + b"abc",
+        header(order="'C'") + b"abc",
+        header().replace(b"descr", b"dtype") + b"abc",
+        header().replace(b"}", b", 'a': 1}") + b"abc",
+        header().replace(b", }", b", 'a': True}") + b"abc",
+        header() + b"abcd",
+        header() + b"ab",
+        header().replace(b"NUMPY\1", b"NUMPY\4") + b"abc",
+        b"\x93NUMPY\1\0" + (60_000).to_bytes(2, "little") + b" " * 60_000,
+        header("'|b1'") + b"\0\1\2",
+        header("'<U1'", "(1,)") + b"\0\0\x11\0",
+        header("'>U1'", "(1,)") + b"\0\x11\0\0",
+    ],
+)
+def test_array_files_that_are_refused(content):
+    with pytest.raises(ValueError, match=r"^it|dimension") as raised:
+        read_npy(io.BytesIO(content), len(content))
+    assert "pickle" not in str(raised.value)
+    assert not ran_out(raised.value)
+
+
+def test_an_array_file_that_ends_before_its_size():
+    with pytest.raises(ValueError, match="ends after 2 of 3 bytes"):
+        read_npy(io.BytesIO(header() + b"ab"), len(header()) + 3)
+
+
+@pytest.mark.parametrize("array", [np.arange(6).reshape(2, 3), np.eye(2, dtype=">f4"), "text", 1j])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_array_files_of_any_version_read_as_they_were_written(array, order, version):
+    array, file = np.asarray(array, order=order), io.BytesIO()
+    np.lib.format.write_array(file, array, version)
+    read = read_npy(io.BytesIO(file.getvalue()), len(file.getvalue()))
+    assert (read.dtype, read.flags.f_contiguous) == (array.dtype, array.flags.f_contiguous)
+    np.testing.assert_array_equal(read, array)
+
+
+def test_headers_that_other_programs_write():
+    for text in ('{"shape":(3L,),"fortran_order":False,"descr":"|u1"}', header()[10:].decode()):
+        content = b"\x93NUMPY\1\0" + len(text).to_bytes(2, "little") + text.encode() + b"abc"
+        np.testing.assert_array_equal(read_npy(io.BytesIO(content), len(content)), list(b"abc"))
+
+
+@pytest.mark.parametrize("read", [read_image_data, read_filters])
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_bombs_in_archives_take_no_memory(folder, read, method):
+    # What is stated is a tenth of what comes.
+    bomb = header("'|O'", "(1,)") + bytes(9_000_000)
+    names = {"weights.npy": bomb, "x_train.npy": bomb}
+    (folder / "bomb.npz").write_bytes(formats.zip_of(formats.IMAGE_ARRAYS | names, method))
+    assert peak(read, folder / "bomb.npz") < FEW
+
+
+@pytest.mark.parametrize("field", [20, 24])
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_archive_whose_directory_lies_about_sizes(folder, field, method):
+    content = bytearray(formats.zip_of({"weights.npy": formats.FILTERS}, method))
+    at = content.rindex(attacks.DIRECTORY) + field
+    content[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
+    (folder / "lying.npz").write_bytes(content)
+    assert peak(read_filters, folder / "lying.npz") < FEW
+
+
+@pytest.mark.parametrize("name", ["bank.npy", "bank.npz"])
+def test_more_filters_than_anybody_has_are_not_read(folder, name):
+    # Booleans, which take eight times as much as float64.
+    many = np.zeros((2, 2900, 2900), bool)
+    if name.endswith("y"):
+        np.save(folder / name, many)
+    else:
+        np.savez_compressed(folder / name, many)
+    assert peak(read_filters, folder / name, match="has 16820000 values, .* at most 16777216") < FEW
+
+
+@pytest.mark.parametrize(("n_held", "most"), [(1000, r"\d{7}"), (2_200_000, f"{2**31}")])
+def test_what_no_compression_can_hold_is_refused_before_it_is_read(folder, n_held, most):
+    stated = header(shape=f"({2**31},)")
+    content = stated + np.random.default_rng(0).bytes(n_held)
+    archive = bytearray(formats.zip_of({"weights.npy": content}, zipfile.ZIP_DEFLATED))
+    at = archive.rindex(attacks.DIRECTORY) + 24
+    archive[at : at + 4] = (len(stated) + 2**31).to_bytes(4, "little")
+    with pytest.raises(ValueError, match=f"states {len(stated) + 2**31} bytes.* at most {most} of"):
+        ArrayArchive(io.BytesIO(archive)).read("weights")
+
+
+@pytest.mark.parametrize("odd", [b"", b"no array", pickle.dumps([1]), b"\x93NUMPY"])
+def test_members_that_are_no_arrays(folder, odd):
+    path = folder / "odd.npz"
+    path.write_bytes(formats.zip_of(formats.IMAGE_ARRAYS | {"x_train.npy": odd}, 8))
+    with pytest.raises(ValueError, match=f"{re.escape(str(path))} cannot be read: it holds other"):
+        read_image_data(path)
+
+
+@pytest.mark.parametrize("field", [20, 24, 42])
+@pytest.mark.parametrize("number", [2**62, 2**63 - 1, 2**63, 2**64 - 1])
+def test_an_archive_whose_directory_states_numbers_of_64_bits(folder, field, number):
+    content = formats.zip_of({"weights.npy": formats.FILTERS}, zipfile.ZIP_STORED)
+    start, end = content.rindex(attacks.DIRECTORY), content.rindex(attacks.END)
+    entry, last = bytearray(content[start:end]), bytearray(content[end:])
+    entry[field : field + 4] = b"\xff" * 4
+    entry[30] = 12
+    entry += bytes([1, 0, 8, 0]) + number.to_bytes(8, "little")
+    last[12] = len(entry)
+    (folder / "large.npz").write_bytes(content[:start] + entry + last)
+    assert peak(read_filters, folder / "large.npz") < FEW
+
+
+def test_members_that_overlap(folder):
+    inner = formats.zip_of({"inner.npy": formats.FILTERS}, zipfile.ZIP_STORED)
+    outer = formats.zip_of({"outer.npy": inner}, zipfile.ZIP_STORED)
+    start = outer.index(inner)
+    directories = b"".join(
+        content[content.rindex(attacks.DIRECTORY) : content.rindex(attacks.END)]
+        for content in (outer, inner)
+    )
+    directories = directories[:-13] + start.to_bytes(4, "little") + b"inner.npy"
+    at = outer.rindex(attacks.DIRECTORY)
+    end = b"PK\5\6" + bytes(4) + bytes([2, 0, 2, 0])
+    end += len(directories).to_bytes(4, "little") + at.to_bytes(4, "little") + bytes(2)
+    content = outer[:at] + directories + end
+    assert zipfile.ZipFile(io.BytesIO(content)).namelist() == ["outer.npy", "inner.npy"]
+    with pytest.raises(ValueError, match="overlap"):
+        ArrayArchive(io.BytesIO(content))
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name:UserWarning")
+def test_members_of_one_name(folder):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name in ("weights.npy", "weights.npy"):
+            archive.writestr(name, formats.FILTERS)
+    with pytest.raises(ValueError, match="two arrays of one name"):
+        ArrayArchive(file)
+
+
+class Harm:
+    def __reduce__(self):
+        return Path.touch, (Path("harm"),)
+
+
+@pytest.mark.parametrize("name", ["bank.npy", "bank.npz"])
+def test_nothing_is_unpickled(folder, name, monkeypatch):
+    monkeypatch.chdir(folder)
+    harm = np.array([Harm()], dtype=object)
+    if name.endswith("y"):
+        np.save(name, harm)
+    else:
+        np.savez(name, weights=harm, x_train=harm, y_train=harm, x_test=harm, y_test=harm)
+    for read in (read_filters, read_image_data):
+        with pytest.raises(ValueError, match=r"other things than arrays|no \.npz file"):
+            read(name)
+    assert not Path("harm").exists()
+
+
+@pytest.mark.parametrize(
+    ("start", "read"),
+    [
+        (bytes([0, 0, 8, 1]) + formats.big_endian(200_000_000), read_idx),
+        (formats.words(formats.NORB_BYTES, 1, 200_000_000, 1, 1), read_norb),
+    ],
+)
+def test_memory_is_that_of_what_a_gzip_file_holds_not_of_what_it_states(folder, start, read):
+    path = folder / "stated.gz"
+    path.write_bytes(gzip.compress(start + np.random.default_rng(0).bytes(300_000)))
+    assert peak(read, path) < FEW
+
+
+def test_more_dimensions_than_an_array_can_have(folder):
+    path = folder / "dimensions.idx"
+    path.write_bytes(bytes([0, 0, 8, 255]) + formats.big_endian(*[1] * 255) + b"a")
+    with pytest.raises(ValueError, match=rf"{path} states the shape .* of at least 1, at most 32"):
+        read_idx(path)
+
+
+def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
+    def run_out(*_):
+        raise MemoryError
+
+    write("idx", tmp_path, make_data("idx", 3, 2, 0))
+    with monkeypatch.context() as patched:
+        patched.setattr("onlinels.datasets.folder.read_all", run_out)
+        with pytest.raises(ValueError, match=f"{tmp_path} state .* with stream_image_data"):
+            read_image_data(tmp_path)
+    monkeypatch.setattr("onlinels.datasets.files.read_up_to", run_out)
+    with pytest.raises(ValueError, match=r"\(3, 4, 3\), which takes more memory than there is"):
+        read_idx(tmp_path / "train-images-idx3-ubyte")
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_gzip_bombs_are_left_where_they_have_more_than_they_state(folder, nested):
+    path = folder / "bomb.gz"
+    bomb = gzip.compress(formats.IDX_LABELS + bytes(20_000_000), 1)
+    path.write_bytes(gzip.compress(bomb) if nested else bomb)
+    assert peak(read_idx, path) < FEW
+
+
+def test_a_matlab_file_of_very_many_arrays(folder):
+    element = formats.words(14, 16) + bytes(16)
+    content = attacks.MATLAB_HEADER + element * 1001
+    for part in ("train", "test"):
+        (folder / f"{part}_32x32.mat").write_bytes(content)
+    with pytest.raises(ValueError, match="more than 1000 arrays"):
+        read_image_data(folder)
+
+
+def test_signalling_not_a_number_is_refused_without_a_warning(folder):
+    path = folder / "net_weight_1"
+    path.write_bytes(b"\x01\x00\x80\x7f" * 100)
+    os.truncate(path, OVERFEAT_SIZE)
+    with pytest.raises(ValueError, match="holds nan"):
+        read_filters(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    path = tmp_path / "images.npz"
+    os.mkfifo(path)
+    for read in (read_idx, read_norb):
+        with pytest.raises(ValueError, match="device or a pipe, expected a file"):
+            read(path)
+    for read in (read_image_data, read_filters, lambda path: stream_image_data(path, 1)):
+        with pytest.raises(FileNotFoundError, match="no file"):
+            read(path)

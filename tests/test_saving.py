@@ -1,0 +1,496 @@
+"""Models in files: what is loaded goes on as what was saved, bit for bit."""
+
+from __future__ import annotations
+
+import copy
+import errno
+import gc
+import hashlib
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import threading
+import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import date
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import compose
+
+import onlinels
+import savable
+from onlinels import LeastSquaresClassifier, StreamClassifier
+from onlinels.saving import building, replacing
+from onlinels.saving.kinds import KINDS
+from strategies import classifier_settings, rows
+
+
+def content(model, folder):
+    """Return what a model's file holds; saving is a function of the state, to the last byte."""
+    path = folder / "content.npz"
+    onlinels.save(model, path)
+    return path.read_bytes()
+
+
+def through_a_file(model, folder):
+    path = folder / "model.npz"
+    onlinels.save(model, path)
+    return onlinels.load(path)
+
+
+@pytest.mark.parametrize("name", savable.MODELS)
+@pytest.mark.parametrize("n_learnt", [0, 1, 2])
+def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
+    make, learn = savable.MODELS[name]
+    random = np.random.default_rng(0)
+    model = make(random)
+    for _ in range(n_learnt):
+        learn(model, random)
+    loaded = through_a_file(model, tmp_path)
+    assert type(loaded) is type(model)
+    assert content(loaded, tmp_path) == content(model, tmp_path)
+    for _ in range(2):
+        learn(model, np.random.default_rng(7))
+        learn(loaded, np.random.default_rng(7))
+        assert content(loaded, tmp_path) == content(model, tmp_path)
+
+
+def test_every_class_that_can_be_saved_is_saved_above(tmp_path):
+    saved = set()
+    for make, learn in savable.MODELS.values():
+        random = np.random.default_rng(0)
+        model = make(random)
+        learn(model, random)
+        described = content(model, tmp_path).decode("latin1")
+        saved |= {name for name in KINDS.by_name if f'"object":"{name}"' in described}
+    assert KINDS.by_name.keys() == saved
+
+
+@given(data=st.data(), settings=classifier_settings(), drawn=rows(max_rows=40))
+def test_any_classifier_at_any_moment(tmp_path_factory, data, settings, drawn):
+    folder = tmp_path_factory.mktemp("drawn")
+    settings |= data.draw(st.sampled_from([{}, {"forgetting_factor": 0.9}, {"half_life": 3.0}]))
+    model = LeastSquaresClassifier(**settings)
+    cut = data.draw(st.integers(0, len(drawn)))
+    for x, y in zip(drawn.dicts()[:cut], drawn.y, strict=False):
+        with suppress(ValueError):
+            model.learn_one(x, y)
+    loaded = through_a_file(model, folder)
+    rest = drawn.take(range(cut, len(drawn)))
+    for each in (model, loaded):
+        if len(rest):
+            with suppress(ValueError):
+                each.learn_many(rest.X, rest.y, rest.w)
+    assert content(loaded, folder) == content(model, folder)
+    if model.count:
+        scores = model.scores_many(drawn.X), loaded.scores_many(drawn.X)
+        np.testing.assert_array_equal(*scores)
+
+
+LABELS = [
+    "text",
+    "",
+    "\ud800",
+    "é\0🐍",
+    0,
+    -(10**40),
+    True,
+    2.5,
+    -0.0,
+    float("inf"),
+    None,
+    ("a", (1, None), ()),
+    (True, 1.0),
+]
+
+
+@pytest.mark.parametrize("label", LABELS, ids=repr)
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+def test_labels_and_names_keep_their_types(tmp_path, label, make):
+    def typed(value):
+        return (type(value), list(map(typed, value)) if type(value) is tuple else repr(value))
+
+    model = make()
+    model.learn_one({label: 1.0} if type(label) in (str, int) else {"x": 1.0}, label)
+    loaded = through_a_file(model, tmp_path)
+    assert typed(loaded.classes) == typed(model.classes)
+    assert typed(loaded.feature_names) == typed(model.feature_names)
+    assert typed(loaded.predict_one({"x": 1.0})) == typed(label)
+
+
+@pytest.mark.parametrize("label", [date(2020, 1, 1), b"bytes", frozenset("ab"), 1j, ("a", b"c")])
+def test_other_labels_are_refused_and_no_file_is_written(tmp_path, label):
+    model = LeastSquaresClassifier()
+    model.learn_one({"x": 1.0}, label)
+    with pytest.raises(TypeError, match=r"_classes holds .* of type \w+\. .* of str, int"):
+        model.save(tmp_path / "model.npz")
+    assert os.listdir(tmp_path) == []
+
+
+def test_what_cannot_be_saved_says_so(tmp_path):
+    path = tmp_path / "model.npz"
+    with pytest.raises(TypeError, match="model is of type object"):
+        onlinels.save(object(), path)
+    with_function = compose.FuncTransformer(len) | LeastSquaresClassifier()
+    with pytest.raises(
+        TypeError, match=r"(?s)Pipeline\.steps\..*FuncTransformer.*classifier alone"
+    ):
+        onlinels.save(with_function, path)
+    for wrong in (None, 3, ""):
+        with pytest.raises(TypeError, match=r"path is .* expected the path of a file"):
+            LeastSquaresClassifier().save(wrong)
+        with pytest.raises(TypeError, match=r"path is .* expected the path of a file"):
+            onlinels.load(wrong)
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):
+        onlinels.load(path)
+    with pytest.raises(ValueError, match="is a folder or device, expected a file"):
+        onlinels.load(tmp_path)
+
+
+def test_several_models_and_plain_values_share_a_file(tmp_path):
+    model = LeastSquaresClassifier()
+    model.learn_one({"x": 1.0}, "a")
+    together = {"model": model, "again": [model], "offset": 12, "name": ("a", None)}
+    loaded = through_a_file(together, tmp_path)
+    assert loaded["again"] == [loaded["model"]]
+    assert (loaded["offset"], loaded["name"]) == (12, ("a", None))
+    assert content(loaded, tmp_path) == content(together, tmp_path)
+
+
+def test_numpy_can_open_the_file(tmp_path):
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(3), list("aba"))
+    model.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz", allow_pickle=False) as file:
+        weights = file["LeastSquaresClassifier._solved.output_weights"]
+    np.testing.assert_array_equal(weights, model.output_weights)
+    with zipfile.ZipFile(tmp_path / "model.npz") as file:
+        assert file.testzip() is None
+
+
+@pytest.fixture
+def everything_later(monkeypatch):
+    monkeypatch.setattr(building, "READ_LATER", 0)
+
+
+@pytest.fixture(params=["gram", "orthogonal", "recursive"])
+def saved_linear(request, tmp_path):
+    model = LeastSquaresClassifier(ridge=1.0, accumulator=request.param)
+    random = np.random.default_rng(0)
+    model.learn_many(*savable.rows(random, 50))
+    path = tmp_path / "model.npz"
+    model.save(path)
+    return model, path
+
+
+def is_unread(model):
+    """Tell whether statistics are still in the file."""
+
+    def unread(value):
+        parts = vars(value).values() if hasattr(value, "__dict__") else ()
+        parts = value if isinstance(value, (list, tuple)) else parts
+        return "_unread" in getattr(value, "__dict__", ()) or any(map(unread, parts))
+
+    return unread(model._sums)
+
+
+@pytest.mark.usefixtures("everything_later")
+def test_predictions_leave_the_statistics_in_the_file(saved_linear):
+    model, path = saved_linear
+    loaded = onlinels.load(path)
+    X, y = savable.rows(np.random.default_rng(1), 9)
+    for row in X:
+        sample = dict(enumerate(row))
+        assert loaded.predict_one(sample) == model.predict_one(sample)
+        assert loaded.predict_proba_one(sample) == model.predict_proba_one(sample)
+    np.testing.assert_array_equal(loaded.predict_many(X), model.predict_many(X))
+    np.testing.assert_array_equal(loaded.output_weights, model.output_weights)
+    assert loaded.count == 50
+    assert is_unread(loaded)
+    for each in (model, loaded):
+        each.learn_many(X, y)
+    assert not is_unread(loaded)
+    np.testing.assert_array_equal(loaded.output_weights, model.output_weights)
+
+
+@pytest.mark.usefixtures("everything_later")
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_copies_of_what_is_unread_are_whole(saved_linear, tmp_path, copied):
+    model, path = saved_linear
+    loaded = onlinels.load(path)
+    copy_ = copied(loaded)
+    os.unlink(path)
+    assert content(copy_, tmp_path) == content(model, tmp_path)
+    assert not is_unread(copy_)
+    assert content(loaded, tmp_path) == content(model, tmp_path)
+
+
+@pytest.mark.usefixtures("everything_later")
+def test_a_model_may_be_saved_where_it_comes_from(saved_linear, tmp_path):
+    _, path = saved_linear
+    loaded, other = onlinels.load(path), onlinels.load(path)
+    loaded.save(path)
+    X, y = savable.rows(np.random.default_rng(1), 9)
+    loaded.learn_many(X, y)
+    loaded.save(path)
+    # The other one still has the file that it was read from.
+    other.learn_many(X, y)
+    assert content(other, tmp_path) == path.read_bytes()
+
+
+@pytest.mark.usefixtures("everything_later")
+def test_threads_that_ask_at_once_read_once(saved_linear):
+    _, path = saved_linear
+    for _ in range(20):
+        loaded = onlinels.load(path)
+        with ThreadPoolExecutor(4) as pool:
+            asked = [pool.submit(loaded._statistics.spectrum) for _ in range(4)]
+        squares = {each.result().target_squares.tobytes() for each in asked}
+        assert len(squares) == 1
+
+
+@pytest.mark.usefixtures("everything_later")
+def test_statistics_that_are_damaged_leave_a_model_that_predicts(saved_linear):
+    model, path = saved_linear
+    loaded = onlinels.load(path)
+    with zipfile.ZipFile(path) as file:
+        kept = ("corner.npy", "_factor.npy", "_base.npy")
+        statistics = next(each for each in file.infolist() if each.filename.endswith(kept))
+    with open(path, "rb+") as file:
+        file.seek(statistics.header_offset + 200 + len(statistics.filename))
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+    X, y = savable.rows(np.random.default_rng(1), 9)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="does not match its checksum"):
+            loaded.learn_many(X, y)
+    assert loaded.count == 50
+    np.testing.assert_array_equal(loaded.predict_many(X), model.predict_many(X))
+
+
+def failing(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("place", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
+    model = LeastSquaresClassifier()
+    model.save(tmp_path / "model.npz")
+    before = (tmp_path / "model.npz").read_bytes()
+    model.learn_one({"x": 1.0}, "a")
+    monkeypatch.setattr(replacing.os, place, failing)
+    with pytest.raises(OSError, match="as it was; free some space") as raised:
+        model.save(tmp_path / "model.npz")
+    assert raised.value.errno == errno.ENOSPC
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert (tmp_path / "model.npz").read_bytes() == before
+
+
+def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
+    resource = pytest.importorskip("resource", reason="limits are those of POSIX")
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(60), list(range(60)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="what was at the path is as it was"):
+            model.save(tmp_path / "model.npz")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Return a folder on a disk of 64 KiB, where a process may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("only the superuser of a Linux machine can make a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full(small_disk):
+    path, model = small_disk / "model.npz", LeastSquaresClassifier()
+    model.learn_many(np.eye(20), list(range(20)))
+    model.save(path)
+    before = path.read_bytes()
+    model.learn_many(np.eye(90), list(range(90)))
+    with pytest.raises(OSError, match="free some space"):
+        model.save(path)
+    assert os.listdir(small_disk) == ["model.npz"]
+    assert path.read_bytes() == before
+    assert onlinels.load(path).count == 20
+
+
+def test_folders_that_are_not_there_and_links(tmp_path):
+    model = LeastSquaresClassifier()
+    with pytest.raises(FileNotFoundError, match="make the folder first"):
+        model.save(tmp_path / "missing" / "model.npz")
+    with pytest.raises(OSError, match="as it was"):
+        model.save(tmp_path)
+    assert os.listdir(tmp_path) == []
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "link.npz"
+    link.symlink_to(tmp_path / "there" / "model.npz")
+    model.save(link)
+    assert link.is_symlink()
+    (tmp_path / "there" / "model.npz").chmod(0o640)
+    model.save(str(link))
+    assert (tmp_path / "there" / "model.npz").stat().st_mode & 0o777 == 0o640
+    assert os.listdir(tmp_path / "there") == ["model.npz"]
+
+
+def test_threads_that_save_to_one_path(tmp_path):
+    path = tmp_path / "model.npz"
+    models = [LeastSquaresClassifier() for _ in range(4)]
+    for number, model in enumerate(models):
+        model.learn_one({"x": 1.0}, number)
+    expected = {content(model, tmp_path) for model in models}
+    (tmp_path / "content.npz").unlink()
+    # As a process that was killed leaves it.
+    (tmp_path / ".model.npz.saving").write_bytes(b"half a file" * 10_000)
+
+    def save(model):
+        for _ in range(20):
+            model.save(path)
+
+    threads = [threading.Thread(target=save, args=(model,)) for model in models]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        with suppress(FileNotFoundError):
+            assert path.read_bytes() in expected
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert onlinels.load(path).count == 1
+
+
+def rewritten(path, change):
+    """Change a file's description, with checksums that are right."""
+    with zipfile.ZipFile(path) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    said = change(json.loads(members["model.json"]))
+    text = said if isinstance(said, bytes) else json.dumps(said).encode()
+    members |= {"model.json": text, "model.sha256": hashlib.sha256(text).hexdigest().encode()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, held in members.items():
+            file.writestr(name, held)
+
+
+def test_later_formats_are_refused(saved_linear):
+    _, path = saved_linear
+    rewritten(path, lambda said: said | {"format": 2, "onlinels": "9.1"})
+    with pytest.raises(ValueError, match=r"is of format 2, expected 1.*wrote it: 9\.1"):
+        onlinels.load(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are refused as on POSIX")
+def test_a_link_in_the_way_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / ".model.npz.saving").symlink_to(victim)
+    with pytest.raises(OSError, match="as it was"):
+        LeastSquaresClassifier().save(tmp_path / "model.npz")
+    assert victim.read_text() == "precious"
+    assert not (tmp_path / "model.npz").exists()
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_files_hold_no_recent_rows(tmp_path, accumulator):
+    random = np.random.default_rng(0)
+    model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator, fit_intercept=False)
+    X = random.normal(size=(30, 400))
+    model.learn_many(X[:20], [0, 1] * 10)
+    for row in X[20:]:
+        model.predict_one(dict(enumerate(row)))
+        model.learn_one(dict(enumerate(row)), 0)
+    model.save(tmp_path / "model.npz")
+    with np.load(tmp_path / "model.npz") as file:
+        recent = [name for name in file.files if name.endswith("_recent")]
+        assert not any(file[name].any() for name in recent)
+    X = random.normal(size=(3, 400))
+    loaded = onlinels.load(tmp_path / "model.npz")
+    for each in (model, loaded):
+        each.learn_many(X, [0, 1, 1])
+    assert content(loaded, tmp_path) == content(model, tmp_path)
+
+
+def test_streams_that_have_seen_arrays_can_be_saved(tmp_path):
+    model = StreamClassifier()
+    for number in range(9):
+        model.learn_one({"image": np.full(3, number), np.str_("x"): 1.0}, number % 2)
+    loaded = through_a_file(model, tmp_path)
+    for each in (model, loaded):
+        each.learn_one({"image": np.ones(3), "x": 2.0}, 1)
+    assert content(loaded, tmp_path) == content(model, tmp_path)
+
+
+@pytest.mark.usefixtures("everything_later")
+def test_files_are_closed_once_learning_has_gone_on(saved_linear):
+    _, path = saved_linear
+    loaded = onlinels.load(path)
+    X, y = savable.rows(np.random.default_rng(1), 300)
+    for row, label in zip(X, y.tolist(), strict=True):
+        loaded.learn_one(dict(enumerate(row)), label)
+        loaded.predict_one(dict(enumerate(row)))
+    gc.collect()
+    assert not is_unread(loaded)
+    if os.path.isdir("/proc/self/fd"):
+        opened = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
+        assert str(path) not in opened
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="folder, a device or a pipe"):
+        LeastSquaresClassifier().save(tmp_path / "pipe")
+    assert (tmp_path / "pipe").is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_rows_that_waited_when_a_model_was_saved_change_no_bit(tmp_path, accumulator):
+    X, y = savable.rows(np.random.default_rng(0), 90)
+    samples = [dict(enumerate(row.tolist())) for row in X]
+    model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator)
+    for sample, label in zip(samples[:60], y.tolist(), strict=False):
+        model.learn_one(sample, label)
+    models = [through_a_file(model, tmp_path), copy.deepcopy(model), model]
+    for each in models:
+        for sample in samples[60:62]:
+            each.predict_one(sample)
+        for sample, label in zip(samples[60:], y[60:].tolist(), strict=True):
+            each.learn_one(sample, label)
+    loaded, copied, model = (content(each, tmp_path) for each in models)
+    assert loaded == copied == model
+
+
+def test_a_model_that_is_saved_while_another_thread_learns_is_whole(tmp_path):
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+    X, y = savable.rows(np.random.default_rng(0), 60, 150)
+    done = threading.Event()
+
+    def learn():
+        while not done.is_set():
+            model.learn_many(X, y)
+
+    with ThreadPoolExecutor(1) as pool:
+        learning = pool.submit(learn)
+        for _ in range(15):
+            model.save(tmp_path / "model.npz")
+            loaded = onlinels.load(tmp_path / "model.npz")
+            n_batches = loaded.count // 60
+            expected = n_batches * float((X**2).sum())
+            assert np.trace(loaded._statistics.gram) == pytest.approx(expected)
+        done.set()
+        learning.result()
