@@ -8,6 +8,11 @@ import signal
 import sys
 from pathlib import Path
 
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # One process a core: threads of BLAS would only wait for each other. Before numpy comes.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -14,16 +14,9 @@ from typing import Any
 import numpy as np
 
 import onlinels
+from onlinels.accumulators.tracker import Tracker
 
 PACKAGE = Path(onlinels.__file__).parent
-
-LINEAR = (
-    *("choice", "classifier", "facade", "gathering", "labelled"),
-    *("linear", "remembering", "row_by_row", "solution"),
-)
-
-CORE = {str(PACKAGE / f"{name}.py") for name in LINEAR}
-"""Where a linear layer changes, which is tested elsewhere: it is taken as whole."""
 
 CACHES = {
     # What was looked at or read last, by stream classifiers and linear layers.
@@ -35,6 +28,8 @@ CACHES = {
     "_layout",
     "_harmless_square",
     "_alone",
+    # The last solution, which follows from the statistics, and which an interrupt may drop.
+    "_tracker",
     # How a pipeline of river's goes through its steps.
     "_plan",
     "_last_step_cached",
@@ -50,17 +45,6 @@ class Interrupt(BaseException):
 KINDS = KeyboardInterrupt, MemoryError, Interrupt
 
 
-def is_traced(frame, where):
-    """Tell whether interrupts come in a frame: of the given files, and not inside the core."""
-    if not frame.f_code.co_filename.startswith(where):
-        return False
-    while frame is not None:
-        if frame.f_code.co_filename in CORE:
-            return False
-        frame = frame.f_back
-    return True
-
-
 class Tracer:
     """Count bytecodes in files whose names begin so, and raise an exception at one of them."""
 
@@ -70,7 +54,7 @@ class Tracer:
 
     def __call__(self, frame, event, arg):
         if event == "call":
-            if not is_traced(frame, self.where):
+            if not frame.f_code.co_filename.startswith(self.where):
                 return None
             frame.f_trace_opcodes, frame.f_trace_lines = True, False
         elif event == "opcode":
@@ -113,6 +97,20 @@ def knowledge(value: Any, met: tuple[int, ...] = ()) -> Any:
     return type(value), [(name, knowledge(kept[name], met)) for name in sorted(kept)]
 
 
+def drop_tracked(value: Any, met: set[int]) -> None:
+    """Let all trackers of a model drop their solutions, as an interrupt may, to the last bit."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, (list, tuple, deque)):
+        for each in value:
+            drop_tracked(each, met)
+    elif isinstance(value, Tracker):
+        value.drop()
+    elif hasattr(value, "__dict__") and not callable(value) and id(value) not in met:
+        met.add(id(value))
+        drop_tracked(vars(value), met)
+
+
 @dataclass(frozen=True)
 class Tally:
     """How many bytecodes an action has, how many were interrupted, and what was left."""
@@ -145,6 +143,7 @@ def assert_whole(model, act, go_on, where=str(PACKAGE), most=None, seed=0):
         if number:
             Tracer(()).run(lambda twin=twin: act(twin))
         state = knowledge(twin)
+        drop_tracked(twin, set())
         go_on(twin)
         known.append((state, knowledge(twin)))
     twin, tracer = copy.deepcopy(model), Tracer(where)
@@ -159,6 +158,7 @@ def assert_whole(model, act, go_on, where=str(PACKAGE), most=None, seed=0):
         which = [number for number in (0, 1) if state == known[number][0]]
         assert which, f"neither as before nor as after: bytecode {place} of {tracer.count}"
         left[which[0]] += 1
+        drop_tracked(twin, set())
         go_on(twin)
         assert knowledge(twin) == known[which[0]][1], f"goes on otherwise: bytecode {place}"
     return Tally(tracer.count, len(places), *left)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from onlinels.array_files import ArrayArchive
 from onlinels.damage import UNREADABLE
 
 Array = NDArray[Any]
@@ -40,12 +41,11 @@ def read_labelled_images(path: Path) -> LabelledImages:
         raise ValueError(f"{path} does not exist. Pass an .npz file with arrays x and y.")
     try:
         with path.open("rb") as opened:
-            file = np.load(opened, allow_pickle=False)
-            names = getattr(file, "files", [])
-            missing = [name for name in ("x", "y") if name not in names]
+            archive = ArrayArchive(opened)
+            missing = [name for name in ("x", "y") if name not in archive.names]
             if missing:
-                raise ValueError(f"it has no array {missing[0]}, only {sorted(names)}")
-            read = LabelledImages(file["x"], file["y"])
+                raise ValueError(f"it has no array {missing[0]}, only {sorted(archive.names)}")
+            read = LabelledImages(archive.read("x"), archive.read("y"))
     except UNREADABLE as error:
         raise ValueError(
             f"{path} cannot be read: {error}. Pass an .npz file with arrays x and y."
