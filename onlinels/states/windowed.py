@@ -21,7 +21,7 @@ from onlinels.saving.kinds import constant, saved
 from onlinels.states.settings import settings_hold, settings_of
 from onlinels.threads import CopyableLock
 from onlinels.windowed.classifier import WindowedClassifier
-from onlinels.windowed.following import Follower, State
+from onlinels.windowed.following import Follower, ReadingState
 from onlinels.windowed.sliding import UNLABELLED, Sliding
 from onlinels.windowed.spacing import Even, Position, Regular, Resampled, make_spacing
 
@@ -68,7 +68,7 @@ saved(
 )
 constant("unlabelled", UNLABELLED)
 saved(
-    State,
+    ReadingState,
     {
         "columns": made_of(Columns),
         "position": maybe(made_of(Position)),
@@ -92,7 +92,7 @@ saved(
         **settings_of(WindowedClassifier),
         "label_rule": TEXT,
         "_follower": made_of(Follower),
-        "_state": made_of(State),
+        "_state": made_of(ReadingState),
         "_n_windows": WHOLE,
         "_alone": made_of(CopyableLock),
     },

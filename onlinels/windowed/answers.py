@@ -13,7 +13,7 @@ from onlinels.labels import Label
 from onlinels.names import Name
 from onlinels.outputs import labels_like, table_like
 from onlinels.threads import CopyableLock
-from onlinels.windowed.following import Follower, State
+from onlinels.windowed.following import Follower, ReadingState
 from onlinels.windowed.readings import Readings, read_reading, read_readings
 from onlinels.windowed.sliding import UNLABELLED
 from onlinels.windowed.together import answers
@@ -30,7 +30,7 @@ class WindowedAnswers(base.MiniBatchClassifier):
     window: int
     timestamp: Name | None
     _follower: Follower
-    _state: State
+    _state: ReadingState
 
     def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""

@@ -14,7 +14,7 @@ from onlinels.saving.files import Savable
 from onlinels.settings import check_choice, check_count
 from onlinels.threads import CopyableLock
 from onlinels.windowed.answers import WindowedAnswers
-from onlinels.windowed.following import Follower, Labelled, State
+from onlinels.windowed.following import Follower, Labelled, ReadingState
 from onlinels.windowed.readings import Readings, read_reading, read_readings
 from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED
 from onlinels.windowed.spacing import make_spacing
@@ -101,7 +101,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
         self.label_rule = label_rule
         spacing = make_spacing(timestamp, sample_rate, largest_gap)
         self._follower = Follower(self.window, self.hop, spacing, label_rule)
-        self._state = State()
+        self._state = ReadingState()
         self._n_windows = 0
         self._alone = CopyableLock()
 

@@ -20,7 +20,7 @@ Labelled = tuple[Floats, Label]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
+class ReadingState:
     """Where a stream of readings stands: there is a new one after each reading.
 
     Parameters
@@ -40,9 +40,9 @@ class State:
     sliding: Sliding | None = None
     dates: bool | None = None
 
-    def restarted(self) -> State:
+    def restarted(self) -> ReadingState:
         """Return the state before the first reading of another recording of these channels."""
-        return State(self.columns)
+        return ReadingState(self.columns)
 
     def latest(self, length: int) -> Floats | None:
         """Return the window (length, n_channels), None if it is not full."""
@@ -69,7 +69,7 @@ class Follower:
     >>> from onlinels.windowed.readings import read_readings
     >>> from onlinels.windowed.spacing import Even
     >>> readings = read_readings(np.array([[1.0], [2.0], [3.0]]), None)
-    >>> steps = Follower(2, 1, Even(), "last").follow(State(), readings, ["a", "b", "c"])
+    >>> steps = Follower(2, 1, Even(), "last").follow(ReadingState(), readings, ["a", "b", "c"])
     >>> [[(window.ravel().tolist(), label) for window, label in due] for _, due in steps]
     [[], [([1.0, 2.0], 'b')], [([2.0, 3.0], 'c')]]
     """
@@ -80,8 +80,8 @@ class Follower:
     label_rule: str
 
     def follow(
-        self, state: State, readings: Readings, labels: Sequence[Label]
-    ) -> Iterator[tuple[State, list[Labelled]]]:
+        self, state: ReadingState, readings: Readings, labels: Sequence[Label]
+    ) -> Iterator[tuple[ReadingState, list[Labelled]]]:
         """Yield the state after each reading, and the labelled windows that are due with it.
 
         Raises
@@ -114,7 +114,7 @@ class Follower:
         return LABEL_RULES[self.label_rule](sliding.labels)
 
 
-def _of_channels(state: State, readings: Readings) -> State:
+def _of_channels(state: ReadingState, readings: Readings) -> ReadingState:
     """Return the state with channels known, or raise if those of the readings are others."""
     if state.dates not in (None, readings.dates):
         was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
