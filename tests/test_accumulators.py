@@ -304,6 +304,7 @@ def test_bad_merges_and_factors_change_nothing(kind, centred):
         (np.ones((2, 3)), [0, 1], ["a", "b"], TypeError, "w is no array"),
         (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is no array"),
         (np.ones((2, 3)), [0, 1], "2", TypeError, "w is no array"),
+        (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is no array of numbers: .*inhomog"),
         (np.ones((2, 3)), [0, 1], np.ma.array([1, 2], mask=[0, 1]), TypeError, "w is a masked"),
     ],
 )

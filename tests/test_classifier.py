@@ -308,3 +308,14 @@ def test_a_ridge_that_cannot_be_taken_is_refused_before_anything_is_learnt(setti
     with pytest.raises((TypeError, ValueError), match="ridge="):
         model.learn_many(np.ones((9, 4)), ["new"] * 9)
     assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("make", [pl.DataFrame, pa.table])
+def test_labels_of_several_types_are_no_series_of_libraries_that_know_one(make):
+    frame = make({"x": [1.0, 0.0, 0.0], "y": [0.0, 1.0, 0.0], "z": [0.0, 0.0, 1.0]})
+    model = LeastSquaresClassifier(1e-9, fit_intercept=False)
+    model.learn_many(frame, ["a", 1, None])
+    with pytest.raises(ValueError, match=r"Labels of several types \(NoneType, int, str\) or tup"):
+        model.predict_many(frame)
+    rows = pd.DataFrame(np.eye(3), columns=list("xyz"))
+    assert model.predict_many(rows).tolist() == ["a", 1, None]

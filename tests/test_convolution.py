@@ -12,7 +12,7 @@ from scipy.signal import convolve2d
 from scipy.stats import norm
 
 from literal import is_nothing_but_rounding, literal_features
-from onlinels import ConvolutionalFeatures, FilterBank
+from onlinels import ConvolutionalFeatures, FilterBank, Patches
 from onlinels.features.convolution import convolve as convolution
 from onlinels.features.convolution import pooling, tiles
 from onlinels.features.convolution.convolve import convolve
@@ -384,6 +384,7 @@ def test_bad_images(X, message):
         ({-1: 1.0}, ValueError, "no pixel"),
         ({3: 1.0, "3": 2.0}, ValueError, "Two names stand for one pixel"),
         ({0: None}, ValueError, "None"),
+        ({0: np.ones(2), 1: 0.5}, ValueError, "2 features with arrays among them, expected one"),
         ({0: "dark"}, TypeError, "'dark'"),
         ({"image": np.ones((9, 8))}, ValueError, r"shape \(9, 8\), expected \(8, 8\)"),
         ({"image": np.array([["a"]])}, TypeError, "dtype"),
@@ -458,3 +459,15 @@ def test_gaussian_pooling_through_the_transformer():
     weights = norm.pdf(np.arange(8) - 3.5, scale=8 / np.sqrt(12))
     weights /= norm.pdf(np.arange(-99, 101) - 0.5, scale=8 / np.sqrt(12)).sum()
     np.testing.assert_allclose(pooled[0, 0], weights @ responses @ weights, rtol=1e-9)
+
+
+def test_recipes_have_no_filters_before_their_examples():
+    model = ConvolutionalFeatures(filters=Patches(5, 3))
+    with pytest.raises(ValueError, match=r"Patches.* are made from examples, and none were given"):
+        model.bank  # noqa: B018 - asking is what is tested
+
+
+def test_samples_of_pixels_hold_no_arrays_later_on():
+    samples = [{0: 0.5, 1: 0.5}, {0: np.ones(2), 1: 0.5}]
+    with pytest.raises(ValueError, match="A sample holds an array among its pixels, expected num"):
+        ConvolutionalFeatures(image_shape=(8, 8), padding=3).transform_many(samples)

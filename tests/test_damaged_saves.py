@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
+import zipfile
+from collections import defaultdict
 
+import numpy as np
 import pytest
+from river import drift, preprocessing
 
 import onlinels
-from onlinels.saving import files
+from onlinels.saving import building, files, replacing
+from test_saving import rewritten
 
 
 @pytest.fixture
@@ -67,3 +74,110 @@ def test_files_can_be_read_where_there_is_no_preadv(tmp_path, monkeypatch):
     model.save(tmp_path / "model.npz")
     monkeypatch.delattr(os, "preadv", raising=False)
     assert onlinels.load(tmp_path / "model.npz").n_hidden == 50
+
+
+def state_of(described, kind):
+    """Return the state of the first object of a kind in a description."""
+    if isinstance(described, dict):
+        if described.get("object") == kind:
+            return described["state"]
+        described = [*described.values()]
+    found = (state_of(each, kind) for each in described if isinstance(each, (dict, list)))
+    return next(filter(None, found), None)
+
+
+SCALED = preprocessing.StandardScaler() | onlinels.LeastSquaresClassifier()
+WARNED = onlinels.DriftAwareClassifier(onlinels.LeastSquaresClassifier())
+LEARNT = onlinels.LeastSquaresClassifier(1.0)
+LEARNT.learn_many(np.eye(3), ["a", "b", "c"])
+
+
+def odd_step(steps):
+    steps["ordered"].insert(0, ["odd", 5])
+    return steps
+
+
+@pytest.mark.parametrize(
+    ("model", "kind", "part", "odd", "message"),
+    [
+        (WARNED, "river.ADWIN", "window", lambda _: {"bytes": "00"}, "state of its ADWIN is none"),
+        (SCALED, "river.Pipeline", "steps", odd_step, "'odd' is no step of a pipeline"),
+        (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {"odd": 1}, "odd"),
+        (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {}, "describes nothing by {}"),
+        (LEARNT, "Panel", "start", lambda _: 1, "Panel"),
+    ],
+)
+def test_parts_that_say_something_else_are_refused(tmp_path, model, kind, part, odd, message):
+    path = tmp_path / "model.npz"
+    onlinels.save(model, path)
+
+    def change(said):
+        state = state_of(said["model"], kind)
+        state[part] = odd(state[part])
+        return said
+
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=f"cannot be read.*{message}"):
+        onlinels.load(path)
+
+
+def test_objects_that_hold_each_other_too_often_are_refused(tmp_path, monkeypatch):
+    LEARNT.save(tmp_path / "model.npz")
+    monkeypatch.setattr(building, "MOST_VALUES", 1e-3)
+    with pytest.raises(ValueError, match="hold each other too often"):
+        onlinels.load(tmp_path / "model.npz")
+
+
+def test_truth_values_are_0_or_1(tmp_path):
+    path = tmp_path / "flags.npz"
+    onlinels.save({"flags": np.array([True, False])}, path)
+    content = path.read_bytes()
+    with zipfile.ZipFile(path) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    (name,) = [name for name in members if name.endswith(".npy")]
+    members[name] = members[name][:-1] + b"\2"
+    said = json.loads(members["model.json"])
+    said["arrays"][name[:-4]][3] = hashlib.sha256(b"\1\2").hexdigest()
+    members["model.json"] = json.dumps(said).encode()
+    members["model.sha256"] = hashlib.sha256(members["model.json"]).hexdigest().encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for each, held in members.items():
+            file.writestr(each, held)
+    assert path.read_bytes() != content
+    with pytest.raises(ValueError, match="other things than truth values"):
+        onlinels.load(path)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.array(["text"]),
+        np.array([1j]),
+        defaultdict(lambda: 0.0),
+        {"detector": drift.ADWIN, "names": {1: object()}},
+        float,
+    ],
+)
+def test_what_no_file_may_hold_is_refused(tmp_path, value):
+    with pytest.raises(TypeError, match="saved"):
+        onlinels.save({"value": value}, tmp_path / "model.npz")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
+def test_what_lies_where_a_file_is_written_first_is_left_there(tmp_path):
+    os.mkfifo(tmp_path / ".model.npz.saving")
+    reading = os.open(tmp_path / ".model.npz.saving", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with pytest.raises(OSError, match="is in the way, and no file"):
+            LEARNT.save(tmp_path / "model.npz")
+    finally:
+        os.close(reading)
+    assert os.listdir(tmp_path) == [".model.npz.saving"]
+
+
+def test_files_can_be_written_where_they_cannot_be_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr(replacing, "fcntl", None)
+    LEARNT.save(tmp_path / "model.npz")
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert onlinels.load(tmp_path / "model.npz").classes == ("a", "b", "c")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 import re
+import sys
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -359,6 +360,21 @@ def test_an_empty_limit_is_none(monkeypatch):
     everything = memory.memory_limit.__wrapped__()
     monkeypatch.setenv("ONLINELS_MEMORY_LIMIT", "")
     assert memory.memory_limit.__wrapped__() == everything
+
+
+def test_limits_of_the_process_count(monkeypatch):
+    resource = pytest.importorskip("resource")
+    monkeypatch.delenv("ONLINELS_MEMORY_LIMIT", raising=False)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (3_000_000, 4_000_000))
+    assert memory.memory_limit.__wrapped__() == 3e6
+
+
+def test_no_limit_is_known_where_the_system_tells_none(monkeypatch, tmp_path):
+    monkeypatch.delenv("ONLINELS_MEMORY_LIMIT", raising=False)
+    monkeypatch.delattr(memory.os, "sysconf", raising=False)
+    monkeypatch.setattr(memory, "Path", lambda _: tmp_path / "missing")
+    monkeypatch.setitem(sys.modules, "resource", None)
+    assert memory.memory_limit.__wrapped__() == float("inf")
 
 
 def test_limits_of_control_groups_count(monkeypatch, tmp_path):

@@ -18,7 +18,7 @@ from scipy.sparse import eye_array
 
 import formats
 from formats import CIFAR_FOLDER, NORB_STARTS, make_data, norb_bytes, parts_of, svhn_arrays, write
-from onlinels.datasets import read_image_data, read_norb, stream_image_data
+from onlinels.datasets import matlab, read_image_data, read_norb, stream_image_data
 from onlinels.datasets.norb import open_norb
 from strategies import image_data
 
@@ -420,3 +420,10 @@ def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, 
 def stream(folder):
     for _ in stream_image_data(folder, 8):
         pass
+
+
+def test_arrays_of_two_gibibytes_are_not_read(tmp_path, monkeypatch):
+    write("svhn", tmp_path, make_data("svhn", 2, 2, 0))
+    monkeypatch.setattr(matlab, "LARGEST_FILE", 6000)
+    with pytest.raises(ValueError, match="X has more than 6000 bytes"):
+        read_image_data(tmp_path)

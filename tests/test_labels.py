@@ -71,6 +71,7 @@ def test_bad_labels(y, error, message):
         (pl.DataFrame({"y": [1, 2]}), TypeError, "DataFrame"),
         (np.array(["2020-01-01", "NaT"], "M8[ns]"), TypeError, "dates to text"),
         (np.ma.array([1, 2], mask=[True, False]), TypeError, "masked"),
+        (range(3), ValueError, "3 labels, expected 2"),
         (pd.Series(["a", None]), ValueError, "equals itself"),
         (np.array([1.0, np.nan]), ValueError, "equals itself"),
     ],
@@ -101,3 +102,7 @@ def test_label_arrays_have_the_labels_own_type(labels, kind):
     array = label_array(labels)
     assert array.dtype.kind == kind
     assert array.tolist() == labels
+
+
+def test_a_range_of_labels():
+    assert read_labels(range(3, 5), 2) == [3, 4]

@@ -433,3 +433,10 @@ def test_images_that_are_refused_halfway_leave_nothing_learnt(monkeypatch):
         model.learn_many(IMAGES[60:110], LABELS[60:110], w)
     assert model.count == 60
     np.testing.assert_array_equal(model.output_weights, before)
+
+
+def test_hidden_units_are_numbered_and_share_the_ridge():
+    model = small(n_hidden=7, ridge=2.0)
+    model.learn_many(IMAGES[:40], LABELS[:40])
+    assert model.feature_names == tuple(range(7))
+    assert model.ridge_diagonal.tolist() == [2.0] * 7

@@ -24,6 +24,10 @@ def test_probabilities_are_a_distribution(scores):
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
 
 
+def test_without_classes_there_are_no_probabilities():
+    assert project_to_simplex(np.zeros((2, 0))).shape == (2, 0)
+
+
 def test_huge_scores_are_no_trouble():
     assert project_to_simplex(np.array([[1e119], [-1e150]])).tolist() == [[1.0], [1.0]]
     assert project_to_simplex(np.array([[1e119, 1.0, -1e119]])).tolist() == [[1.0, 0.0, 0.0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onlinels import threads
 from onlinels.threads import VARIABLES, Scratch, even_parts, in_threads, n_threads
 
+N_CORES = threads._n_cores
 PARTS = [slice(number, number + 1) for number in range(7)]
 
 
@@ -88,6 +91,21 @@ def test_scratch_gives_what_fits_and_grows():
     assert np.shares_memory(large, scratch.array("sums", (3, 1), np.float64))
     assert not np.shares_memory(large, scratch.array("others", (3,), np.float64))
     assert scratch.array("sums", (3,), np.float32).dtype == np.float32
+
+
+def test_scratch_does_not_hold_what_is_large(monkeypatch):
+    monkeypatch.setattr(threads, "LARGEST_HELD", 5)
+    scratch = Scratch()
+    assert scratch.array("sums", (6,), np.float64).shape == (6,)
+    assert scratch._held == {}
+
+
+def test_cores_are_counted_where_no_process_has_its_own(monkeypatch):
+    monkeypatch.delattr(os, "sched_getaffinity", raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert N_CORES() == 3
+    monkeypatch.setattr(os, "cpu_count", lambda: None)
+    assert N_CORES() == 1
 
 
 def test_every_thread_has_scratch_of_its_own(monkeypatch):

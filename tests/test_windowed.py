@@ -26,6 +26,7 @@ from onlinels import (
     WindowedClassifier,
     WindowFeatures,
 )
+from onlinels.windowed.sliding import UNLABELLED
 from strategies import Rows, splits
 
 NAMES = ("ax", "ay", "az", "gx")
@@ -395,6 +396,7 @@ GOOD = {"ax": 1.0, "ay": 2.0}
         ({}, {"ax": 1.0, "ay": np.ones(2)}, ValueError, "A reading holds an array"),
         ({}, {"ax": 1.0}, ValueError, "lacks the channel 'ay'.*StatImputer"),
         ({}, {}, ValueError, "lacks the channel 'ax'"),
+        (TIMED, {"t": 6.0}, ValueError, "lacks the channel 'ax'"),
         ({}, GOOD | {"az": 1.0}, ValueError, "new channel 'az', expected only"),
         ({}, [1.0, 2.0], TypeError, "expected a dict"),
         (TIMED, GOOD, ValueError, "x has no 't'"),
@@ -429,6 +431,28 @@ def test_bad_readings_change_nothing(settings, x, error, message):
         assert pickle.dumps(model) == before
     with pytest.raises(error, match=message):
         model.learn_one(x, 0)
+
+
+def test_readings_need_channels_and_their_times():
+    model = WindowedClassifier(LeastSquaresClassifier(), window=2, hop=1, timestamp="t")
+    for act in (
+        lambda: model.learn_one({"t": 1.0}, 0),
+        lambda: model.learn_many(pd.DataFrame({"t": [1.0, 2.0]}), [0, 1]),
+    ):
+        with pytest.raises(ValueError, match="A reading has no channels, expected a number"):
+            act()
+    for X in (np.ones((2, 2)), pd.DataFrame({"ax": [1.0, 2.0]}), [{"ax": 1.0}, {"ax": 2.0}]):
+        with pytest.raises(ValueError, match=r"[xX] has no 't'"):
+            model.learn_many(X, [0, 1])
+    with pytest.raises(TypeError, match=r"X\[1\] is of type list, expected dicts"):
+        model.learn_many([{"ax": 1.0, "t": 0.0}, [1.0, 2.0]], [0, 1])
+    assert model.n_windows == 0
+
+
+def test_no_label_is_one_thing_wherever_it_is_copied():
+    assert pickle.loads(pickle.dumps(UNLABELLED)) is UNLABELLED
+    assert copy.deepcopy(UNLABELLED) is UNLABELLED
+    assert repr(UNLABELLED) == "UNLABELLED"
 
 
 def test_what_the_wrapped_classifier_refuses_is_not_taken_in():

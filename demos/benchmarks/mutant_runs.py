@@ -25,7 +25,7 @@ LIBRARIES = (
     *("river.evaluate", "river.preprocessing", "river.linear_model", "sklearn.datasets"),
     *("sklearn.linear_model", "_pytest.doctest"),
 )
-"""What is imported before the processes part. None of it imports the package."""
+"""What is imported before the processes part."""
 
 LONGEST = 240.0
 """Seconds after which a change counts as caught: its tests do not end."""
@@ -98,10 +98,15 @@ def _test(mutant: Mutant, tests: Sequence[str], log: Path) -> None:
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
+    package = mutant.path.parts[0]
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
     sys.meta_path.insert(0, _Finder(mutant))
     pytest: Any = importlib.import_module("pytest")
-    quiet = ["-x", "-q", "--tb=no", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:cov"]
-    os._exit(int(pytest.main([*quiet, *tests])))
+    quiet = ["-x", "-q", "--tb=no", *(f"-pno:{name}" for name in ("cacheprovider", "xdist", "cov"))]
+    # Hypothesis is there before pytest could rewrite its assertions, which needs no warning.
+    harmless = "-Wignore:Module already imported:pytest.PytestAssertRewriteWarning"
+    os._exit(int(pytest.main([*quiet, harmless, *tests])))
 
 
 def _ended(going: dict[int, Run]) -> list[tuple[int, int]]:

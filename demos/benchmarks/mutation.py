@@ -1,6 +1,6 @@
 """Change the package's code at random, and count how many of the changes some test notices.
 
-pytest -n auto --cov --cov-context=test --cov-report= --junitxml=tests.xml
+pytest -n auto --dist worksteal --cov --cov-context=test --cov-report= --junitxml=tests.xml
 python demos/benchmarks/mutation.py --sample 600 onlinels/accumulators onlinels/labels.py
 
 Run it in the project's folder, with the extra `test`. Every change is tried in a process of its
@@ -21,7 +21,7 @@ import random
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from command_line import above_zero, not_negative, positive
@@ -115,14 +115,15 @@ def main(arguments: list[str] | None = None) -> None:
     sample = drawn(options.modules, options.sample, options.seed)
     known = read_results(options.results)
     preload()
-    console = Console()
+    console, logs = Console(), options.results.with_suffix(".logs")
     with Progress(console=console, disable=not options.progress) as progress:
         task = progress.add_task("changes", total=len(sample))
         left = [mutant for mutant in sample if str(mutant) not in known]
         progress.advance(task, len(sample) - len(left))
         with options.results.open("a") as file:
+            check_unchanged(left, tests, logs)
             runs = (run_of(mutant, tests, options.seconds) for mutant in left)
-            for run in at_once(runs, options.processes, options.results.with_suffix(".logs")):
+            for run in at_once(runs, options.processes, logs):
                 if run.caught_by:
                     tests.caught(run.mutant, run.caught_by)
                 result = Result(str(run.mutant), run.outcome, run.caught_by)
@@ -150,6 +151,17 @@ def run_of(mutant: Mutant, tests: Tests, seconds: float) -> Run:
     """Return what is to be tried of a change: a few tests, and then the others."""
     chosen = tests.chosen(mutant, seconds)
     return Run(mutant, [group for group in (chosen[:FEW], chosen[FEW:]) if group])
+
+
+def check_unchanged(mutants: list[Mutant], tests: Tests, logs: Path) -> None:
+    """Raise if tests fail where nothing is changed: then they would notice everything."""
+    for mutant in mutants[:1]:
+        same = replace(mutant, end=mutant.start, text="")
+        for run in at_once(iter([run_of(same, tests, 5.0)]), 1, logs):
+            if run.outcome == "caught":
+                raise RuntimeError(
+                    f"{run.caught_by} fails where nothing is changed. Mend it first."
+                )
 
 
 def report(console: Console, results: list[Result]) -> None:

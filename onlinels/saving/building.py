@@ -63,7 +63,7 @@ class Builder:
                 return self._same(number)
             case {"array": str() as name}:
                 return self._array(name)
-            case dict():
+            case dict() if node:
                 return self._built(node)
         raise ValueError(f"it describes nothing by {str(node)[:80]}")
 

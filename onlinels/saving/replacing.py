@@ -64,13 +64,19 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
         raise _explained(error, path) from error
 
 
+def _opened(path: Path) -> BinaryIO:
+    descriptor = os.open(path, FLAGS, 0o666)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "rb+")
+    os.close(descriptor)
+    raise OSError(errno.EEXIST, f"{path} is in the way, and no file")
+
+
 @contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """Open a file that nobody else has open so, and that is the one at this path."""
     while True:
-        with os.fdopen(os.open(path, FLAGS, 0o666), "rb+") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(errno.EEXIST, f"{path} is in the way, and no file")
+        with _opened(path) as file:
             if fcntl is not None:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX)
             # Who had it before may have put it in its place, or taken it away.

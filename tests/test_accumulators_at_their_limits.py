@@ -1,0 +1,178 @@
+"""What accumulators do where rows, sizes and rounding errors leave them little room."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+import pytest
+
+from onlinels.accumulators import tracking
+from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.accumulators.classwise import ClasswiseAccumulator
+from onlinels.accumulators.folded import FoldedAccumulator
+from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.held_out import Sums, held_out_errors
+from onlinels.accumulators.inverse import RunningInverse
+from onlinels.accumulators.inverted import inverse_of_gram
+from onlinels.accumulators.pivots import check_pivots, inverted
+from onlinels.accumulators.recursion import Recursion
+from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.accumulators.refusal import check_rows
+from onlinels.commit import AT_ONCE
+
+RANDOM = np.random.default_rng(0)
+X, Y = RANDOM.normal(size=(9, 3)), RANDOM.normal(size=(9, 2))
+
+
+def solved(X, Y, ridge=1.0):
+    return np.linalg.solve(X.T @ X + ridge * np.eye(X.shape[1]), X.T @ Y)
+
+
+def recursion_of(X, Y, ridge=1.0):
+    gram = GramAccumulator()
+    gram.update(X, Y)
+    return Recursion.of_gram(gram, gram.diagonal, ridge)
+
+
+def test_a_long_batch_that_is_interrupted_between_its_blocks_is_learnt_whole(monkeypatch):
+    X, Y = RANDOM.normal(size=(500, 20)), RANDOM.normal(size=(500, 2))
+    acc = RecursiveAccumulator(20, 2, 1.0)
+    make, calls = Accumulator._make, []
+
+    def interrupted(self, plan):
+        calls.append(plan)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        make(self, plan)
+
+    monkeypatch.setattr(Accumulator, "_make", interrupted)
+    blocks = [slice(start, start + 10) for start in range(0, 500, 10)]
+    with pytest.raises(KeyboardInterrupt):
+        acc._learn_blocks(deque(blocks), X, Y, 2, 1.0)
+    assert acc.count == 500
+    np.testing.assert_allclose(acc.solve(1.0), solved(X, Y), rtol=1e-9)
+
+
+def test_recursions_merge_as_they_stand():
+    one, other = recursion_of(X[:4], Y[:4]), recursion_of(X[4:], Y[4:])
+    one._combine(other, 1, AT_ONCE)
+    np.testing.assert_allclose(one.solve(1.0), solved(X, Y), rtol=1e-12)
+    assert one._raw_squares()[0] == pytest.approx((X**2).sum(axis=0))
+
+
+def test_a_recursion_knows_other_ridges_by_way_of_the_gram():
+    held = recursion_of(X, Y)
+    expected = np.linalg.inv(X.T @ X + 5.0 * np.eye(3))
+    for diagonal in (None, held.diagonal):
+        covariance = held.covariance(5.0, diagonal)
+        np.testing.assert_allclose(covariance.matrix, expected, rtol=1e-12)
+    np.testing.assert_allclose(held.solve(5.0), solved(X, Y, 5.0), rtol=1e-12)
+
+
+def test_a_recursion_without_targets_holds_the_inverse():
+    held = Recursion(3, 0, 1.0)
+    none = np.zeros((9, 0))
+    held._accumulate_one(X[0], none[:1], 1.0, AT_ONCE)
+    held.accumulate(X[1:], none[1:], 1.0, AT_ONCE)
+    np.testing.assert_allclose(
+        held.covariance(1.0).matrix, np.linalg.inv(X.T @ X + np.eye(3)), rtol=1e-12
+    )
+    held._scale(1.0, AT_ONCE)
+    np.testing.assert_allclose(held.diagonal, (X**2).sum(axis=0), rtol=1e-12)
+
+
+def test_a_gram_that_is_not_positive_definite_has_an_inverse_all_the_same():
+    gram = np.diag([4.0, -2.0])
+    np.testing.assert_allclose(
+        inverse_of_gram(gram, 1.0).times(np.eye(2)), np.diag([1 / 5, 1.0]), rtol=1e-15
+    )
+
+
+def test_a_row_whose_square_is_too_large_counts_by_its_weight():
+    inverse = RunningInverse(np.ones(2))
+    row, weight = np.array([1e160, 1e160]), 1e-320
+    gain = inverse.add_one(row, weight)
+    system = np.eye(2) + np.full((2, 2), 1.0)
+    np.testing.assert_allclose(inverse.times(np.eye(2)), np.linalg.inv(system), rtol=1e-3)
+    assert gain.shape == (2,)
+    assert np.isfinite(gain).all()
+
+
+@pytest.mark.parametrize(
+    ("lowest", "highest", "sign", "message"),
+    [
+        (0.0, 1.0, 1.0, "rounding errors have overgrown"),
+        (0.5, 1e300, 1.0, "outweigh what is known"),
+        (1e-9, 1.0, -1.0, "hold all but 1e-09 of what is known"),
+        (-1.0, 1.0, -1.0, "hold all but 0 of what is known"),
+        (np.nan, 1.0, 1.0, "rounding errors have overgrown"),
+    ],
+)
+def test_pivots_that_float64_does_not_resolve(lowest, highest, sign, message):
+    with pytest.raises(ValueError, match=message):
+        check_pivots(lowest, highest, sign)
+
+
+@pytest.mark.parametrize("matrix", [[[0.0]], [[1.0, 0.0], [0.0, -1.0]], [[1.0, 1.0], [1.0, 1.0]]])
+def test_statistics_that_are_not_positive_definite_are_not_inverted(matrix):
+    with pytest.raises(ValueError, match="not positive definite"):
+        inverted(np.array(matrix, order="F"))
+
+
+def test_rows_with_features_that_nobody_learnt_are_not_taken_out():
+    inverse = RunningInverse(np.ones(2))
+    inverse.add(np.ones((3, 2)), np.ones(3))
+    check_rows(inverse, 1.0, np.array([[1.0, 1.0, 0.0]]), -np.ones(1))
+    with pytest.raises(ValueError, match="3 columns that are not all 0, expected the 2"):
+        check_rows(inverse, 1.0, np.array([[1.0, 1.0, 0.5]]), -np.ones(1))
+
+
+def test_more_weight_than_was_learnt_is_not_taken_out():
+    acc = CentredAccumulator(RecursiveAccumulator(ridge=1.0))
+    acc.update(X, Y)
+    before = acc.solve(1.0)
+    with pytest.raises(ValueError, match="w holds 18 in all, expected at most the 9"):
+        acc._check_rows(np.vstack([X, X]), -np.ones(18))
+    assert (acc.solve(1.0) == before).all()
+
+
+def test_a_fold_gives_no_more_rows_than_it_has():
+    acc = FoldedAccumulator(GramAccumulator, 2)
+    acc.update(X, Y)
+    again = np.repeat(1e-3 * X[:1], 8, axis=0)
+    full = acc._dealt(again)[0]
+    n_there = acc._members[full].count
+    with pytest.raises(ValueError, match=f"8 rows of fold {full}, expected at most the {n_there} "):
+        acc.downdate(again, 1e-3 * Y[:8])
+    assert acc.count == 9
+    # Columns beyond those that are known count by their number.
+    assert (acc._dealt(np.hstack([X, X])) < 2).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [lambda: FoldedAccumulator(GramAccumulator, 2), lambda: ClasswiseAccumulator(GramAccumulator)],
+)
+def test_groups_take_rows_in_that_do_not_count(make):
+    acc = make()
+    labels = np.arange(9) % 2
+    acc.plan_growth(3, 2)
+    acc.accumulate(X, labels, 1.0, AT_ONCE)
+    acc.accumulate(X, labels, np.full(9, 2.0), AT_ONCE)
+    np.testing.assert_allclose(sum(each.diagonal for each in acc._members), 3 * (X**2).sum(axis=0))
+    assert acc.count == 0
+
+
+def test_very_many_features_are_not_tracked(monkeypatch):
+    acc = GramAccumulator()
+    acc.update(X, Y)
+    monkeypatch.setattr(tracking, "LARGEST_WHOLE", 2)
+    with pytest.raises(ValueError, match="3 features, expected at most 2"):
+        tracking.TrackedSolution(acc._gram, solved(X, Y), 1.0, acc.diagonal)
+
+
+def test_without_targets_no_error_is_held_out():
+    none = Sums(np.eye(2), np.zeros((2, 0)), np.zeros(0))
+    assert held_out_errors(none, none, np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
