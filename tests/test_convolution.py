@@ -468,6 +468,6 @@ def test_recipes_have_no_filters_before_their_examples():
 
 
 def test_samples_of_pixels_hold_no_arrays_later_on():
-    samples = [{0: 0.5, 1: 0.5}, {0: np.ones(2), 1: 0.5}]
+    samples = [{0: 0.5}, {1: np.ones(2), 2: 0.5}]
     with pytest.raises(ValueError, match="A sample holds an array among its pixels, expected num"):
         ConvolutionalFeatures(image_shape=(8, 8), padding=3).transform_many(samples)

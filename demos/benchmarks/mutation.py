@@ -80,11 +80,19 @@ class Tests:
         return tests
 
     def chosen(self, mutant: Mutant, seconds: float) -> list[str]:
-        """Return tests of a change that take so long together, the most promising first."""
-        chosen, left = [], seconds
+        """Return tests of a change that take so long together, the most promising first.
+
+        Of a test that has parameters, the second turn comes after the first of all others.
+        """
+        turns: Counter[str] = Counter()
+        ordered = []
         for name in sorted(self.reaching(mutant), key=lambda name: self._rank(mutant, name)):
-            left -= self._cost(name)
-            if left >= 0:
+            ordered.append((turns[_function(name)], len(ordered), name))
+            turns[_function(name)] += 1
+        chosen, left = [], seconds
+        for _, _, name in sorted(ordered):
+            if self._cost(name) <= left:
+                left -= self._cost(name)
                 chosen.append(name)
         return chosen
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix, check_values
-from onlinels.encoding import ArrayFeature, Layout, names_of, read_batch, read_row
+from onlinels.encoding import ArrayFeature, Batch, Layout, names_of, read_batch, read_sample
 from onlinels.features.kinds import IMAGE, Kind
 from onlinels.names import Name
 
@@ -94,8 +94,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     if array is not None:
         check_values(kind.name, array)
         return _read_arrays(array[None], image_shape, None, kind)
-    layout, values = read_row(x)
-    return Images(_place_pixels(layout, values[None], image_shape, kind), None, from_pixels=True)
+    return Images(_place_pixels(read_sample(x), image_shape, kind), None, from_pixels=True)
 
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
@@ -130,8 +129,7 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
             f"samples such as {kind.example}."
         )
     batch = read_batch(X)
-    pixels = _place_pixels(batch.layouts[-1], batch.values, image_shape, kind)
-    return Images(pixels, batch.source, from_pixels=True)
+    return Images(_place_pixels(batch, image_shape, kind), batch.source, from_pixels=True)
 
 
 def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: Kind) -> Images:
@@ -207,19 +205,20 @@ def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
     return values.reshape(len(values), *(1,) * (2 - len(kind.axes)), *full)
 
 
-def _place_pixels(layout: Layout, values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
+def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Matrix:
     if image_shape is None:
         raise ValueError(
             f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays as "
             f"{kind.name}_shape=None. Set {kind.name}_shape to {kind.sizes}."
         )
-    if any(isinstance(entry, ArrayFeature) for entry in layout):
+    if any(isinstance(entry, ArrayFeature) for layout in batch.layouts for entry in layout):
         raise ValueError(
             f"A sample holds an array among its {kind.pixel}s, expected numbers by {kind.pixel} or "
             f"one {kind.name}. Pass {kind.example}."
         )
+    values = batch.values
     rows = np.zeros((len(values), int(np.prod(image_shape))), dtype=values.dtype)
-    rows[:, _pixel_positions(layout, image_shape, kind)] = values
+    rows[:, _pixel_positions(batch.layouts[-1], image_shape, kind)] = values
     return _as_images(rows, image_shape, kind)
 
 
