@@ -85,7 +85,7 @@ class Tests:
         Of a test that has parameters, the second turn comes after the first of all others.
         """
         turns: Counter[str] = Counter()
-        ordered = []
+        ordered: list[tuple[int, int, str]] = []
         for name in sorted(self.reaching(mutant), key=lambda name: self._rank(mutant, name)):
             ordered.append((turns[_function(name)], len(ordered), name))
             turns[_function(name)] += 1
