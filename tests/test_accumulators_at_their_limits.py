@@ -176,3 +176,66 @@ def test_very_many_features_are_not_tracked(monkeypatch):
 def test_without_targets_no_error_is_held_out():
     none = Sums(np.eye(2), np.zeros((2, 0)), np.zeros(0))
     assert held_out_errors(none, none, np.array([1.0, 2.0])).tolist() == [0.0, 0.0]
+
+
+def tracked_of(X, Y, ridge=1.0):
+    acc = GramAccumulator()
+    acc.update(X, Y)
+    return acc, tracking.TrackedSolution(acc._gram, solved(X, Y, ridge), ridge, acc.diagonal)
+
+
+@pytest.mark.parametrize("n_rows", [1, 3])
+def test_a_solution_follows_rows_before_it_is_refined(n_rows):
+    _, tracked = tracked_of(X[:6], Y[:6])
+    tracked.learn(X[6 : 6 + n_rows], Y[6 : 6 + n_rows], np.ones(n_rows))
+    np.testing.assert_allclose(
+        tracked._weights, solved(X[: 6 + n_rows], Y[: 6 + n_rows]), rtol=1e-9
+    )
+    tracked.learn(X[6 : 6 + n_rows], Y[6 : 6 + n_rows], -np.ones(n_rows))
+    np.testing.assert_allclose(tracked._weights, solved(X[:6], Y[:6]), rtol=1e-9)
+
+
+def test_a_small_target_is_refined_as_far_as_a_large_one():
+    X, Y = RANDOM.normal(size=(40, 6)), RANDOM.normal(size=(40, 2)) * [1.0, 1e-12]
+    acc, tracked = tracked_of(X, Y)
+    more, targets = RANDOM.normal(size=(30, 6)), RANDOM.normal(size=(30, 2)) * [1.0, 1e-12]
+    acc.update(more, targets)
+    # As if rounding had worn the solution down.
+    tracked._weights = tracked._weights * (1.0 + 1e-3)
+    tracked._trusted = False
+    tracked.learn(more, targets, np.ones(30))
+    expected = solved(np.vstack([X, more]), np.vstack([Y, targets]))
+    found = tracked.solve(acc._gram, acc.cross, 1.0, acc.diagonal)
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_recursions_answer_rows_without_solving():
+    held = recursion_of(X, Y)
+    np.testing.assert_allclose(held.row_scores(X[0]), X[0] @ solved(X, Y), rtol=1e-12)
+    acc = CentredAccumulator(RecursiveAccumulator(ridge=1.0))
+    acc.update(X, Y)
+    about = X - X.mean(axis=0)
+    expected = Y.mean(axis=0) + about[0] @ solved(about, Y - Y.mean(axis=0))
+    np.testing.assert_allclose(acc.row_scores(X[0]), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e6, -3e9])
+def test_features_that_rounding_alone_moves_are_constant(far):
+    acc = CentredAccumulator(GramAccumulator())
+    column = np.where(np.arange(40) % 3, far, np.nextafter(far, np.inf))
+    acc.update(np.column_stack([column, np.arange(40.0)]), np.zeros((40, 1)))
+    assert acc.diagonal[0] == 0.0
+    assert acc.diagonal[1] > 0.0
+
+
+@pytest.mark.parametrize("mean", [0.0, 3.0, 1e3])
+@pytest.mark.parametrize("n_before", [1, 2, 500])
+def test_rows_that_are_called_harmless_are(mean, n_before):
+    acc = CentredAccumulator(RecursiveAccumulator(ridge=1.0))
+    acc.update(mean + 1e-3 * RANDOM.normal(size=(n_before, 2)), np.zeros((n_before, 1)))
+    length = acc.harmless_length(1.0)
+    assert length > 0.0
+    for sign in (1.0, -1.0):
+        acc._check_rows(np.array([[sign * length, 0.0]]), 1.0)
+        with pytest.raises(ValueError, match="outweigh"):
+            acc._check_rows(np.array([[100 * sign * length, 0.0]]), 1.0)
