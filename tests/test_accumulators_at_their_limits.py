@@ -16,6 +16,7 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.held_out import Sums, held_out_errors
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.inverted import inverse_of_gram
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.pivots import check_pivots, inverted
 from onlinels.accumulators.recursion import Recursion
 from onlinels.accumulators.recursive import RecursiveAccumulator
@@ -239,3 +240,64 @@ def test_rows_that_are_called_harmless_are(mean, n_before):
         acc._check_rows(np.array([[sign * length, 0.0]]), 1.0)
         with pytest.raises(ValueError, match="outweigh"):
             acc._check_rows(np.array([[100 * sign * length, 0.0]]), 1.0)
+
+
+def recursive():
+    return RecursiveAccumulator(ridge=1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        GramAccumulator,
+        OrthogonalAccumulator,
+        recursive,
+        lambda: CentredAccumulator(GramAccumulator()),
+        lambda: CentredAccumulator(recursive()),
+        lambda: FoldedAccumulator(GramAccumulator, 2),
+    ],
+    ids=["gram", "orthogonal", "recursive", "centred", "centred recursive", "folded"],
+)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n_features", "n_rows"), [(40, 600), (150, 140), (150, 66), (700, 640)])
+def test_batches_of_every_length_are_learnt_and_taken_out(make, weighted, n_features, n_rows):
+    random = np.random.default_rng(n_rows)
+    X, Y = random.normal(size=(n_rows + 20, n_features)), random.normal(size=(n_rows + 20, 3))
+    w = random.uniform(0.5, 2.0, n_rows + 20) if weighted else None
+    first, rest = slice(20), slice(20, None)
+    whole, parts = make(), make()
+    whole.update(X, Y, w)
+    for part in (first, rest):
+        parts.update(X[part], Y[part], None if w is None else w[part])
+    np.testing.assert_allclose(parts.solve(1.0), expected_of(whole, X, Y, w), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(whole.solve(1.0), parts.solve(1.0), rtol=1e-7, atol=1e-9)
+    assert (parts.count, parts.weight) == (n_rows + 20, pytest.approx(whole.weight))
+    if isinstance(parts, OrthogonalAccumulator):
+        return
+    parts.downdate(X[rest], Y[rest], None if w is None else w[rest])
+    kept = None if w is None else w[first]
+    expected = expected_of(parts, X[first], Y[first], kept)
+    np.testing.assert_allclose(parts.solve(1.0), expected, rtol=1e-6, atol=1e-8)
+    assert parts.count == 20
+
+
+def expected_of(acc, X, Y, w):
+    """Return the weights of a batch, about the means where an accumulator takes these out."""
+    w = np.ones(len(X)) if w is None else w
+    if isinstance(acc, CentredAccumulator):
+        X, Y = (rows - np.average(rows, axis=0, weights=w) for rows in (X, Y))
+    root = np.sqrt(w)[:, None]
+    return solved(root * X, root * Y)
+
+
+def test_growing_on_the_way_changes_nothing():
+    for make in (GramAccumulator, OrthogonalAccumulator, recursive):
+        acc, wide = make(), np.hstack([X, X[:, ::-1] ** 2])
+        acc.update(X, Y[:, :1])
+        acc.update(wide, Y)
+        rows = np.vstack([np.hstack([X, 0 * X]), wide])
+        targets = np.vstack([np.column_stack([Y[:, 0], 0 * Y[:, 0]]), Y])
+        np.testing.assert_allclose(acc.solve(1.0), solved(rows, targets), rtol=1e-9)
+        if not isinstance(acc, OrthogonalAccumulator):
+            acc.downdate(rows[:9], targets[:9])
+            np.testing.assert_allclose(acc.solve(1.0), solved(wide, Y), rtol=1e-9)

@@ -18,6 +18,8 @@ os.environ.update(CI="true", OPENBLAS_NUM_THREADS="1")
 import argparse
 import json
 import random
+import subprocess
+import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
 from collections.abc import Iterator
@@ -51,9 +53,10 @@ class Result:
 
 
 class Tests:
-    """Tests by the lines that they reach, and how long they take."""
+    """Tests by the lines that they reach, and how long they take: those that are there still."""
 
     def __init__(self, coverage: Path, report: Path) -> None:
+        self._there = collected()
         self._data = CoverageData(str(coverage))
         self._data.read()
         cases = ElementTree.parse(report).iter("testcase")  # noqa: S314 - of our own making
@@ -74,10 +77,14 @@ class Tests:
         lines = self._of_files[mutant.path]
         # Of a statement of several lines some are not listed.
         line = max((each for each in lines if each <= mutant.line), default=0)
-        tests = _names(lines.get(line, []))
+        tests = self._names(lines.get(line, []))
         if len(tests) < MANY and "" in lines.get(line, []):
-            tests = {name for contexts in lines.values() for name in _names(contexts)}
+            tests = {name for contexts in lines.values() for name in self._names(contexts)}
         return tests
+
+    def _names(self, contexts: list[str]) -> set[str]:
+        names = {context.rpartition("|")[0] for context in contexts} & self._there
+        return {name for name in names if not name.startswith(APART)}
 
     def chosen(self, mutant: Mutant, seconds: float) -> list[str]:
         """Return tests of a change that take so long together, the most promising first.
@@ -111,9 +118,11 @@ def _function(name: str) -> str:
     return name.partition("[")[0]
 
 
-def _names(contexts: list[str]) -> set[str]:
-    names = {context.rpartition("|")[0] for context in contexts}
-    return {name for name in names if "::" in name and not name.startswith(APART)}
+def collected() -> set[str]:
+    """Return the names of all tests."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
+    return {line for line in found.stdout.splitlines() if "::" in line}
 
 
 def main(arguments: list[str] | None = None) -> None:
