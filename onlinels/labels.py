@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix
+from onlinels.scalars import equals_itself
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
@@ -95,20 +96,12 @@ def read_label(y: Any) -> Label:
             "a str, int or bool. Several labels per row are out of scope: give each a classifier "
             "of its own (river.multioutput), or make one label of them, for instance a tuple."
         ) from error
-    if not _equals_itself(label):
+    if not equals_itself(label):
         raise ValueError(
             f"y is {label!r}, expected a label that equals itself. "
             "Leave rows without a label out, or name the missing label."
         )
     return label
-
-
-def _equals_itself(label: Label) -> bool:
-    try:
-        return bool(label == label)
-    except TypeError:
-        # pandas.NA answers NA, which has no truth value.
-        return False
 
 
 def read_labels(y: Any, n_rows: int) -> list[Label]:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from onlinels.scalars import equals_itself
+
 Name = Hashable
 
 OUTPUT_NAME = "h"
@@ -67,7 +69,7 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
     """
     names = list(names)
     keys = [feature_key(name) for name in names]
-    if any(key != key for key in keys):
+    if not all(map(equals_itself, keys)):
         raise ValueError("A feature's name is NaN, expected one that equals itself. Rename it.")
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)

@@ -53,3 +53,21 @@ def shown(value: Any, number: float) -> str:
     except (OverflowError, ValueError):
         digits = 0.0
     return f"about {'-' * (number < 0.0)}1e+{int(digits)}" if digits else str(number)
+
+
+def equals_itself(value: Any) -> bool:
+    """Tell whether a label or name can be found again: NaN cannot, nor a tuple that holds it.
+
+    Examples
+    --------
+    >>> equals_itself("a"), equals_itself(("a", float("nan")))
+    (True, False)
+    """
+    if isinstance(value, tuple):
+        # Python takes two tuples for equal that hold the very same NaN.
+        return all(map(equals_itself, value))
+    try:
+        return bool(value == value)
+    except TypeError:
+        # pandas.NA answers NA, which has no truth value.
+        return False

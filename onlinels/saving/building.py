@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -24,6 +24,9 @@ READ_LATER = 1 << 20
 
 MOST_VALUES = 8
 """Values for each byte of a description, counted as often as they occur."""
+
+MOST_ALIKE = 100
+"""Names of one hash in a dict: those of texts are drawn, but those of numbers may be chosen."""
 
 
 class Builder:
@@ -121,7 +124,16 @@ class Builder:
         return _BUILT[kind](self, said)
 
     def _pairs(self, pairs: list[list[Node]]) -> list[tuple[Any, Any]]:
-        return [(self._key(key), self.value(value)) for key, value in pairs]
+        keys = self._keys(key for key, _ in pairs)
+        return [(key, self.value(value)) for key, (_, value) in zip(keys, pairs, strict=True)]
+
+    def _keys(self, nodes: Iterable[Node]) -> list[Any]:
+        """Return keys for a dict or set, none of which many share a hash: that would take long."""
+        keys = list(map(self._key, nodes))
+        ((_, most),) = Counter(map(hash, keys)).most_common(1) or [(0, 0)]
+        if most > MOST_ALIKE:
+            raise ValueError(f"{most} of its names have one hash")
+        return keys
 
     def _key(self, node: Node) -> Any:
         key = self.value(node)
@@ -135,8 +147,7 @@ _BUILT: dict[str, Callable[[Builder, Any], Any]] = {
     "dict": lambda builder, said: dict(builder._pairs(said)),
     "ordered": lambda builder, said: OrderedDict(builder._pairs(said)),
     "counter": lambda builder, said: Counter(dict(builder._pairs(said))),
-    "set": lambda builder, said: set(map(builder._key, said)),
-    "range": lambda builder, said: range(*said),
+    "set": lambda builder, said: set(builder._keys(said)),
     "timedelta": lambda builder, said: timedelta(*said),
     "datetime": lambda builder, said: datetime.fromisoformat(said),
     "date": lambda builder, said: date.fromisoformat(said),

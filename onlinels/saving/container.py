@@ -38,7 +38,13 @@ AT_ONCE = 1 << 24
 MOST_NESTED = 300
 """Levels of a description: more would be too deep for those who read it."""
 
-STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+ESCAPED, STRING = re.compile(rb"\\.", re.DOTALL), re.compile(rb'"[^"]*"')
+"""Looked for one after the other: together they take a time in the square of some texts."""
+
+BRACKETS = b"[{]}"
+OTHERS = bytes(set(range(256)) - set(BRACKETS))
+STEPS = bytes.maketrans(BRACKETS, b"\x01\x01\xff\xff")
+"""One level more, or one less: -1 as an int8."""
 
 
 def nesting(text: bytes) -> int:
@@ -49,9 +55,8 @@ def nesting(text: bytes) -> int:
     >>> nesting(b'{"[[[": [1, [2]]}')
     3
     """
-    signs = np.frombuffer(STRING.sub(b"", text), dtype=np.uint8)
-    opened = np.isin(signs, list(b"[{")).astype(np.int64)
-    depths = np.cumsum(opened - np.isin(signs, list(b"]}")))
+    bare = STRING.sub(b"", ESCAPED.sub(b"", text)).translate(STEPS, OTHERS)
+    depths = np.cumsum(np.frombuffer(bare, dtype=np.int8), dtype=np.int64)
     return int(depths.max(initial=0))
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from math import isnan
+from functools import partial
+from math import isfinite, isnan
 from typing import Any
 
 import numpy as np
 
 from onlinels.saving.unread import Unread
+from onlinels.scalars import equals_itself
 
 PLAIN = (str, int, bool, float, type(None))
 """Types that labels and names may have, besides tuples of these."""
@@ -32,7 +35,7 @@ class Field:
 
 
 def is_plain(value: Any) -> bool:
-    """Tell whether a value is a label or name that keeps its type in a file.
+    """Tell whether a value is of the types of labels and names, which keep theirs in a file.
 
     Examples
     --------
@@ -56,9 +59,10 @@ TEXT = Field("text", lambda value: type(value) is str)
 WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
 INT64 = Field("an int64 of at least 0", lambda value: type(value) is np.int64 and int(value) >= 0)
 REAL = Field("a number", _is_real)
+FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
 POSITIVE = Field("a number over 0", lambda value: _is_real(value) and value > 0.0)
 SHARE = Field("a number of at least 0", lambda value: _is_real(value) and value >= 0.0)
-LABEL = Field("a label or name", is_plain)
+LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
 
 
 def at_most(most: int) -> Field:
@@ -101,14 +105,30 @@ def fixed(*fields: Field) -> Field:
 
 
 def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
-    """Return the kind of a dict, or of a mapping of one type below it."""
+    """Return the kind of a dict, or of a mapping of one type below it.
+
+    What makes the missing values of a defaultdict has to make values of the same kind.
+    """
 
     def _fits(found: Any) -> bool:
         return (
-            type(found) is of and all(map(key.fits, found)) and all(map(value.fits, found.values()))
+            type(found) is of
+            and all(map(key.fits, found))
+            and all(map(value.fits, found.values()))
+            and (not isinstance(found, defaultdict) or _makes(found.default_factory, value))
         )
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
+
+
+def _makes(factory: Any, field: Field) -> bool:
+    values = factory.args if isinstance(factory, partial) else ()
+    if not all(type(each) in PLAIN for each in values):
+        return False
+    try:
+        return field.fits(factory())
+    except (TypeError, ValueError):
+        return False
 
 
 def made_of(*classes: type) -> Field:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from functools import partial
 from math import isfinite
 from typing import Any
@@ -116,6 +116,12 @@ class Writer:
             pairs.append([self.node(key, f"{path}.{place}"), self.node(value, f"{path}.{name}")])
         return pairs
 
+    def _datetime(self, value: datetime, path: str) -> Node:
+        if type(value.tzinfo) not in (type(None), timezone) or value.fold:
+            # Of a time zone with rules, isoformat tells the offset of this one moment.
+            raise TypeError(f"{path} is {value!r}, expected UTC, a fixed offset or no time zone.")
+        return {"datetime": value.isoformat()}
+
     def _set(self, values: set[Any], path: str) -> Node:
         return {"set": self._list(sorted(values, key=repr), path)}
 
@@ -167,11 +173,10 @@ _DESCRIBED: dict[type, Callable[..., Node]] = {
     defaultdict: Writer._defaultdict,
     set: Writer._set,
     deque: Writer._deque,
-    range: lambda writer, value, path: {"range": [value.start, value.stop, value.step]},
     timedelta: lambda writer, value, path: {
         "timedelta": [value.days, value.seconds, value.microseconds]
     },
-    datetime: lambda writer, value, path: {"datetime": value.isoformat()},
+    datetime: Writer._datetime,
     date: lambda writer, value, path: {"date": value.isoformat()},
     bytes: lambda writer, value, path: {"bytes": value.hex()},
 }

@@ -23,6 +23,7 @@ from onlinels.regressor import LeastSquaresRegressor
 from onlinels.ridge import KFold
 from onlinels.saving.fields import (
     ANYTHING,
+    FINITE,
     FLAG,
     LABEL,
     MATRIX,
@@ -70,7 +71,9 @@ def _linear_fits(model: Any, n_targets: int) -> bool:
     if solved is not None:
         fits = fits and solved.output_weights.shape == shape
         fits = fits and solved.intercept.shape == (n_targets,)
-    return fits and settings_hold(model)
+    clock = model._clock
+    fits = fits and clock.forgetting_factor == model.forgetting_factor
+    return fits and clock.half_life == model.half_life and settings_hold(model)
 
 
 def _classifier_fits(model: Any) -> bool:
@@ -113,7 +116,7 @@ saved(
     {
         "forgetting_factor": SETTING,
         "half_life": SETTING,
-        "now": maybe(REAL),
+        "now": maybe(FINITE),
         "timed": FLAG,
     },
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from onlinels.columns import Columns
 from onlinels.saving.fields import (
+    FINITE,
     FLAG,
     LABEL,
     MATRIX,
@@ -36,8 +37,18 @@ def _state_fits(state: Any) -> bool:
     return fits and (state.position is None or len(state.position.values) == n_channels)
 
 
+def _reached_fits(position: Any, spacing: Any) -> bool:
+    """Tell whether samples were drawn up to the last reading: else the next draws those between."""
+    if position is None or not isinstance(spacing, Resampled):
+        return True
+    ahead: float = (position.time - position.start) * spacing.rate - position.reached
+    return abs(ahead) <= 2.0
+
+
 def _windowed_fits(model: Any) -> bool:
     sliding, follower = model._state.sliding, model._follower
+    if not _reached_fits(model._state.position, follower.spacing):
+        return False
     fits = sliding is None or len(sliding.values) <= model.window
     fits = fits and (follower.window, follower.hop) == (model.window, model.hop)
     fits = fits and follower.label_rule == model.label_rule and settings_hold(model)
@@ -53,9 +64,9 @@ saved(Resampled, {"name": LABEL, "rate": REAL, "largest_gap": REAL})
 saved(
     Position,
     {
-        "time": REAL,
+        "time": FINITE,
         "values": VECTOR,
-        "start": REAL,
+        "start": FINITE,
         "reached": WHOLE,
         "spacing": maybe(REAL),
     },

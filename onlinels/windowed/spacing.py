@@ -9,11 +9,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.memory import check_room
 from onlinels.names import Name
 from onlinels.settings import check_positive
 
 REGULAR = 0.1
 """Share of the first spacing by which later ones may differ from it without a sample rate."""
+
+OF_GAP = "Lower largest_gap, or sample_rate."
 
 EARLY = 1e-3
 """Share of a sampling period by which a reading before a sample's time counts as at that time.
@@ -161,6 +164,8 @@ class Resampled:
         if passed * self.rate > self.largest_gap * (1.0 + EARLY):
             return Step(Position(now, values, now), values[None], afresh=True)
         reached = max(position.reached, floor((now - position.start) * self.rate + EARLY))
+        n_bytes = 8 * (reached - position.reached) * (2 + len(values))
+        check_room(n_bytes, "A gap of {:,} samples", reached - position.reached, remedy=OF_GAP)
         times = position.start + np.arange(position.reached + 1, reached + 1) / self.rate
         share = np.clip((times - position.time) / passed, 0.0, 1.0)[:, None]
         # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.

@@ -59,6 +59,7 @@ def convolve(
     """
     n_channels = images.shape[3]
     filters = repeat_channel(filters, n_channels)
+    stage.check_room(images, filters)
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
     pooling = stage.pooling_matrices(images.shape[1:], filters, images.dtype.type)

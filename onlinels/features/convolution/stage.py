@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,6 +17,7 @@ from onlinels.features.convolution.nonlinearities import (
     TwoSidedRectifier,
 )
 from onlinels.features.convolution.pooling import Axis
+from onlinels.memory import check_room
 from onlinels.threads import Scratch
 
 CHANNELS = ("each", "joint")
@@ -61,6 +63,19 @@ class Convolution:
             self.rows.pooled_size(image_shape[0], filter_height),
             self.columns.pooled_size(image_shape[1], filter_width),
         )
+
+    def check_room(self, images: Matrix, filters: Matrix) -> None:
+        """Raise if features, and what a padded image is turned into, cannot fit into memory."""
+        n_images, height, width, n_channels = images.shape
+        padded = height + 2 * self.rows.padding, width + 2 * self.columns.padding
+        n_maps = len(self.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
+        n_features = n_maps * prod(self.pooled_shape((height, width), filters))
+        # A line for every column of a filter, and of one filter its response and its maps.
+        lines = filters.shape[2] * n_channels + 1 + self.before_pooling.n_maps
+        n_bytes = images.itemsize * (prod(padded) * lines + n_images * n_features)
+        what = "{:,} images of {:,} x {:,} with their padding, of {:,} features,"
+        remedy = "Lower padding, raise stride, or pass fewer images at once."
+        check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
     def pooling_matrices(
         self, image_shape: tuple[int, ...], filters: Matrix, dtype: type
