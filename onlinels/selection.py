@@ -122,7 +122,13 @@ def best_ridge(ridges: Floats, criterion: Floats) -> float:
     >>> best_ridge(np.array([1.0, 2.0, 4.0]), np.array([0.5, 0.5, 0.6]))
     2.0
     """
-    return float(ridges[np.flatnonzero(criterion <= criterion.min() + TIE)[-1]])
+    within = np.flatnonzero(criterion <= criterion.min(initial=np.inf) + TIE)
+    if not len(within):
+        raise ValueError(
+            "no ridge can be chosen from statistics that are not finite numbers, as a file may "
+            "hold that was made by hand. Load another one."
+        )
+    return float(ridges[within[-1]])
 
 
 def present_directions(eigenvalues: Floats) -> NDArray[np.bool_]:

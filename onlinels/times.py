@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats
-from onlinels.scalars import as_number
+from onlinels.scalars import as_number, equals_itself
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -38,6 +38,8 @@ def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
     >>> read_times(datetime(1970, 1, 2), n_rows=2, dates=True)
     array([86400., 86400.])
     """
+    if np.ma.is_masked(t):
+        raise ValueError("t holds masked times, expected finite ones. Leave those rows out.")
     values = np.asarray(t)
     if values.dtype.kind == "M":
         values = values.astype("datetime64[us]").astype(object)
@@ -67,7 +69,7 @@ def _number(value: Any) -> float:
 
 
 def _seconds(value: Any) -> float:
-    if value is None or value != value:
+    if value is None or not equals_itself(value):
         return float("nan")
     if not isinstance(value, datetime):
         raise TypeError(

@@ -145,7 +145,9 @@ def test_a_fold_gives_no_more_rows_than_it_has():
     again = np.repeat(1e-3 * X[:1], 8, axis=0)
     full = acc._dealt(again)[0]
     n_there = acc._members[full].count
-    with pytest.raises(ValueError, match=f"8 rows of fold {full}, expected at most the {n_there} "):
+    with pytest.raises(
+        ValueError, match=f"In fold {full} activations has 8 rows, expected at most the {n_there} "
+    ):
         acc.downdate(again, 1e-3 * Y[:8])
     assert acc.count == 9
     # Columns beyond those that are known count by their number.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import sys
 import time
 import tracemalloc
 import zipfile
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
+from io import BytesIO
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -18,6 +20,7 @@ from river import compose, preprocessing
 
 import onlinels
 from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier, memory
+from onlinels.saving.container import write_container
 from test_damaged_saves import state_of
 from test_saving import rewritten
 
@@ -166,6 +169,85 @@ def test_names_of_one_hash_are_few(tmp_path):
 def test_a_clock_is_that_of_its_model(tmp_path, parts):
     changed(LeastSquaresClassifier(), tmp_path / "model.npz", "Clock", **parts)
     refused(tmp_path / "model.npz")
+
+
+def learnt():
+    model = LeastSquaresClassifier()
+    for number in range(20):
+        model.learn_one({"a": float(number), "b": float(number % 3)}, "xy"[number % 2])
+    return model
+
+
+def with_array(model, path, name, value):
+    """Save a model, and put another number in the first place of one of its arrays."""
+    model.save(path)
+    with zipfile.ZipFile(path) as file:
+        said = json.loads(file.read("model.json"))
+        arrays = {each: np.load(BytesIO(file.read(f"{each}.npy"))) for each in said.pop("arrays")}
+    (changed,) = [each for each in arrays if each.endswith(name)]
+    arrays[changed].flat[0] = value
+    with path.open("wb") as file:
+        write_container(file, said, arrays)
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, 1e300])
+@pytest.mark.parametrize("name", ["_feature_mean.origin", "_target_mean.offset"])
+def test_means_are_values(tmp_path, name, odd):
+    with_array(learnt(), tmp_path / "model.npz", name, odd)
+    refused(tmp_path / "model.npz", r"Mean\.(origin|offset) is .*, of values up to 1e\+150")
+
+
+def test_statistics_that_are_no_numbers_leave_no_ridge_to_choose(tmp_path):
+    with_array(learnt(), tmp_path / "model.npz", "_cross", np.nan)
+    loaded = onlinels.load(tmp_path / "model.npz")
+    with pytest.raises(ValueError, match="statistics that are not finite numbers"):
+        loaded.learn_many([{"a": 1.0}] * 20, ["x", "y"] * 10)
+
+
+@pytest.mark.parametrize("text", ["\ud83d\ude00", "\ud83d", "a\udfff"])
+def test_halves_of_characters_stay_halves(tmp_path, text):
+    model = LeastSquaresClassifier()
+    model.learn_one({text: 1.0, "\U0001f600": 2.0}, text)
+    model.learn_one({text: 1.0}, ("\U0001f600", text))
+    model.learn_one({text: 1.0}, "\U0001f600")
+    model.save(tmp_path / "model.npz")
+    loaded = onlinels.load(tmp_path / "model.npz")
+    assert (loaded.classes, loaded.feature_names) == (model.classes, model.feature_names)
+
+
+def test_a_fold_gives_no_more_weight_than_it_has(tmp_path):
+    model = LeastSquaresClassifier(ridge=onlinels.KFold(5))
+    for number in range(30):
+        model.learn_one({"a": float(number)}, number % 2, w=0.01 if number < 29 else 10.0)
+    errors = []
+    for number in range(20):
+        try:
+            model.unlearn_one({"a": float(number)}, number % 2, w=0.05)
+        except ValueError as error:
+            errors.append(str(error))
+    assert len(errors) > 10
+    assert all(re.match(r"In fold \d [Tt]he .* to be taken out is", each) for each in errors)
+    model.save(tmp_path / "model.npz")
+    assert onlinels.load(tmp_path / "model.npz").count == 10 + len(errors)
+
+
+def test_errors_name_the_part_that_cannot_be_saved(tmp_path):
+    model = LeastSquaresClassifier()
+    model.learn_one({"a": 1.0}, ("a", ("b", date(2020, 1, 1))))
+    with pytest.raises(TypeError, match=r"holds datetime.date\(2020, 1, 1\) of type date"):
+        model.save(tmp_path / "model.npz")
+    model = LeastSquaresClassifier()
+    model._sums._weight = -1.0
+    with pytest.raises(TypeError, match=r"_weight is -1.0, expected a number of at least 0"):
+        model.save(tmp_path / "model.npz")
+
+
+@pytest.mark.parametrize("t", [np.ma.masked, np.ma.array([1.0], mask=[True])])
+def test_masked_times_are_refused(t):
+    model = LeastSquaresClassifier(half_life=3.0)
+    with pytest.raises(ValueError, match="t holds masked times"):
+        model.learn_one({"a": 1.0}, "x", t=t)
+    assert model.count == 0
 
 
 @pytest.mark.parametrize("nested", [("a", float("nan")), (("a", (float("nan"),)), 1)])

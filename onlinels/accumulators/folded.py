@@ -97,16 +97,19 @@ class FoldedAccumulator(GroupedAccumulator):
             hashes = np.concatenate([hashes, name_hashes(range(known, needed))])
         return deal(hashes, values, self.n_folds)
 
-    def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
-        if np.min(w) >= 0.0:
-            return
-        taken = np.bincount(self._dealt(activations), minlength=self.n_folds)
-        for number, (fold, n_rows) in enumerate(zip(self._members, taken, strict=True)):
-            if n_rows > fold.count:
-                raise ValueError(
-                    f"activations has {n_rows} rows of fold {number}, expected at most the "
-                    f"{fold.count} that were learnt. Take out only rows that are in."
-                )
+    def _check_holds_rows(
+        self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats
+    ) -> tuple[float, tuple[Floats, Floats]]:
+        folds = self._dealt(activations)
+        for number in np.unique(folds).tolist():
+            rows = folds == number
+            weights = w if isinstance(w, float) else w[rows]
+            try:
+                fold = self._members[number]
+                fold._check_holds_rows(activations[rows], targets[rows], n_targets, weights)
+            except ValueError as error:
+                raise ValueError(f"In fold {number} {error}") from error
+        return super()._check_holds_rows(activations, targets, n_targets, w)
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)

@@ -152,6 +152,7 @@ _BUILT: dict[str, Callable[[Builder, Any], Any]] = {
     "datetime": lambda builder, said: datetime.fromisoformat(said),
     "date": lambda builder, said: date.fromisoformat(said),
     "bytes": lambda builder, said: bytes.fromhex(said),
+    "text": lambda builder, said: bytes.fromhex(said).decode("utf-8", "surrogatepass"),
     "int": lambda builder, said: int(said, 16),
     "float": lambda builder, said: float(said),
     "constant": lambda builder, said: KINDS.constants[said],

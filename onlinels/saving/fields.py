@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinels.arrays import LARGEST_VALUE
 from onlinels.saving.unread import Unread
 from onlinels.scalars import equals_itself
 
@@ -172,6 +173,11 @@ def _lies_by_column(value: Any) -> bool:
 
 
 VECTOR = array("f8", 1)
+MEANS = Field(
+    f"{VECTOR.said}, of values up to {LARGEST_VALUE:g}",
+    # Nor is the way from an origin to a mean much longer.
+    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * LARGEST_VALUE).all()),
+)
 COLUMNS = array("f8", 2, by_column=True)
 MATRIX = array("f8", 2)
 PLACES = array("i8", 1)

@@ -88,8 +88,8 @@ class Writer:
         try:
             check_fields(path, kind.fields, state)
         except ValueError as error:
-            odd = next(filter(None, map(_odd_one, state.values())), str(error))
-            raise TypeError(f"{path} holds {odd}. {REMEDY}") from error
+            odd = next(filter(None, map(_odd_one, state.values())), "")
+            raise TypeError(f"{path} holds {odd}. {REMEDY}" if odd else str(error)) from error
         # In the order of the fields: that of attributes depends on what came to be when.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         # Parts come before the whole, here and when they are made again.
@@ -143,6 +143,9 @@ class Writer:
 
 
 def _plain(value: Any) -> Node:
+    if type(value) is str and not value.isascii() and any("\ud800" <= x <= "\udfff" for x in value):
+        # Halves of characters, of which JSON would make whole ones.
+        return {"text": value.encode("utf-8", "surrogatepass").hex()}
     if type(value) is float and not isfinite(value):
         return {"float": str(value)}
     if type(value) is int and value.bit_length() > MOST_BITS:
@@ -153,7 +156,9 @@ def _plain(value: Any) -> Node:
 def _odd_one(values: Any) -> str:
     """Say which of labels or names is none that can be saved, "" if none is odd."""
     for value in values if isinstance(values, (dict, tuple)) else ():
-        if not is_plain(value) and type(value) not in KINDS.by_class:
+        if isinstance(value, tuple) and (odd := _odd_one(value)):
+            return odd
+        if not (is_plain(value) or type(value) in (np.ndarray, *KINDS.by_class)):
             return f"{repr(value)[:80]} of type {type(value).__name__}"
     return ""
 

@@ -24,6 +24,7 @@ from onlinels.saving.fields import (
     COLUMNS,
     FLAG,
     INT64,
+    MEANS,
     NOTHING,
     POSITIVE,
     SHARE,
@@ -149,7 +150,7 @@ saved(
 saved(SymmetricPanels, {"_size": WHOLE, "_panels": listed(made_of(Panel))}, _panels_fit)
 saved(
     Mean,
-    {"origin": VECTOR, "offset": VECTOR},
+    {"origin": MEANS, "offset": MEANS},
     lambda mean: len(mean.origin) == len(mean.offset),
 )
 saved(

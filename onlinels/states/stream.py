@@ -94,7 +94,8 @@ def _stream_fits(model: Any) -> bool:
     fits = fits and _rows(pool.wide) in (0, activations.n_wide)
     fits = fits and _rows(pool.narrow) in (0, Activations.n_narrow(activations.n_wide))
     fits = fits and model._recent.maxlen == model.label_delay + 1
-    return fits and all(0 <= each < n_classes for each in model._recent) and settings_hold(model)
+    fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
+    return fits and settings_hold(model)
 
 
 def _rows(memories: Any) -> int:
