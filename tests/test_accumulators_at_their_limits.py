@@ -303,3 +303,44 @@ def test_growing_on_the_way_changes_nothing():
         if not isinstance(acc, OrthogonalAccumulator):
             acc.downdate(rows[:9], targets[:9])
             np.testing.assert_allclose(acc.solve(1.0), solved(wide, Y), rtol=1e-9)
+
+
+def test_a_solution_is_refined_with_an_inverse_that_is_behind():
+    X, Y = RANDOM.normal(size=(40, 12)), RANDOM.normal(size=(40, 2))
+    acc, tracked = tracked_of(X, Y)
+    more, targets = 3.0 * RANDOM.normal(size=(3, 12)), RANDOM.normal(size=(3, 2))
+    acc.update(more, targets)
+    # Three rows that it does not know: conjugate gradients take some steps more.
+    tracked._trusted = False
+    found = tracked.solve(acc._gram, acc.cross, 1.0, acc.diagonal)
+    expected = solved(np.vstack([X, more]), np.vstack([Y, targets]))
+    np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("times", [1.2, 1.0 / 1.2])
+def test_a_solution_is_tracked_while_the_ridge_drifts_a_little(times):
+    acc, tracked = tracked_of(X, Y)
+    bound = 1.0 / tracking.DRIFT if times > 1.0 else tracking.DRIFT
+    near, far = bound / times, bound * times
+    np.testing.assert_allclose(
+        tracked.solve(acc._gram, acc.cross, near, acc.diagonal), solved(X, Y, near), rtol=1e-9
+    )
+    assert tracked.solve(acc._gram, acc.cross, far, acc.diagonal) is None
+
+
+def test_rows_are_answered_without_solving_however_small_their_features():
+    acc = CentredAccumulator(RecursiveAccumulator(ridge=1.0))
+    acc.update(1e-3 * X, Y)
+    assert acc.row_scores(1e-3 * X[0]) is not None
+    acc.update(np.hstack([X, np.zeros((9, 1))]), Y)
+    assert acc.row_scores(np.zeros(4)) is None
+
+
+@pytest.mark.parametrize("make", [GramAccumulator, recursive])
+def test_rows_with_columns_of_zeros_are_taken_out(make):
+    acc = make()
+    acc.update(X, Y)
+    acc.downdate(np.hstack([X[:4], np.zeros((4, 2))]), np.hstack([Y[:4], np.zeros((4, 1))]))
+    assert (acc.n_features, acc.n_targets, acc.count) == (5, 3, 5)
+    np.testing.assert_allclose(acc.solve(1.0)[:3, :2], solved(X[4:], Y[4:]), rtol=1e-9)
+    assert not acc.solve(1.0)[3:].any()

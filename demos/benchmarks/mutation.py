@@ -39,6 +39,9 @@ FEW = 12
 MANY = 30
 """A line that fewer tests reach is one that runs on import: all tests of its module are its own."""
 
+UNKNOWN = 0.1
+"""Seconds that a test takes that the report does not tell of."""
+
 APART = "tests/test_structure", "tests/test_kills", "tests/test_demo"
 """Tests that judge the source, or run it in other processes, where it is not changed."""
 
@@ -108,7 +111,7 @@ class Tests:
         self._caught[mutant.path, _function(name)] += 1
 
     def _cost(self, name: str) -> float:
-        return self._seconds.get(name, 1.0) + 0.01
+        return self._seconds.get(name, UNKNOWN) + 0.01
 
     def _rank(self, mutant: Mutant, name: str) -> float:
         return (self._cost(name) + 0.04) / (1 + 20 * self._caught[mutant.path, _function(name)])
