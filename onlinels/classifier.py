@@ -133,7 +133,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_one({"age": 4.0})
         'young'
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
                 return
             sample = read_sample(x)
@@ -170,14 +170,14 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_many(np.array([[-1.0], [3.0]]))
         array(['low', 'high'], dtype='<U4')
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             batch = read_batch(X)
             n_rows = len(batch.values)
             self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -213,7 +213,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.classes, model.count
         (('low',), 2)
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             batch = read_batch(X)
             n_rows = len(batch.values)
             self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))

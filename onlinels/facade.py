@@ -58,6 +58,7 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
+        self._alone.to_change(self)
         with both(self._alone, other._alone):
             self._merge(other)
         return self
@@ -97,7 +98,7 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         >>> round(model.output_weights.item(), 9), model.count
         (1.0, 1)
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             check_between("keep", keep, 0.0, 1.0)
             if keep == 0.0:
                 commit = Commit()

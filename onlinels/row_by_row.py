@@ -55,7 +55,7 @@ class RowByRow(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         """Set another ridge, from now on."""
         if ridge is not self._ridge:
-            with self._alone.lock:
+            with self._alone.to_change(self):
                 # Rows learnt so far were learnt under the setting of then.
                 self._take_in()
                 self._look_closely()
@@ -64,8 +64,9 @@ class RowByRow(base.Estimator, ABC):
     def __getstate__(self) -> dict[str, Any]:
         with self._alone.lock:
             # A copy begins with a closer look, and so does this model: both go on bit for bit.
+            # What is gathered in is not replaced: a row may be on its way there.
             self._take_in()
-            self._reader, self._layout, self._gathered = None, None, None
+            self._reader, self._layout = None, None
             return vars(self) | {"_gathered": None}
 
     @property
@@ -110,6 +111,8 @@ class RowByRow(base.Estimator, ABC):
             self._gathered = gathered = Gathered(len(row))
         self._solved = None
         gathered.add(row, target)
+        # A signal's handler may have asked for a solution in between.
+        self._solved = None
         return True
 
     def _known_row(self, x: Mapping[Any, Any]) -> Floats | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from itertools import repeat, starmap, takewhile
 from math import prod
+from operator import methodcaller
 from threading import RLock, local
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -130,9 +135,42 @@ class Scratch(local):
         return held[:size].reshape(shape)
 
 
+_TAKE, _TRY, _RELEASE = methodcaller("acquire"), methodcaller("acquire", False), methodcaller("release")
+
+
 @contextmanager
-def both(one: CopyableLock, other: CopyableLock) -> Iterator[None]:
-    """Hold two locks, in one order whoever asks, so that no two threads wait for each other.
+def together(locks: Iterable[Any]) -> Iterator[None]:
+    """Hold any number of re-entrant locks, so that no two threads wait for each other.
+
+    Who has to wait for one of them holds none of the others meanwhile, in whatever order they come.
+
+    Examples
+    --------
+    >>> with together([RLock(), RLock()]):
+    ...     print("alone")
+    alone
+    """
+    wanted, taken = list(locks), deque[Any]()
+    try:
+        while len(taken) < len(wanted):
+            # That on which it failed comes first: the thread sleeps until it is free.
+            wanted = [*wanted[len(taken) :], *wanted[: len(taken)]]
+            _release(taken)
+            # A lock is taken and noted in one call, between which no handler of a signal comes.
+            taken.extend(filter(_TAKE, wanted[:1]))
+            taken.extend(takewhile(_TRY, wanted[1:]))
+        yield
+    finally:
+        _release(taken)
+
+
+def _release(taken: deque[Any]) -> None:
+    """Release locks, each noted as released in the same call."""
+    deque(map(_RELEASE, starmap(taken.pop, repeat((), len(taken)))), maxlen=0)
+
+
+def both(one: CopyableLock, other: CopyableLock) -> AbstractContextManager[None]:
+    """Hold the locks of two models; see `together`.
 
     Examples
     --------
@@ -140,9 +178,7 @@ def both(one: CopyableLock, other: CopyableLock) -> Iterator[None]:
     ...     print("alone")
     alone
     """
-    first, second = sorted((one, other), key=id)
-    with first.lock, second.lock:
-        yield
+    return together((one.lock, other.lock))
 
 
 class CopyableLock:
@@ -159,7 +195,46 @@ class CopyableLock:
     """
 
     def __init__(self) -> None:
-        self.lock = RLock()
+        self.lock: Any = RLock()
+
+    def to_change(self, model: object) -> Any:
+        """Return the lock, for a change of the model that it belongs to.
+
+        Raises
+        ------
+        RuntimeError
+            If this thread is in the middle of another call of the model: a signal's handler gets
+            past the lock, and would change what that call has read.
+        """
+        lock = self.lock
+        # An interrupt may have left it taken: only the calls under way tell.
+        if lock._is_owned() and _is_amid_call(model, lock):
+            raise RuntimeError(
+                f"This {type(model).__name__} is in the middle of another call of this thread, "
+                "expected none while it changes. Let the handler of a signal note what is to be "
+                "learnt, and learn it afterwards; it may predict and save."
+            )
+        return lock
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()
+
+
+def _is_amid_call(model: object, lock: Any) -> bool:
+    """Tell whether a call of a model was interrupted by code that has led to the call of now."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and _is_of_package(frame):
+        frame = frame.f_back
+    while frame is not None:
+        if _is_of_package(frame):
+            names = frame.f_locals
+            if any(names.get(name) is model for name in ("self", "other")):
+                return True
+            if any(each is lock for each in names.get("locks", ())):
+                return True
+        frame = frame.f_back
+    return False
+
+
+def _is_of_package(frame: FrameType) -> bool:
+    return str(frame.f_globals.get("__name__")).startswith("onlinels.")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -16,6 +15,7 @@ from onlinels.saving.kinds import KINDS
 from onlinels.saving.reading import Container
 from onlinels.saving.replacing import replace_file
 from onlinels.saving.writing import Writer
+from onlinels.threads import together
 from onlinels.version import __version__
 
 FORMAT = 1
@@ -29,7 +29,7 @@ class Savable:
 
     def __copy__(self) -> Self:
         """Return an independent copy: state that two models share would serve neither."""
-        with _held(self):
+        with together(_locks(self)):
             return copy.deepcopy(self)
 
     def save(self, path: PathLike) -> None:
@@ -111,7 +111,8 @@ def save(model: Any, path: PathLike) -> None:
             "holds one by one."
         )
     writer = Writer()
-    with _held(model):
+    locks = _locks(model)
+    with together(locks):
         try:
             described = writer.node(model, type(model).__name__)
         except RecursionError as error:
@@ -120,19 +121,15 @@ def save(model: Any, path: PathLike) -> None:
         replace_file(file, partial(write_container, description=said, arrays=writer.arrays))
 
 
-@contextmanager
-def _held(value: Any) -> Iterator[None]:
-    """Keep other threads from changing models meanwhile."""
-    with ExitStack() as held:
-        try:
-            for lock in _locks_of(value):
-                held.enter_context(lock)
-        except RecursionError as error:
-            raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
-        yield
+def _locks(value: Any) -> list[Any]:
+    """Return what keeps other threads from changing models."""
+    try:
+        return list(_locks_of(value))
+    except RecursionError as error:
+        raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
 
 
-def _locks_of(value: Any) -> Iterator[AbstractContextManager[Any]]:
+def _locks_of(value: Any) -> Iterator[Any]:
     """Yield the locks of models, those in containers and pipelines too."""
     if hasattr(value, "_alone"):
         yield value._alone.lock
