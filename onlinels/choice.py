@@ -71,8 +71,10 @@ class RidgeChoice:
         self._selected: float | None = None
         self._is_due = True
 
-    def in_force(self, setting: Any, statistics: Accumulator) -> float:
-        """Return the ridge in force under a setting.
+    def in_force(
+        self, setting: Any, statistics: Accumulator, commit: Commit | None = None
+    ) -> float:
+        """Return the ridge in force under a setting; if it is selected, a commit takes note.
 
         Raises
         ------
@@ -90,7 +92,10 @@ class RidgeChoice:
         if is_selected(setting):
             if self._is_due or self._setting != setting:
                 selected = selected_ridge(setting, statistics)
-                vars(self).update(_selected=selected, _setting=setting, _is_due=False)
+                news = {"_selected": selected, "_setting": setting, "_is_due": False}
+                commit = commit or Commit()
+                commit.then(vars(self).update, news)
+                commit.make()
             if self._selected is not None:
                 return self._selected
         return _unselected(setting, statistics)
@@ -153,13 +158,16 @@ class RidgeChoice:
         last = 1 << ((count + n_rows).bit_length() - 1)
         return last - count if last > count else n_rows
 
-    def before(self, setting: Any, statistics: Accumulator, n_rows: int) -> None:
-        """Select, if it is due and so many rows that come next do not reach another checkpoint."""
+    def before(self, setting: Any, statistics: Accumulator, n_rows: int, commit: Commit) -> None:
+        """Select, if it is due and so many rows that come next do not reach another checkpoint.
+
+        The commit fails if the statistics have changed meanwhile.
+        """
         changed = self._setting != setting
         due = is_selected(setting) and (self._is_due or changed)
         matters = due or (changed and statistics.holds_ridge)
         if matters and not self.reaches_checkpoint(statistics, n_rows):
-            self.in_force(setting, statistics)
+            self.in_force(setting, statistics, commit)
 
     def reaches_checkpoint(self, statistics: Accumulator, n_rows: int) -> bool:
         """Tell whether so many rows more reach a count at which a ridge is selected."""

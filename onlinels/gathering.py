@@ -150,6 +150,7 @@ class Waiting:
     >>> waiting = Waiting(np.array([[1.0], [2.0]]), np.array([0, 1]))
     >>> commit = Commit()
     >>> waiting.plan_claim(commit)
+    2
     >>> waiting.plan_letting_in(1, commit) is waiting
     True
     >>> commit.make()
@@ -182,12 +183,20 @@ class Waiting:
         times = None if self._times is None else self._times[part]
         return self._rows[part], np.asarray(self._targets[part]), w, times
 
-    def plan_claim(self, commit: Commit) -> None:
+    def plan_claim(self, commit: Commit) -> int:
         """Let a commit make no change, but fail, if others have let rows in since it was planned.
 
-        So may do a signal's handler that looks at the model.
+        So may do a signal's handler that looks at the model. Return how many rows are claimed.
         """
-        commit.then(self._mark.remove, self._mark[0])
+        (start,) = self._mark
+        commit.then(self._mark.remove, start)
+        return len(self._targets) - start
+
+    def unless_let_in(self) -> Commit:
+        """Return a commit to which the same applies, and which lets no rows in."""
+        commit = Commit()
+        commit.then(self._mark.append, len(self._targets) - self.plan_claim(commit))
+        return commit
 
     def plan_letting_in(self, n_rows: int, commit: Commit) -> Waiting | None:
         """Let the first rows wait no longer when the commit is made; return what is left then."""

@@ -56,11 +56,10 @@ class LetIn(WeightsOnDemand):
         return int(next(row_blocks(n_rows, len(self._columns), LEAST_ROWS)).stop)
 
     def _let_in(self, waiting: Waiting) -> None:
-        n_rows = len(waiting)
+        commit = DraftCommit()
+        n_rows = waiting.plan_claim(commit)
         if n_rows == 1 and waiting.is_harmless and self._let_one_in(waiting):
             return
-        commit = DraftCommit()
-        waiting.plan_claim(commit)
         self._plan(waiting, self._rows_together(n_rows), commit)
         commit.make()
 
@@ -69,8 +68,9 @@ class LetIn(WeightsOnDemand):
         sums, choice, commit = self._sums, self._choice, Commit()
         if self._clock.forgets or choice.reaches_checkpoint(sums, 1):
             return False
-        waiting.plan_claim(commit)
-        choice.before(self.ridge, sums, 1)
+        if waiting.plan_claim(commit) != 1:
+            return False
+        choice.before(self.ridge, sums, 1, waiting.unless_let_in())
         row, targets, _, _ = waiting.first(1)
         if not sums.plan_row(row, targets, commit):
             return False
@@ -89,7 +89,8 @@ class LetIn(WeightsOnDemand):
     ) -> None:
         """Plan to let the first rows in that wait, whose columns and outputs may be new."""
         # Of the sums as they are: to look at the statistics would add these rows again.
-        self._choice.before(self.ridge, self._sums, len(waiting))
+        selects = waiting.unless_let_in()
+        self._choice.before(self.ridge, self._sums, len(waiting), selects)
         choice = self._choice.after(self._sums, n_rows)
         fixes = choice.fixes(self._sums, n_rows)
         # A ridge that is chosen now and then held is chosen from a copy that has learnt the rows.

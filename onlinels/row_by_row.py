@@ -64,9 +64,8 @@ class RowByRow(base.Estimator, ABC):
     def __getstate__(self) -> dict[str, Any]:
         with self._alone.lock:
             # A copy begins with a closer look, and so does this model: both go on bit for bit.
-            # What is gathered in is not replaced: a row may be on its way there.
             self._take_in()
-            self._reader, self._layout = None, None
+            self._reader, self._layout, self._gathered = None, None, None
             return vars(self) | {"_gathered": None}
 
     @property
@@ -108,11 +107,11 @@ class RowByRow(base.Estimator, ABC):
         gathered = self._gathered
         if not isinstance(gathered, Gathered) or not gathered.has_room(len(row)):
             self._take_in()
-            self._gathered = gathered = Gathered(len(row))
+            gathered = Gathered(len(row))
         self._solved = None
         gathered.add(row, target)
-        # A signal's handler may have asked for a solution in between.
-        self._solved = None
+        # A signal's handler may have made a copy in between, or asked for a solution.
+        self._gathered, self._solved = gathered, None
         return True
 
     def _known_row(self, x: Mapping[Any, Any]) -> Floats | None:

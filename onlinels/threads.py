@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,12 +11,13 @@ from itertools import repeat, starmap, takewhile
 from math import prod
 from operator import methodcaller
 from threading import RLock, local
-from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from onlinels.arrays import Matrix
+from onlinels.forking import note_lock
+from onlinels.reentry import is_amid_call
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """What BLAS libraries take their number of threads from, and so does this package."""
@@ -135,7 +135,11 @@ class Scratch(local):
         return held[:size].reshape(shape)
 
 
-_TAKE, _TRY, _RELEASE = methodcaller("acquire"), methodcaller("acquire", False), methodcaller("release")
+_TAKE, _TRY, _RELEASE = (
+    methodcaller("acquire"),
+    methodcaller("acquire", False),
+    methodcaller("release"),
+)
 
 
 @contextmanager
@@ -196,6 +200,7 @@ class CopyableLock:
 
     def __init__(self) -> None:
         self.lock: Any = RLock()
+        note_lock(self)
 
     def to_change(self, model: object) -> Any:
         """Return the lock, for a change of the model that it belongs to.
@@ -208,7 +213,7 @@ class CopyableLock:
         """
         lock = self.lock
         # An interrupt may have left it taken: only the calls under way tell.
-        if lock._is_owned() and _is_amid_call(model, lock):
+        if lock._is_owned() and is_amid_call(model, lock):
             raise RuntimeError(
                 f"This {type(model).__name__} is in the middle of another call of this thread, "
                 "expected none while it changes. Let the handler of a signal note what is to be "
@@ -218,23 +223,3 @@ class CopyableLock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()
-
-
-def _is_amid_call(model: object, lock: Any) -> bool:
-    """Tell whether a call of a model was interrupted by code that has led to the call of now."""
-    frame: FrameType | None = sys._getframe(2)
-    while frame is not None and _is_of_package(frame):
-        frame = frame.f_back
-    while frame is not None:
-        if _is_of_package(frame):
-            names = frame.f_locals
-            if any(names.get(name) is model for name in ("self", "other")):
-                return True
-            if any(each is lock for each in names.get("locks", ())):
-                return True
-        frame = frame.f_back
-    return False
-
-
-def _is_of_package(frame: FrameType) -> bool:
-    return str(frame.f_globals.get("__name__")).startswith("onlinels.")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+import signal
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -64,7 +67,6 @@ def is_free(lock):
     """Tell whether another thread could take a lock."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(lambda: lock.acquire(blocking=False)).result()
-
 
 
 @pytest.fixture
@@ -217,3 +219,252 @@ def test_saves_beside_a_wrapper_end(tmp_path):
         lambda: wrapper.learn_one({0: 1.0, 1: 2.0, 2: 3.0}, 1),
         n_rounds=150,
     )
+
+
+NAMES = "b", "a", "c"
+SETTINGS = {
+    "gram": {"ridge": 1.0},
+    "auto": {},
+    "paper": {"ridge": "paper", "forgetting_factor": 0.9},
+    "recursive": {"ridge": 1.0, "accumulator": "recursive"},
+    "orthogonal": {"ridge": 1.0, "accumulator": "orthogonal"},
+}
+DRAWN = np.random.default_rng(0)
+X = [dict(zip(NAMES, row, strict=True)) for row in DRAWN.normal(size=(90, 3)).tolist()]
+Y = DRAWN.integers(0, 3, 90).tolist()
+
+CALLS = {
+    "a row": lambda m: m.learn_one(X[50], Y[50]),
+    "a weighed row": lambda m: m.learn_one(X[50], Y[50], 2.5),
+    "a row between predictions": lambda m: (m.predict_one(X[1]), m.learn_one(X[50], Y[50], 2.0)),
+    "a new feature": lambda m: m.learn_one(X[50] | {"new": 1.5}, Y[50]),
+    "a batch": lambda m: m.learn_many(X[50:56], Y[50:56]),
+    "a look": lambda m: m.ridge_,
+}
+N_SAMPLED = 40
+"""Lines of a call at most at which a handler is called."""
+
+
+def begun(settings, n_rows=28):
+    """Return a model that has learnt rows of which the last wait."""
+    model = LeastSquaresClassifier(**SETTINGS[settings])
+    for number in range(n_rows):
+        model.learn_one(X[number], Y[number])
+        if number == 20:
+            model.predict_one(X[1])
+    return model
+
+
+def answers_of(model):
+    # The scores first: whatever else is asked would let rows in.
+    scores = list(model.scores_one(X[2]).values())
+    return [scores, model.output_weights, model.intercept, [model.count], model._class_counts]
+
+
+def assert_same(found, expected, where):
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8, err_msg=str(where))
+
+
+def lines_of(make, call, every=None):
+    """Return some numbers of lines of a call of a model."""
+    counted, model = Within(), make()
+    counted.run(lambda: call(model))
+    step = every or max(1, counted.count // N_SAMPLED)
+    return range(1, counted.count + 1, step)
+
+
+def teach(model, refused):
+    """Learn a row as a handler may: if that is refused, take note of it."""
+    try:
+        model.learn_one(X[70], Y[70])
+    except RuntimeError as error:
+        refused.append(str(error))
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_row_learnt_by_a_handler_is_learnt_or_refused(settings, call):
+    outcomes = {}
+    for n_refused, rows in {0: ["before", "after"], 1: ["never"]}.items():
+        outcomes[n_refused] = []
+        for when in rows:
+            model = begun(settings)
+            if when == "before":
+                model.learn_one(X[70], Y[70])
+            CALLS[call](model)
+            if when == "after":
+                model.learn_one(X[70], Y[70])
+            outcomes[n_refused].append(answers_of(model))
+    seen = set()
+    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call == "a row" else None):
+        model, refused = begun(settings), []
+        within = Within(at, lambda model=model, refused=refused: teach(model, refused))
+        within.run(lambda model=model: CALLS[call](model))
+        found = answers_of(model)
+        either = [expected for expected in outcomes[len(refused)] if near(found, expected)]
+        assert either, (at, found, outcomes[len(refused)])
+        assert all("in the middle of another call" in said for said in refused)
+        seen.add(len(refused))
+    assert 1 in seen
+
+
+def near(found, expected):
+    pairs = zip(found, expected, strict=True)
+    return all(np.allclose(one, other, rtol=1e-6, atol=1e-8) for one, other in pairs)
+
+
+LOOKS = {
+    "predict": lambda m: m.predict_one(X[4]),
+    "predict many": lambda m: m.predict_many(X[4:7]),
+    "count": lambda m: m.count,
+    "copy": copy.deepcopy,
+    "pickle": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_a_look_by_a_handler_changes_nothing(settings, call, look):
+    model = begun(settings)
+    CALLS[call](model)
+    expected = answers_of(model)
+    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call == "a row" else None):
+        model = begun(settings)
+        within = Within(at, lambda model=model: LOOKS[look](model))
+        within.run(lambda model=model: CALLS[call](model))
+        assert_same(answers_of(model), expected, at)
+
+
+def test_rows_and_targets_stay_together_whatever_a_handler_learns():
+    """The smallest case: without the refusal rows went with the targets of others."""
+    model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
+    for number in range(4):
+        model.learn_one({"a": 1.0 + number}, 1.0 + number)
+
+    def teach():
+        with suppress(RuntimeError):
+            model.learn_one({"a": 1e3}, 1e3)
+
+    for at in lines_of(lambda: copy.deepcopy(model), lambda m: m.learn_one({"a": 5.0}, 5.0)):
+        Within(at, teach).run(lambda: model.learn_one({"a": 5.0}, 5.0))
+    # The ridge takes a little off the slope of 1; a row of another target would take more.
+    squares = float(model._statistics.diagonal[0])
+    assert model.output_weights.item() == pytest.approx(squares / (squares + 1.0))
+
+
+CHANGES = {
+    "learn_one": lambda m: m.learn_one(X[70], Y[70]),
+    "learn_many": lambda m: m.learn_many(X[70:73], Y[70:73]),
+    "unlearn_one": lambda m: m.unlearn_one(X[1], Y[1]),
+    "unlearn_many": lambda m: m.unlearn_many(X[1:3], Y[1:3]),
+    "fade": lambda m: m.fade(0.5),
+    "merge": lambda m: m.merge(begun("gram")),
+    "ridge": lambda m: setattr(m, "ridge", 7.0),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("outer", ["learn_many", "predict_one", "merge into", "save", "save list"])
+def test_every_change_amid_another_call_is_refused_and_nothing_has_changed(change, outer, tmp_path):
+    model, into, refused = begun("gram"), begun("gram"), []
+    calls = {
+        "learn_many": lambda: model.learn_many(X[50:56], Y[50:56]),
+        "predict_one": lambda: model.predict_one(X[4]),
+        "merge into": lambda: into.merge(model),
+        "save": lambda: model.save(tmp_path / "model"),
+        "save list": lambda: onlinels.save([model], tmp_path / "models"),
+    }
+
+    def handle():
+        try:
+            CHANGES[change](model)
+        except RuntimeError as error:
+            refused.append(str(error))
+
+    expected = copy.deepcopy(model)
+    counted = Within()
+    counted.run(calls[outer])
+    model = begun("gram")
+    # In the middle of it, where the lock is held.
+    Within(counted.count * 2 // 3, handle).run(calls[outer])
+    assert len(refused) == 1
+    assert "expected none while it changes" in refused[0]
+    if outer == "learn_many":
+        expected.learn_many(X[50:56], Y[50:56])
+    assert model.ridge == 1.0
+    assert_same(answers_of(model), answers_of(expected), outer)
+
+
+def test_a_lock_that_an_interrupt_left_taken_keeps_nobody_of_its_thread_out():
+    for kind, targets in (
+        (LeastSquaresClassifier, 1),
+        (LeastSquaresMultiTargetRegressor, {"p": 1}),
+    ):
+        model = kind(ridge=1.0)
+        model._alone.lock.acquire()
+        for _ in range(3):
+            model.learn_one({"a": 1.0}, targets)
+        assert model.count == 3
+    wrapper = CalibratedClassifier(LeastSquaresClassifier(ridge=1.0))
+    wrapper.classifier._alone.lock.acquire()
+    wrapper._alone.lock.acquire()
+    for label in (0, 1, 0):
+        wrapper.learn_one({"a": 1.0}, label)
+    assert wrapper.count == 3
+
+
+def forked(call):
+    """Make a call in a forked process; return the number that it returns."""
+    with warnings.catch_warnings():
+        # Python from 3.12 on warns of threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
+    if not child:
+        signal.alarm(int(PATIENCE))
+        number = 99
+        try:
+            number = call()
+        finally:
+            os._exit(number)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
+def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(tmp_path):
+    original, free = learnt(), learnt()
+    original.save(tmp_path / "model")
+    held = [original, copy.deepcopy(original), onlinels.load(tmp_path / "model")]
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold():
+        with together([model._alone.lock for model in held]):
+            entered.set()
+            go_on.wait(PATIENCE)
+
+    def use():
+        free.learn_one({0: 1.0, 1: 1.0, 2: 1.0}, 1)
+        n_refused = 0
+        for model in held:
+            for call in (lambda m: m.learn_one({0: 1.0}, 1), lambda m: m.predict_one({0: 1.0})):
+                try:
+                    call(model)
+                except RuntimeError as error:
+                    n_refused += "when the process was forked" in str(error)
+            with suppress(RuntimeError):
+                free.merge(model)
+        return n_refused + 10 * free.count
+
+    with ThreadPoolExecutor(1) as pool:
+        holding = pool.submit(hold)
+        entered.wait(PATIENCE)
+        try:
+            assert forked(use) == 46
+        finally:
+            go_on.set()
+        holding.result()
+    assert original.count == 3
+    # Between calls nothing is refused, and a thread that forks keeps what it holds.
+    with original._alone.lock:
+        assert forked(lambda: original.merge(held[1]).count) == 6

@@ -25,6 +25,8 @@ LAYERS = [
         "bounded",
         "finishing",
         "memory",
+        "reentry",
+        "forking",
     },
     {"frozen", "threads", "array_files", "scalars"},
     # Models in files: how, and not of what they consist.

@@ -151,7 +151,7 @@ class GramAccumulator(Accumulator):
         add_to_columns(self._cross, present, sums, commit)
 
     def _combine(self, other: Self, sign: int, commit: Commit) -> None:
-        self._tracker.drop()
+        self._tracker = Tracker.lost()
         n_features, n_targets = other.n_features, other.n_targets
         self._gram.add(other._gram, sign, commit)
         here, there = (cross[:n_features, :n_targets] for cross in (self._cross, other._cross))
@@ -173,7 +173,7 @@ class GramAccumulator(Accumulator):
         n_features = max(n_features, self._n_features)
         n_targets = max(n_targets, self._n_targets)
         if n_features > self._n_features:
-            self._tracker.drop()
+            self._tracker = Tracker.lost()
         self._gram = self._gram.grown(n_features)
         columns = capacity(self._cross.shape[1], n_targets)
         self._cross = enlarged(self._cross, self._gram.reserved, columns)
@@ -192,7 +192,7 @@ class GramAccumulator(Accumulator):
         return copy
 
     def _keep_targets(self, columns: Integers, commit: Commit) -> None:
-        self._tracker.drop()
+        self._tracker = Tracker.lost()
         self._cross = picked_columns(self._cross, columns, commit)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:

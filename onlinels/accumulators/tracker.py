@@ -34,20 +34,21 @@ class Tracker:
         self._tracked: TrackedSolution | None = None
         self._n_new = 0.0
 
-    def drop(self) -> None:
-        """Forget the last solution, because something else than rows has changed."""
-        self._tracked, self._n_new = None, np.inf
+    @classmethod
+    def lost(cls) -> Tracker:
+        """Return what knows no last solution, because something else than rows has changed."""
+        tracker = cls()
+        tracker._n_new = np.inf
+        return tracker
 
     def _taken(self) -> tuple[Tracker, TrackedSolution | None]:
         """Return a tracker to put in this one's place, and the last solution, which this loses.
 
         So whatever is raised before it is there, no solution of other rows is left.
         """
-        tracked = self._tracked
-        if tracked is None:
-            return self, None
-        taken, self._tracked = Tracker(), None
-        taken._n_new = self._n_new
+        # A new one in any case: a signal's handler may have this one solve in between.
+        taken, tracked = Tracker(), self._tracked
+        taken._n_new, self._tracked = self._n_new, None
         return taken, tracked
 
     def having_learnt(
