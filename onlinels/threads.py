@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Matrix
-from onlinels.forking import note_lock
 from onlinels.reentry import is_amid_call
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -200,7 +199,6 @@ class CopyableLock:
 
     def __init__(self) -> None:
         self.lock: Any = RLock()
-        note_lock(self)
 
     def to_change(self, model: object) -> Any:
         """Return the lock, for a change of the model that it belongs to.

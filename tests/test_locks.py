@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import copy
-import os
 import pickle
-import signal
 import sys
 import threading
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -413,58 +410,3 @@ def test_a_lock_that_an_interrupt_left_taken_keeps_nobody_of_its_thread_out():
     for label in (0, 1, 0):
         wrapper.learn_one({"a": 1.0}, label)
     assert wrapper.count == 3
-
-
-def forked(call):
-    """Make a call in a forked process; return the number that it returns."""
-    with warnings.catch_warnings():
-        # Python from 3.12 on warns of threads.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if not child:
-        signal.alarm(int(PATIENCE))
-        number = 99
-        try:
-            number = call()
-        finally:
-            os._exit(number)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes do not fork here")
-def test_a_forked_process_does_not_wait_for_threads_that_it_does_not_have(tmp_path):
-    original, free = learnt(), learnt()
-    original.save(tmp_path / "model")
-    held = [original, copy.deepcopy(original), onlinels.load(tmp_path / "model")]
-    entered, go_on = threading.Event(), threading.Event()
-
-    def hold():
-        with together([model._alone.lock for model in held]):
-            entered.set()
-            go_on.wait(PATIENCE)
-
-    def use():
-        free.learn_one({0: 1.0, 1: 1.0, 2: 1.0}, 1)
-        n_refused = 0
-        for model in held:
-            for call in (lambda m: m.learn_one({0: 1.0}, 1), lambda m: m.predict_one({0: 1.0})):
-                try:
-                    call(model)
-                except RuntimeError as error:
-                    n_refused += "when the process was forked" in str(error)
-            with suppress(RuntimeError):
-                free.merge(model)
-        return n_refused + 10 * free.count
-
-    with ThreadPoolExecutor(1) as pool:
-        holding = pool.submit(hold)
-        entered.wait(PATIENCE)
-        try:
-            assert forked(use) == 46
-        finally:
-            go_on.set()
-        holding.result()
-    assert original.count == 3
-    # Between calls nothing is refused, and a thread that forks keeps what it holds.
-    with original._alone.lock:
-        assert forked(lambda: original.merge(held[1]).count) == 6

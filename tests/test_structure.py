@@ -26,7 +26,6 @@ LAYERS = [
         "finishing",
         "memory",
         "reentry",
-        "forking",
     },
     {"frozen", "threads", "array_files", "scalars"},
     # Models in files: how, and not of what they consist.
