@@ -158,16 +158,12 @@ class RidgeChoice:
         last = 1 << ((count + n_rows).bit_length() - 1)
         return last - count if last > count else n_rows
 
-    def before(self, setting: Any, statistics: Accumulator, n_rows: int, commit: Commit) -> None:
-        """Select, if it is due and so many rows that come next do not reach another checkpoint.
-
-        The commit fails if the statistics have changed meanwhile.
-        """
+    def is_wanted(self, setting: Any, statistics: Accumulator, n_rows: int) -> bool:
+        """Tell whether a selection is due that so many rows that come next do not supersede."""
         changed = self._setting != setting
         due = is_selected(setting) and (self._is_due or changed)
         matters = due or (changed and statistics.holds_ridge)
-        if matters and not self.reaches_checkpoint(statistics, n_rows):
-            self.in_force(setting, statistics, commit)
+        return bool(matters) and not self.reaches_checkpoint(statistics, n_rows)
 
     def reaches_checkpoint(self, statistics: Accumulator, n_rows: int) -> bool:
         """Tell whether so many rows more reach a count at which a ridge is selected."""

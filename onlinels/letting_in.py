@@ -65,12 +65,12 @@ class LetIn(WeightsOnDemand):
 
     def _let_one_in(self, waiting: Waiting) -> bool:
         """Let a single row in without a draft, and tell whether that could be."""
-        sums, choice, commit = self._sums, self._choice, Commit()
-        if self._clock.forgets or choice.reaches_checkpoint(sums, 1):
+        sums, commit = self._sums, Commit()
+        if self._clock.forgets or self._choice.reaches_checkpoint(sums, 1):
             return False
         if waiting.plan_claim(commit) != 1:
             return False
-        choice.before(self.ridge, sums, 1, waiting.unless_let_in())
+        self._select_before(waiting)
         row, targets, _, _ = waiting.first(1)
         if not sums.plan_row(row, targets, commit):
             return False
@@ -88,9 +88,7 @@ class LetIn(WeightsOnDemand):
         n_outputs: int = 0,
     ) -> None:
         """Plan to let the first rows in that wait, whose columns and outputs may be new."""
-        # Of the sums as they are: to look at the statistics would add these rows again.
-        selects = waiting.unless_let_in()
-        self._choice.before(self.ridge, self._sums, len(waiting), selects)
+        self._select_before(waiting)
         choice = self._choice.after(self._sums, n_rows)
         fixes = choice.fixes(self._sums, n_rows)
         # A ridge that is chosen now and then held is chosen from a copy that has learnt the rows.
@@ -115,6 +113,13 @@ class LetIn(WeightsOnDemand):
             commit.then(vars(self._choice).update, vars(choice))
         # What others look at first comes last.
         commit.set(self, _gathered=waiting.plan_letting_in(n_rows, commit))
+
+    def _select_before(self, waiting: Waiting) -> None:
+        """Select a ridge, if that is due and rows that wait do not reach another checkpoint."""
+        # Of the sums as they are: to look at the statistics would add these rows again.
+        if self._choice.is_wanted(self.ridge, self._sums, len(waiting)):
+            commit = waiting.unless_let_in()
+            self._choice.in_force(self.ridge, self._sums, commit)
 
     def _plan_count(self, target: Any, commit: Commit) -> bool:
         """Plan to count a row by its target, if that is known; tell whether it is."""

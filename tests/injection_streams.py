@@ -105,7 +105,7 @@ def drop_tracked(value: Any, met: set[int]) -> None:
         for each in value:
             drop_tracked(each, met)
     elif isinstance(value, Tracker):
-        value.drop()
+        value._tracked, value._n_new = None, np.inf
     elif hasattr(value, "__dict__") and not callable(value) and id(value) not in met:
         met.add(id(value))
         drop_tracked(vars(value), met)

@@ -20,6 +20,7 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
+    choice,
 )
 from onlinels.threads import together
 
@@ -167,13 +168,16 @@ class Within:
     at : int
         Number of the line; 0 for none.
     handler : callable
+    only : str, optional
+        Name of the only function whose lines count.
     """
 
-    def __init__(self, at=0, handler=None):
-        self.at, self.handler, self.count = at, handler, 0
+    def __init__(self, at=0, handler=None, only=None):
+        self.at, self.handler, self.only, self.count = at, handler, only, 0
 
     def _enter(self, frame, event, arg):
-        return self._step if frame.f_code.co_filename.startswith(PACKAGE) else None
+        of_package = frame.f_code.co_filename.startswith(PACKAGE)
+        return self._step if of_package and self.only in (None, frame.f_code.co_name) else None
 
     def _step(self, frame, event, arg):
         if event == "line":
@@ -238,6 +242,7 @@ CALLS = {
     "a batch": lambda m: m.learn_many(X[50:56], Y[50:56]),
     "a look": lambda m: m.ridge_,
 }
+SHORT = "a row", "a look"
 N_SAMPLED = 40
 """Lines of a call at most at which a handler is called."""
 
@@ -249,6 +254,8 @@ def begun(settings, n_rows=28):
         model.learn_one(X[number], Y[number])
         if number == 20:
             model.predict_one(X[1])
+    # What stands where no row is yet is to be noticed if it is learnt.
+    model._gathered._rows[len(model._gathered._targets) :] = 1e3
     return model
 
 
@@ -294,7 +301,7 @@ def test_a_row_learnt_by_a_handler_is_learnt_or_refused(settings, call):
                 model.learn_one(X[70], Y[70])
             outcomes[n_refused].append(answers_of(model))
     seen = set()
-    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call == "a row" else None):
+    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call in SHORT else None):
         model, refused = begun(settings), []
         within = Within(at, lambda model=model, refused=refused: teach(model, refused))
         within.run(lambda model=model: CALLS[call](model))
@@ -327,11 +334,67 @@ def test_a_look_by_a_handler_changes_nothing(settings, call, look):
     model = begun(settings)
     CALLS[call](model)
     expected = answers_of(model)
-    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call == "a row" else None):
+    for at in lines_of(lambda: begun(settings), CALLS[call], 1 if call in SHORT else None):
         model = begun(settings)
         within = Within(at, lambda model=model: LOOKS[look](model))
         within.run(lambda model=model: CALLS[call](model))
         assert_same(answers_of(model), expected, at)
+
+
+def test_a_solution_that_a_handler_asks_for_is_not_taken_for_that_of_later_rows():
+    rows = np.random.default_rng(0).normal(size=(120, 48))
+    begun = LeastSquaresRegressor(ridge=1.0)
+    begun.learn_many(rows[:100], rows[:100, 0] ** 2)
+    begun.predict_many(rows[:1])
+    begun.learn_many(rows[100:101], [1.0])
+
+    def call(model):
+        model.learn_many(rows[101:102], [2.0])
+
+    expected = copy.deepcopy(begun)
+    call(expected)
+    for at in lines_of(lambda: copy.deepcopy(begun), call, every=1):
+        model = copy.deepcopy(begun)
+        within = Within(at, lambda model=model: model.predict_many(rows[:1]))
+        within.run(lambda model=model: call(model))
+        np.testing.assert_allclose(model.output_weights, expected.output_weights, err_msg=str(at))
+
+
+def test_a_ridge_is_selected_from_the_rows_of_its_checkpoint_whatever_a_handler_asks(monkeypatch):
+    def learn(model):
+        # The checkpoint is at 32 rows: the ridge is selected before those after it are let in.
+        model.learn_many(X[30:40], Y[30:40])
+        return model.ridge_
+
+    expected, model = learn(begun("auto", 30)), begun("auto", 30)
+    select, asked = choice.selected_ridge, []
+
+    def interrupted(setting, statistics):
+        if not asked and statistics.count == 32:
+            asked.append(True)
+            model.predict_one(X[4])
+        return select(setting, statistics)
+
+    monkeypatch.setattr(choice, "selected_ridge", interrupted)
+    assert learn(model) == pytest.approx(expected, rel=1e-9)
+    assert asked
+
+
+def test_the_rest_of_a_batch_that_a_handler_lets_in_decays_once():
+    def call(model):
+        # Let in by two commits, as the ridge is selected at 32 rows.
+        model.learn_many(X[30:40], Y[30:40])
+
+    begun = LeastSquaresClassifier(forgetting_factor=0.9)
+    begun.learn_many(X[:30], Y[:30])
+    expected, counted = copy.deepcopy(begun), Within(only="_let_in")
+    counted.run(lambda: call(expected))
+    assert counted.count > 3
+    for at in range(1, counted.count + 1):
+        model = copy.deepcopy(begun)
+        within = Within(at, lambda model=model: model.predict_one(X[4]), "_let_in")
+        within.run(lambda model=model: call(model))
+        assert_same(answers_of(model), answers_of(expected), at)
 
 
 def test_rows_and_targets_stay_together_whatever_a_handler_learns():
