@@ -119,10 +119,12 @@ class Columns:
         ValueError
             As `extended`.
         """
-        if self._last is None or layout != self._last[0]:
+        # Of the one that is compared: a signal's handler may leave another layout's in its place.
+        last = self._last
+        if last is None or layout != last[0]:
             self._check_lengths(layout)
-            self._last = (layout, self._locate(layout))
-        return self._last[1]
+            self._last = last = (layout, self._locate(layout))
+        return last[1]
 
     def columns_of(self, name: Name) -> Integers:
         """Return the columns of a name: its own, and those of an array; none if it is unknown."""
