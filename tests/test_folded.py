@@ -304,7 +304,7 @@ def test_bad_calls_change_nothing(make):
         (
             lambda: acc.downdate(beyond, [0] * len(beyond)),
             ValueError,
-            "rows of fold 0|sum of squares",
+            r"In fold 0 .* rows, expected at most the|sum of squares",
         ),
         (lambda: acc.downdate(np.ones((10, 2)), [0] * 10), ValueError, "at most the 9"),
         (lambda: acc.name_features(["a"]), ValueError, "1 names, expected 2"),
