@@ -100,6 +100,7 @@ class FoldedAccumulator(GroupedAccumulator):
     def _check_holds_rows(
         self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats
     ) -> tuple[float, tuple[Floats, Floats]]:
+        whole = super()._check_holds_rows(activations, targets, n_targets, w)
         folds = self._dealt(activations)
         for number in np.unique(folds).tolist():
             rows = folds == number
@@ -109,7 +110,7 @@ class FoldedAccumulator(GroupedAccumulator):
                 fold._check_holds_rows(activations[rows], targets[rows], n_targets, weights)
             except ValueError as error:
                 raise ValueError(f"In fold {number} {error}") from error
-        return super()._check_holds_rows(activations, targets, n_targets, w)
+        return whole
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
