@@ -16,6 +16,7 @@ from onlinels.accumulators.removal import check_removable
 
 RANDOM = np.random.default_rng(0)
 X, LABELS = RANDOM.normal(size=(30, 3)), RANDOM.integers(0, 2, 30)
+PLACES = [slice(0, 11), slice(11, 19), slice(19, 30)]
 
 
 def recursive():
@@ -131,11 +132,10 @@ def test_statistics_of_another_kind_do_not_combine():
 def test_held_out_errors_are_those_of_weights_from_the_other_folds():
     Y = RANDOM.normal(size=(30, 2))
     ridges = np.array([0.1, 1.0, 50.0])
-    places = [slice(0, 11), slice(11, 19), slice(19, 30)]
     for make, about in ((GramAccumulator, 0.0), (MAKERS[4], 1.0)):
-        folds = [learnt(make, X[rows] + 2.0, Y[rows] + 5.0) for rows in places]
+        folds = [learnt(make, X[rows] + 2.0, Y[rows] + 5.0) for rows in PLACES]
         expected = np.zeros(3)
-        for rows in places:
+        for rows in PLACES:
             others = np.ones(30, dtype=bool)
             others[rows] = False
             A, B = X + 2.0, Y + 5.0
@@ -172,3 +172,19 @@ def test_what_is_too_much_is_told_with_its_column():
         check_removable("sum", np.array([1.0, 2.0]), np.array([1.0, 3.0]))
     # Rounding errors of what was there before are allowed for.
     check_removable("weight", 1.0, 1.0 + 1e-8, 1e9)
+
+
+def test_nothing_is_harmless_before_a_ridge_is_known():
+    assert RecursiveAccumulator().harmless_length(1.0) == 0.0
+    assert RecursiveAccumulator().harmless_length(0.0) == 0.0
+    assert recursive().harmless_length(0.0) == np.inf
+
+
+def test_folds_whose_columns_were_placed_learn_on():
+    acc, expected = learnt(folded, X, LABELS), learnt(folded, X, LABELS)
+    same = np.arange(3), np.arange(2)
+    placed = acc.placed(*same, 3, 2)
+    for each in (placed, expected):
+        each.update(X[:7] + 1.0, LABELS[:7])
+    assert placed.n_folds == 3
+    assert_same(placed, expected)
