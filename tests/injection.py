@@ -28,6 +28,16 @@ class Injected(BaseException):
     """What nobody expects."""
 
 
+def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -> None:
+    """Make a call that is traced; whoever traces otherwise (coverage) goes on afterwards."""
+    before = sys.gettrace()
+    sys.settrace(enter)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+
+
 class Instructions:
     """Count the instructions of the package in calls, and raise an error before one of them.
 
@@ -55,13 +65,8 @@ class Instructions:
         return self._step
 
     def run(self, call: Callable[[], Any]) -> None:
-        """Make a call; whoever traces otherwise (coverage) goes on afterwards."""
-        before = sys.gettrace()
-        sys.settrace(self._enter)
-        try:
-            call()
-        finally:
-            sys.settrace(before)
+        """Make a call in which instructions are counted."""
+        run_traced(self._enter, call)
 
 
 class Allocations:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-import sys
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import onlinels
+from injection import run_traced
 from onlinels.accumulators.tracker import Tracker
 
 PACKAGE = Path(onlinels.__file__).parent
@@ -65,14 +65,10 @@ class Tracer:
 
     def run(self, action):
         """Do what is to be interrupted; return what was raised, None if nothing was."""
-        before = sys.gettrace()
-        sys.settrace(self)
         try:
-            action()
+            run_traced(self, action)
         except BaseException as error:
             return error
-        finally:
-            sys.settrace(before)
         return None
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import onlinels
+from injection import run_traced
 from onlinels import (
     CalibratedClassifier,
     LeastSquaresClassifier,
@@ -187,12 +188,7 @@ class Within:
         return self._step
 
     def run(self, call):
-        before = sys.gettrace()
-        sys.settrace(self._enter)
-        try:
-            call()
-        finally:
-            sys.settrace(before)
+        run_traced(self._enter, call)
 
 
 def test_saves_of_the_same_models_in_two_orders_end(tmp_path):
