@@ -172,7 +172,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         """
         with self._alone.to_change(self):
             batch = read_batch(X)
-            n_rows = len(batch.values)
+            n_rows = len(batch)
             self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -215,7 +215,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         """
         with self._alone.to_change(self):
             batch = read_batch(X)
-            n_rows = len(batch.values)
+            n_rows = len(batch)
             self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix
-from onlinels.encoding import ArrayFeature, Layout, names_of
+from onlinels.batch import ArrayFeature, Layout, names_of
 from onlinels.memory import OF_ROWS, check_room
 from onlinels.names import Name, check_distinct, feature_key, plain_name, sorted_names
 

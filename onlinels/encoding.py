@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals.stable.v2 as nw
@@ -23,9 +21,9 @@ from onlinels.arrays import (
     value_remedy,
     within_bounds,
 )
+from onlinels.batch import ArrayFeature, Batch, Layout, MixedBatch
 from onlinels.frames import as_frame
-from onlinels.memory import OF_ROWS, check_room
-from onlinels.names import Name, check_distinct
+from onlinels.names import Name
 from onlinels.scalars import as_number, no_number, shown
 
 Row = Mapping[Any, Any]
@@ -35,52 +33,6 @@ PLAIN_NUMBERS = frozenset(
     {float, int, bool, np.bool_, np.float32, np.float64, np.int32, np.int64, np.uint8}
 )
 """Types of values that need no closer look."""
-
-
-@dataclass(frozen=True)
-class ArrayFeature:
-    """An array value of a sample: `length` features named (name, 0) to (name, length - 1)."""
-
-    name: Name
-    length: int
-
-
-Layout = range | tuple[Name | ArrayFeature, ...]
-"""The columns of a batch: a range for a plain array, else names and array features in order."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A mini-batch as read.
-
-    Parameters
-    ----------
-    values : ndarray (n, n_columns)
-        Checked numbers of any real dtype.
-    layouts : tuple of Layout
-        The layouts of the rows, in order of their first one; the last describes `values`.
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    """
-
-    values: Matrix
-    layouts: tuple[Layout, ...]
-    source: Any
-
-
-def names_of(layout: Layout) -> Iterator[Name]:
-    """Iterate over the feature names of a layout, array features spelt out.
-
-    Examples
-    --------
-    >>> list(names_of(("age", ArrayFeature("h", 2))))
-    ['age', ('h', 0), ('h', 1)]
-    """
-    for entry in layout:
-        if isinstance(entry, ArrayFeature):
-            yield from ((entry.name, index) for index in range(entry.length))
-        else:
-            yield entry
 
 
 def read_row(x: Row) -> tuple[Layout, Matrix]:
@@ -196,30 +148,9 @@ def _read_rows(rows: Sequence[Any]) -> Batch:
             )
     read = [read_row(row) for row in rows]
     check_not_empty("X", len(read))
-    layouts = tuple(dict.fromkeys(layout for layout, _ in read))
-    if len(layouts) == 1:
-        return Batch(np.stack([values for _, values in read]), layouts, rows)
-    _check_one_length([entry for layout in layouts for entry in layout])
-    keys = {layout: check_distinct(names_of(layout)) for layout in layouts}
-    columns = {key: column for column, key in enumerate(dict.fromkeys(chain(*keys.values())))}
-    places = {layout: [columns[key] for key in keys[layout]] for layout in layouts}
-    size = len(read), len(columns)
-    check_room(8 * size[0] * size[1], "X with {:,} rows of {:,} features", *size, remedy=OF_ROWS)
-    matrix = np.zeros(size)
-    for row, (layout, values) in zip(matrix, read, strict=True):
-        row[places[layout]] = values
-    return Batch(matrix, (*layouts, tuple(columns)), rows)
-
-
-def _check_one_length(entries: Sequence[Name | ArrayFeature]) -> None:
-    features = [entry for entry in entries if isinstance(entry, ArrayFeature)]
-    lengths = {feature.name: feature.length for feature in features}
-    for feature in features:
-        if feature.length != lengths[feature.name]:
-            raise ValueError(
-                f"X[...][{feature.name!r}] has {feature.length} values in one row and "
-                f"{lengths[feature.name]} in another, expected one. Bring arrays to one size."
-            )
+    if len({layout for layout, _ in read}) == 1:
+        return Batch(np.stack([values for _, values in read]), (read[0][0],), rows)
+    return MixedBatch(read, rows)
 
 
 def read_frame(X: Any, argument: str = "X") -> Batch:

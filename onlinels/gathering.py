@@ -10,9 +10,10 @@ import numpy as np
 from scipy.linalg.blas import ddot
 
 from onlinels.arrays import Floats, Matrix, packed
+from onlinels.batch import ArrayFeature, Layout
 from onlinels.columns import Columns
 from onlinels.commit import Commit
-from onlinels.encoding import PLAIN_NUMBERS, ArrayFeature, Layout
+from onlinels.encoding import PLAIN_NUMBERS
 
 MOST_ROWS = 64
 """Rows that are gathered at most: as many as the recursive form takes in at once."""

@@ -11,9 +11,10 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
 from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import Balance, balancing_factors
+from onlinels.batch import Batch
 from onlinels.commit import Commit
 from onlinels.decay import HalfLife
-from onlinels.encoding import Batch, read_batch, read_sample
+from onlinels.encoding import read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
 from onlinels.labels import Classes, Label
 from onlinels.outputs import table_like

@@ -10,11 +10,11 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.balance import Balance
+from onlinels.batch import Batch
 from onlinels.choice import RidgeChoice
 from onlinels.columns import Columns
 from onlinels.commit import AT_ONCE, Commit, DraftCommit
 from onlinels.decay import Clock, HalfLife, check_decay
-from onlinels.encoding import Batch
 from onlinels.gathering import Waiting
 from onlinels.letting_in import LetIn
 from onlinels.names import Name

@@ -11,7 +11,7 @@ import numpy as np
 from river.utils.dataframe import to_native_frame, to_native_series
 
 from onlinels.arrays import Floats, Matrix
-from onlinels.encoding import ArrayFeature, Layout
+from onlinels.batch import ArrayFeature, Layout
 from onlinels.labels import Label, label_array
 from onlinels.names import OUTPUT_NAME
 

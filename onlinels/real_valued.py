@@ -9,7 +9,8 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.arrays import Floats
-from onlinels.encoding import Batch, read_batch, read_sample
+from onlinels.batch import Batch
+from onlinels.encoding import read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
 from onlinels.gathering import LONGEST
 from onlinels.names import Name
@@ -93,7 +94,7 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         """
         with self._alone.to_change(self):
             batch = read_batch(X)
-            n_rows = len(batch.values)
+            n_rows = len(batch)
             self._learn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -127,7 +128,7 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         """
         with self._alone.to_change(self):
             batch = read_batch(X)
-            n_rows = len(batch.values)
+            n_rows = len(batch)
             self._unlearn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows))
 
     def _learn(self, batch: Batch, read: Any, w: float | Floats, t: Any) -> None:

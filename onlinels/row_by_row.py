@@ -11,8 +11,8 @@ from river import base
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.arrays import Floats
+from onlinels.batch import Layout
 from onlinels.columns import Columns
-from onlinels.encoding import Layout
 from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, Waiting, reader_of
 from onlinels.threads import CopyableLock
 

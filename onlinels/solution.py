@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from onlinels.arrays import Floats, Matrix, read_only
+from onlinels.batch import Layout
 from onlinels.choice import RidgeChoice
-from onlinels.encoding import Layout, read_row
+from onlinels.encoding import read_row
 from onlinels.predictive import Spread
 from onlinels.products import product
 from onlinels.row_by_row import RowByRow

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
-from onlinels.encoding import Layout
+from onlinels.batch import Layout
 from onlinels.linear import LinearLeastSquares
 from onlinels.predictive import Spread, spread_of
 from onlinels.solution import Solution

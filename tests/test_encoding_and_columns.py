@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onlinels.batch import ArrayFeature, names_of
 from onlinels.columns import Columns
-from onlinels.encoding import ArrayFeature, names_of, read_batch, read_row
+from onlinels.encoding import read_batch, read_row
 from onlinels.names import feature_key, key_text, sorted_names
 
 

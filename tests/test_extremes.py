@@ -6,6 +6,7 @@ import copy
 import pickle
 import re
 import sys
+import tracemalloc
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -330,7 +331,20 @@ def test_hidden_units_that_cannot_fit_are_refused(megabyte):
 def test_batches_that_cannot_fit_are_refused(megabyte):
     rows = [{(row, number): 1.0 for number in range(20)} for row in range(100)]
     with pytest.raises(ValueError, match=r"100 rows of 2,000 features.*Pass fewer rows at once"):
-        LeastSquaresClassifier().learn_many(rows, [0] * 100)
+        LeastSquaresClassifier().predict_many(rows)
+
+
+@pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()])
+def test_rows_are_laid_out_only_if_their_statistics_have_room(model, monkeypatch):
+    monkeypatch.setenv("ONLINELS_MEMORY_LIMIT", "20e9")
+    rows = [{(row, number): 1.0 for number in range(10)} for row in range(10_000)]
+    tracemalloc.start()
+    with pytest.raises(ValueError, match=r"100,000 features with 1 targets takes 7.*GiB"):
+        model.learn_many(rows, [1] * len(rows))  # As a matrix 7.5 GiB.
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5e8
+    assert (model.count, model.feature_names) == (0, ())
 
 
 def test_streams_of_ever_new_features_are_refused_at_4096():

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import stat
 import sys
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -65,20 +64,19 @@ def handle():
     signal.signal(signal.SIGTERM, before)
 
 
-@pytest.fixture
+@contextmanager
 def plain_user():
     """Be a user whom permissions bind, and return a folder of theirs."""
-    folder = Path(tempfile.mkdtemp())
-    if os.geteuid():
-        yield folder
-    else:
+    with tempfile.TemporaryDirectory() as folder:
+        if os.geteuid():
+            yield Path(folder)
+            return
         os.chown(folder, 65534, 65534)
         os.seteuid(65534)
         try:
-            yield folder
+            yield Path(folder)
         finally:
             os.seteuid(0)
-    shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -349,49 +347,52 @@ def test_a_name_of_another_file_in_the_way_leaves_that_one_alone(path):
 
 @MODES
 @pytest.mark.parametrize("mode", [0o444, 0o400, 0o200, 0])
-def test_what_was_left_and_may_not_be_written_is_taken_away(plain_user, mode):
-    left = plain_user / ".model.npz.saving"
-    left.write_bytes(b"half")
-    left.chmod(mode)
-    write(plain_user / "model.npz", OUTER)
-    assert (plain_user / "model.npz").read_bytes() == OUTER
-    assert os.listdir(plain_user) == ["model.npz"]
+def test_what_was_left_and_may_not_be_written_is_taken_away(mode):
+    with plain_user() as folder:
+        left = folder / ".model.npz.saving"
+        left.write_bytes(b"half")
+        left.chmod(mode)
+        write(folder / "model.npz", OUTER)
+        assert (folder / "model.npz").read_bytes() == OUTER
+        assert os.listdir(folder) == ["model.npz"]
 
 
 @MODES
-def test_a_file_that_is_read_only_may_be_saved_to_by_several(plain_user):
-    path = plain_user / "model.npz"
-    path.write_bytes(OLD)
-    path.chmod(0o444)
-    failed = []
+def test_a_file_that_is_read_only_may_be_saved_to_by_several():
+    with plain_user() as folder:
+        path = folder / "model.npz"
+        path.write_bytes(OLD)
+        path.chmod(0o444)
+        failed = []
 
-    def save(content):
-        try:
-            for _ in range(50):
-                write(path, content)
-        except OSError as error:
-            failed.append(error)
+        def save(content):
+            try:
+                for _ in range(50):
+                    write(path, content)
+            except OSError as error:
+                failed.append(error)
 
-    threads = [threading.Thread(target=save, args=(bytes([n]) * 99,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failed == []
-    assert mode_of(path) == 0o444
-    assert os.listdir(plain_user) == ["model.npz"]
+        threads = [threading.Thread(target=save, args=(bytes([n]) * 99,)) for n in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert failed == []
+        assert mode_of(path) == 0o444
+        assert os.listdir(folder) == ["model.npz"]
 
 
 @MODES
-def test_folders_that_may_not_be_written_say_so(plain_user):
-    for names in ([], [".model.npz.saving"]):
-        for name in names:
-            (plain_user / name).write_bytes(b"half")
-        plain_user.chmod(0o500)
-        with pytest.raises(PermissionError, match="save where files can be written"):
-            write(plain_user / "model.npz", OUTER)
-        plain_user.chmod(0o700)
-        assert os.listdir(plain_user) == names
+def test_folders_that_may_not_be_written_say_so():
+    with plain_user() as folder:
+        for names in ([], [".model.npz.saving"]):
+            for name in names:
+                (folder / name).write_bytes(b"half")
+            folder.chmod(0o500)
+            with pytest.raises(PermissionError, match="save where files can be written"):
+                write(folder / "model.npz", OUTER)
+            folder.chmod(0o700)
+            assert os.listdir(folder) == names
 
 
 @LOCKED

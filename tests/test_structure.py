@@ -53,7 +53,8 @@ LAYERS = [
         "decay",
         "balance",
     },
-    {"encoding", "solve_factor"},
+    {"batch", "solve_factor"},
+    {"encoding"},
     {"selection", "dealing", "columns", "real_targets"},
     {"outputs"},
     # What is remembered of the stream.

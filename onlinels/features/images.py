@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Integers, Matrix, check_values
-from onlinels.encoding import ArrayFeature, Batch, Layout, names_of, read_batch, read_sample
+from onlinels.batch import ArrayFeature, Batch, Layout, names_of
+from onlinels.encoding import read_batch, read_sample
 from onlinels.features.kinds import IMAGE, Kind
 from onlinels.names import Name
 

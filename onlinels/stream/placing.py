@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Integers
+from onlinels.batch import Layout, names_of
 from onlinels.columns import Columns
-from onlinels.encoding import Layout, names_of
 from onlinels.names import Name, check_distinct, feature_key, key_text, plain_name
 from onlinels.stream.samples import Sample
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.arrays import Floats, check_not_empty, packed, within_bounds
-from onlinels.encoding import PLAIN_NUMBERS, Layout, read_row
+from onlinels.batch import Layout
+from onlinels.encoding import PLAIN_NUMBERS, read_row
 from onlinels.frames import as_frame
 from onlinels.names import Name
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from onlinels.arrays import Floats
+from onlinels.batch import Layout, names_of
 from onlinels.columns import Columns
-from onlinels.encoding import Layout, names_of
 from onlinels.labels import Label
 from onlinels.windowed.readings import Readings
 from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED, Sliding

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Floats, Matrix
-from onlinels.encoding import ArrayFeature, Batch, Layout, read_batch, read_frame, read_sample
+from onlinels.batch import ArrayFeature, Batch, Layout
+from onlinels.encoding import read_batch, read_frame, read_sample
 from onlinels.frames import as_frame
 from onlinels.names import Name
 from onlinels.times import read_times

@@ -9,9 +9,10 @@ import numpy as np
 from river import base
 
 from onlinels.arrays import Matrix
+from onlinels.batch import Layout
 from onlinels.columns import Columns
 from onlinels.commit import draft_of
-from onlinels.encoding import Layout, read_batch, read_row
+from onlinels.encoding import read_batch, read_row
 from onlinels.features.hidden.activations import ACTIVATIONS, activate
 from onlinels.features.hidden.compatibility import check_input_weights
 from onlinels.features.hidden.differences import DIFFERENCES, make_differences

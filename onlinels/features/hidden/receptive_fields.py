@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.arrays import Floats, Integers
-from onlinels.encoding import ArrayFeature, Layout
+from onlinels.batch import ArrayFeature, Layout
 from onlinels.features.hidden.draws import FIELDS_KEY, generator_of
 from onlinels.names import Name, feature_key
 from onlinels.settings import check_count
