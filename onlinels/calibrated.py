@@ -19,7 +19,7 @@ from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
 from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
-from onlinels.threads import CopyableLock, both
+from onlinels.threads import CopyableLock, to_merge
 from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step
 
 
@@ -132,7 +132,7 @@ class CalibratedClassifier(WrappedClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
             learn_as_one(
                 self.classifier,
@@ -155,7 +155,7 @@ class CalibratedClassifier(WrappedClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
@@ -198,7 +198,7 @@ class CalibratedClassifier(WrappedClassifier):
             If the models cannot merge; nothing has changed then. River's pipelines cannot.
         """
         check_mergeable(self, other)
-        with both(self._alone, other._alone):
+        with to_merge(self, other):
             if is_pipeline(self.classifier):
                 raise TypeError(
                     "classifier is a Pipeline, expected a model that merges. End the pipeline in "

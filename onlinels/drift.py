@@ -117,7 +117,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             label = read_label(y)
             check_weights(w, 1)
             detector = Ahead(self.detector)
@@ -160,7 +160,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             rows = list(samples_of(X))
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))

@@ -13,7 +13,7 @@ from onlinels.explain import explain
 from onlinels.merging import check_mergeable
 from onlinels.saving.files import Savable
 from onlinels.settings import check_between
-from onlinels.threads import both
+from onlinels.threads import to_merge
 from onlinels.uncertain import UncertainLeastSquares
 
 
@@ -58,8 +58,7 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        self._alone.to_change(self)
-        with both(self._alone, other._alone):
+        with to_merge(self, other):
             self._merge(other)
         return self
 

@@ -18,7 +18,7 @@ class NetworkLearning(NetworkAnswers):
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
-        with self._alone.lock:
+        with self._alone.to_change(self):
             images = read_image(x, self._given_shape).values
             self._learn([self._examples(images, [y], w, t)])
 
@@ -39,7 +39,7 @@ class NetworkLearning(NetworkAnswers):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._learn([self._batch(X, y, w, t)])
 
     def _learn(self, batches: Sequence[Examples]) -> None:
@@ -82,7 +82,7 @@ class NetworkLearning(NetworkAnswers):
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
-        with self._alone.lock:
+        with self._alone.to_change(self):
             images = read_image(x, self._given_shape).values
             self._network.unlearn(self._examples(images, [y], w))
 
@@ -97,7 +97,7 @@ class NetworkLearning(NetworkAnswers):
         TypeError, ValueError
             As there, or if the features are not fixed yet; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._network.unlearn(self._batch(X, y, w))
 
     def fix_features(self) -> None:
@@ -110,6 +110,6 @@ class NetworkLearning(NetworkAnswers):
         ValueError
             If fewer than two images have come.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             if self._fixed is None:
                 self._fix([], Commit())

@@ -17,7 +17,7 @@ from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
 from onlinels.saving.files import Savable
 from onlinels.settings import check_count, check_part
-from onlinels.threads import CopyableLock, both
+from onlinels.threads import CopyableLock, to_merge
 from onlinels.warm_up import WarmUp
 
 
@@ -172,7 +172,7 @@ class ShallowConvClassifier(NetworkLearning, Savable):
             If settings, fixed features or image shapes differ; nothing has changed then.
         """
         check_mergeable(self, other)
-        with both(self._alone, other._alone):
+        with to_merge(self, other):
             if other._image_shape is not None:
                 self._check_shape(other._image_shape)
             if other._fixed is None:

@@ -79,15 +79,20 @@ def check_ridge(ridge: Any) -> None:
         ...
     ValueError: ridge='best' is not known. Pass a float >= 0, "paper", "auto" or KFold(n_folds).
     """
-    if isinstance(ridge, KFold) or (type(ridge) is float and 0.0 <= ridge < np.inf):
-        return
     if isinstance(ridge, str):
         if ridge not in NAMES:
             raise ValueError(f"ridge={ridge!r} is not known. {REMEDY}")
-    elif isinstance(ridge, bool) or not isinstance(ridge, numbers.Real):
-        raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
-    elif not 0.0 <= (as_number(ridge) or 0.0) < np.inf:
-        raise ValueError(f"ridge={reprlib.repr(ridge)} must be at least 0 and finite. {REMEDY}")
+    elif not isinstance(ridge, KFold):
+        number = ridge if type(ridge) is float else _as_real(ridge)
+        if number is None:
+            raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
+        if not 0.0 <= number < np.inf:
+            raise ValueError(f"ridge={reprlib.repr(ridge)} must be at least 0 and finite. {REMEDY}")
+
+
+def _as_real(value: Any) -> float | None:
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    return as_number(value) if is_real else None
 
 
 def choose_ridge(ridge: float | str, diagonal: Floats, n_targets: int) -> float:

@@ -172,18 +172,6 @@ def _release(taken: deque[Any]) -> None:
     deque(map(_RELEASE, starmap(taken.pop, repeat((), len(taken)))), maxlen=0)
 
 
-def both(one: CopyableLock, other: CopyableLock) -> AbstractContextManager[None]:
-    """Hold the locks of two models; see `together`.
-
-    Examples
-    --------
-    >>> with both(CopyableLock(), CopyableLock()):
-    ...     print("alone")
-    alone
-    """
-    return together((one.lock, other.lock))
-
-
 class CopyableLock:
     """A lock whose copies, and what comes out of its pickle, are new locks.
 
@@ -221,3 +209,22 @@ class CopyableLock:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()
+
+
+def to_merge(model: Any, other: Any) -> AbstractContextManager[None]:
+    """Return what holds the locks of two models, of which the first takes the other's rows.
+
+    Raises
+    ------
+    RuntimeError
+        As `CopyableLock.to_change`.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> with to_merge(*(SimpleNamespace(_alone=CopyableLock()) for _ in range(2))):
+    ...     print("alone")
+    alone
+    """
+    model._alone.to_change(model)
+    return together((model._alone.lock, other._alone.lock))

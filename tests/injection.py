@@ -38,6 +38,48 @@ def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -
         sys.settrace(before)
 
 
+N_LINES = 40
+"""Lines of a call at most at which a handler is called."""
+
+
+class Within:
+    """Call a handler at a line of the package in a call, as a signal would.
+
+    Parameters
+    ----------
+    at : int
+        Number of the line; 0 for none.
+    handler : callable
+    only : str, optional
+        Name of the only function whose lines count.
+    """
+
+    def __init__(self, at=0, handler=None, only=None):
+        self.at, self.handler, self.only, self.count = at, handler, only, 0
+
+    def _enter(self, frame, event, arg):
+        of_package = frame.f_code.co_filename.startswith(PACKAGE)
+        return self._step if of_package and self.only in (None, frame.f_code.co_name) else None
+
+    def _step(self, frame, event, arg):
+        if event == "line":
+            self.count += 1
+            if self.count == self.at:
+                self.handler()
+        return self._step
+
+    def run(self, call):
+        run_traced(self._enter, call)
+
+
+def lines_of(make, call, every=None):
+    """Return some numbers of lines of a call of a model."""
+    counted, model = Within(), make()
+    counted.run(lambda: call(model))
+    step = every or max(1, counted.count // N_LINES)
+    return range(1, counted.count + 1, step)
+
+
 class Instructions:
     """Count the instructions of the package in calls, and raise an error before one of them.
 

@@ -13,7 +13,7 @@ from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.classwise import ClasswiseAccumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.held_out import Sums, held_out_errors
+from onlinels.accumulators.held_out import Sums, cross_validation_errors, held_out_errors
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.inverted import inverse_of_gram
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
@@ -222,7 +222,7 @@ def test_recursions_answer_rows_without_solving():
     np.testing.assert_allclose(acc.row_scores(X[0]), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("far", [1.0, 1e6, -3e9])
+@pytest.mark.parametrize("far", [1.0, 1e6, -3e9, 1e-9])
 def test_features_that_rounding_alone_moves_are_constant(far):
     acc = CentredAccumulator(GramAccumulator())
     column = np.where(np.arange(40) % 3, far, np.nextafter(far, np.inf))
@@ -344,3 +344,32 @@ def test_rows_with_columns_of_zeros_are_taken_out(make):
     assert (acc.n_features, acc.n_targets, acc.count) == (5, 3, 5)
     np.testing.assert_allclose(acc.solve(1.0)[:3, :2], solved(X[4:], Y[4:]), rtol=1e-9)
     assert not acc.solve(1.0)[3:].any()
+
+
+@pytest.mark.parametrize("make", [recursive, lambda: CentredAccumulator(recursive())])
+def test_features_below_rounding_have_the_ridges_variance(make):
+    """P^-1 - D is nothing but rounding there: the statistics themselves tell of such features."""
+    acc = make()
+    acc.update(X * [1.0, 1e-12, 1.0], Y)
+    assert acc.covariance(2.0).matrix[1, 1] == pytest.approx(0.5)
+    assert (acc.solve(2.0)[1] != 0.0).all()
+
+
+def test_errors_beyond_float64_are_the_largest():
+    """Of two targets the squares are infinite together, and so is what weights take off them."""
+    X, Y = np.ones((1, 1)), np.full((1, 2), 1e150)
+    folds = [GramAccumulator(), GramAccumulator()]
+    for fold in folds:
+        fold.update(X, Y, np.array([1.2e8]))
+    assert cross_validation_errors(folds, np.array([1.0])).tolist() == [np.inf]
+
+
+@pytest.mark.parametrize("n_groups", [2, 3])
+def test_folds_take_the_memory_of_each_and_of_their_sum(n_groups):
+    one = GramAccumulator().bytes_for(50, 3)
+    assert FoldedAccumulator(GramAccumulator, n_groups).bytes_for(50, 3) == (n_groups + 1) * one
+
+
+def test_classes_take_the_memory_of_each_and_of_their_sum():
+    one = GramAccumulator().bytes_for(50, 4)
+    assert ClasswiseAccumulator(GramAccumulator).bytes_for(50, 4) == 5 * one

@@ -8,14 +8,13 @@ import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from threading import RLock
 
 import numpy as np
 import pytest
 
 import onlinels
-from injection import run_traced
+from injection import Within, lines_of
 from onlinels import (
     CalibratedClassifier,
     LeastSquaresClassifier,
@@ -25,7 +24,6 @@ from onlinels import (
 )
 from onlinels.threads import together
 
-PACKAGE = str(Path(onlinels.__file__).parent)
 PATIENCE = 20.0
 """Seconds after which threads are taken to wait for ever."""
 
@@ -161,36 +159,6 @@ def test_an_interrupt_anywhere_releases_no_lock_that_was_not_taken():
     assert sum(left) <= 2
 
 
-class Within:
-    """Call a handler at a line of the package in a call, as a signal would.
-
-    Parameters
-    ----------
-    at : int
-        Number of the line; 0 for none.
-    handler : callable
-    only : str, optional
-        Name of the only function whose lines count.
-    """
-
-    def __init__(self, at=0, handler=None, only=None):
-        self.at, self.handler, self.only, self.count = at, handler, only, 0
-
-    def _enter(self, frame, event, arg):
-        of_package = frame.f_code.co_filename.startswith(PACKAGE)
-        return self._step if of_package and self.only in (None, frame.f_code.co_name) else None
-
-    def _step(self, frame, event, arg):
-        if event == "line":
-            self.count += 1
-            if self.count == self.at:
-                self.handler()
-        return self._step
-
-    def run(self, call):
-        run_traced(self._enter, call)
-
-
 def test_saves_of_the_same_models_in_two_orders_end(tmp_path):
     a, b = learnt(), learnt()
     in_turns(
@@ -239,8 +207,6 @@ CALLS = {
     "a look": lambda m: m.ridge_,
 }
 SHORT = "a row", "a look"
-N_SAMPLED = 40
-"""Lines of a call at most at which a handler is called."""
 
 
 def begun(settings, n_rows=28):
@@ -264,14 +230,6 @@ def answers_of(model):
 def assert_same(found, expected, where):
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-8, err_msg=str(where))
-
-
-def lines_of(make, call, every=None):
-    """Return some numbers of lines of a call of a model."""
-    counted, model = Within(), make()
-    counted.run(lambda: call(model))
-    step = every or max(1, counted.count // N_SAMPLED)
-    return range(1, counted.count + 1, step)
 
 
 def teach(model, refused):

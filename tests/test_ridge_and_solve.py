@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -47,7 +50,11 @@ def test_a_number_is_the_ridge(ridge):
         (-1.0, ValueError),
         (float("nan"), ValueError),
         (float("inf"), ValueError),
+        (np.float32(np.inf), ValueError),
+        (10**400, ValueError),
+        (Fraction(-1, 3), ValueError),
         ("best", ValueError),
+        (Decimal(1), TypeError),
         (None, TypeError),
         (KFold, TypeError),
         (True, TypeError),
@@ -59,7 +66,10 @@ def test_bad_ridges(ridge, error):
         check_ridge(ridge)
 
 
-@pytest.mark.parametrize("ridge", [0, 2.5, np.float32(1.0), "paper", "auto", KFold(), KFold(2)])
+RIDGES = 0, 2.5, np.float32(1.0), Fraction(1, 3), "paper", "auto", KFold(), KFold(2)
+
+
+@pytest.mark.parametrize("ridge", RIDGES)
 def test_good_ridges(ridge):
     check_ridge(ridge)
 

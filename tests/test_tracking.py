@@ -178,3 +178,57 @@ def test_weights_that_were_handed_out_are_left_alone():
     assert (weights == before).all()
     weights[:] = 7.0
     assert not (acc.solve(1.0) == 7.0).any()
+
+
+def tracked_acc(n_features, n_targets=1):
+    """Return statistics whose solution is tracked from here on, and rows to come."""
+    X = np.random.default_rng(0).normal(size=(400, n_features))
+    Y = X[:, :n_targets] ** 2
+    acc = GramAccumulator()
+    acc.update(X[:200], Y[:200])
+    for row in (198, 199):
+        acc.solve(1.0)
+        acc.update(X[[row]], Y[[row]])
+    acc.solve(1.0)
+    return acc, X[200:], Y[200:]
+
+
+@pytest.mark.parametrize(("n_features", "longest"), [(20, 64), (100, 100)])
+def test_nothing_is_tracked_for_longer_than_its_features_and_64_rows(
+    n_features, longest, solved_anew
+):
+    acc, X, Y = tracked_acc(n_features)
+    solved_anew.clear()
+    for row in range(longest - 1):
+        acc.update(X[[row]], Y[[row]])
+        acc.solve(1.0)
+    assert not solved_anew
+    for row in range(longest - 1, longest + 2):
+        acc.update(X[[row]], Y[[row]])
+        acc.solve(1.0)
+    assert len(solved_anew) == 1
+
+
+def test_targets_that_nothing_was_learnt_of_are_tracked_as_zeros(solved_anew):
+    acc, X, Y = tracked_acc(30)
+    solved_anew.clear()
+    acc.grow(30, 3)
+    weights = acc.solve(1.0)
+    assert weights.shape == (30, 3)
+    assert weights[:, 0].all()
+    assert not weights[:, 1:].any()
+    acc.update(X[[0]], np.column_stack([Y[[0]], [[1.0]], [[2.0]]]))
+    fresh = copy.deepcopy(acc)
+    fresh._tracker = tracker.Tracker()
+    np.testing.assert_allclose(acc.solve(1.0), fresh.solve(1.0), rtol=1e-9)
+    assert len(solved_anew) == 1  # For the fresh one.
+
+
+def test_features_whose_squares_are_no_numbers_stay_without_weight():
+    acc, X, Y = tracked_acc(30)
+    X[:, 7] *= 1e-170
+    acc.scale(0.0)
+    for row in range(60):
+        acc.update(X[[row]], Y[[row]])
+        assert not acc.solve(1.0)[7].any()
+    assert acc._tracker._tracked is not None

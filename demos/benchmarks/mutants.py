@@ -32,6 +32,9 @@ OPERATORS: dict[type[ast.AST], tuple[str, str]] = {
 }
 """Of each operator how it is written, and what it becomes."""
 
+FLAGS = "overwrite_", "trans", "lower", "clean"
+"""How the names of BLAS's flags begin, which are numbers."""
+
 FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 
@@ -59,8 +62,8 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     """Yield every change of a module that compiles.
 
     Operators become their opposites, or take in their bounds; conditions are denied; numbers grow
-    by one; values that are assigned or returned become None; calls and raises are left out. Types,
-    docstrings and the texts of errors stay.
+    by one, flags of BLAS are turned; values that are assigned or returned become None; calls and
+    raises are left out. Types, docstrings and the texts of errors stay.
     """
     places = _Places(path)
     for statement in ast.parse(places.source).body:
@@ -184,6 +187,12 @@ class _Places(ast.NodeVisitor):
         if isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS:
             self._change(node.func, FUNCTIONS[node.func.id])
         self.generic_visit(node)
+
+    def visit_keyword(self, node: ast.keyword) -> None:
+        if (node.arg or "").startswith(FLAGS) and isinstance(node.value, ast.Constant):
+            self._change(node.value, str(int(not node.value.value)))
+        else:
+            self.generic_visit(node)
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> None:
         """Leave texts as they are."""

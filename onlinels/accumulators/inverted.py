@@ -29,11 +29,10 @@ class Inverted(Accumulator):
         self._ridge = ridge
         self._inverse: RunningInverse
         self._weights: Floats
-        # Whether no other statistics share these: what is new, or was copied.
-        self._is_own = True
         self._forget()
 
     def _forget(self) -> None:
+        # Whether no other statistics share these: what is new, or was copied.
         self._is_own = True
         self._ridges = FadingRidge(self._n_features, self._ridge)
         self._squares = np.zeros(self._n_features)

@@ -172,15 +172,15 @@ class Recursion(Inverted):
     def _scale(self, factor: float, commit: Commit) -> None:
         if factor == 0.0:
             self._forget()
-        elif not 0.5 <= factor <= 1.0:
-            gram = self.information()
-            gram.plan_scaling(factor, AT_ONCE)
-            self._adopt(gram, self._squares * factor, inverse_of_gram(gram.gram, self._ridge))
-        elif factor < 1.0:
+        elif 0.5 < factor < 1.0:
             self._inverse.scale(factor)
             self._squares = self._squares * factor
             self._ridges = draft_of(self._ridges)
             self._learn_ridge(*self._ridges.decay(factor))
+        else:
+            gram = self.information()
+            gram.plan_scaling(factor, AT_ONCE)
+            self._adopt(gram, self._squares * factor, inverse_of_gram(gram.gram, self._ridge))
 
     def plan_restoring(self, commit: Commit) -> None:
         """Bring every entry of D back to c."""

@@ -126,7 +126,7 @@ class StreamClassifier(StreamForecasts, Savable):
         >>> model.predict_one({"size": 4.0})
         'apple'
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._learn(self._samples.read(x), read_label(y))
 
     def learn_many(self, X: Any, y: Any) -> None:
@@ -142,7 +142,7 @@ class StreamClassifier(StreamForecasts, Savable):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             _, samples = read_stream_batch(X)
             labels = read_labels(y, len(samples))
             # Samples that do not fit together are refused before the first is learnt.

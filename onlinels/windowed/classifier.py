@@ -148,7 +148,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
         >>> model.n_windows
         0
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._state = self._state.restarted()
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
@@ -169,7 +169,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
             the one before or irregular without `sample_rate`, or the wrapped classifier refuses
             the window. Nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._learn(read_reading(x, self.timestamp), [read_label(y)])
 
     def learn_many(self, X: Any, y: Any) -> None:
@@ -185,7 +185,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
         TypeError, ValueError
             As `learn_one`; nothing has changed then.
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             readings = read_readings(X, self.timestamp)
             self._learn(readings, read_labels(y, len(readings.values)))
 
@@ -200,7 +200,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
         >>> model.n_windows
         1
         """
-        with self._alone.lock:
+        with self._alone.to_change(self):
             self._learn(read_reading(x, self.timestamp), [UNLABELLED])
 
     def _learn(self, readings: Readings, labels: list[Label]) -> None:
