@@ -306,6 +306,23 @@ def test_accumulators_refuse_what_cannot_fit(accumulator, megabyte):
     assert pickle.dumps(acc) == before
 
 
+@pytest.mark.parametrize(
+    ("make", "n_features", "n_targets", "most"),
+    [
+        (GramAccumulator, 300, 2, 2.0),
+        (GramAccumulator, 3, 300, 2.0),
+        (GramAccumulator, 5000, 1, 1.5),  # Half of it is neither stored nor factored twice.
+        (OrthogonalAccumulator, 300, 2, 4.0),
+        (OrthogonalAccumulator, 3, 300, 4.0),
+        (RecursiveAccumulator, 300, 2, 2.0),
+        (RecursiveAccumulator, 3, 300, 2.0),
+    ],
+)
+def test_the_memory_of_statistics_is_told_as_it_is(make, n_features, n_targets, most):
+    matrices = 8 * n_features * (n_features + n_targets)
+    assert matrices <= make().bytes_for(n_features, n_targets) <= most * matrices
+
+
 def test_merging_what_cannot_fit_is_refused(monkeypatch):
     north, south = LeastSquaresClassifier(), LeastSquaresClassifier()
     north.learn_one({("north", number): 1.0 for number in range(200)}, "a")

@@ -232,3 +232,20 @@ def test_features_whose_squares_are_no_numbers_stay_without_weight():
         acc.update(X[[row]], Y[[row]])
         assert not acc.solve(1.0)[7].any()
     assert acc._tracker._tracked is not None
+
+
+def test_without_memory_to_track_a_solution_it_is_solved_anew(monkeypatch):
+    acc, X, Y = tracked_acc(30)
+    expected = copy.deepcopy(acc)
+    acc._tracker = tracker.Tracker()
+
+    def no_memory(*arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(tracker, "TrackedSolution", no_memory)
+    for row in range(3):
+        acc.update(X[[row]], Y[[row]])
+        expected.update(X[[row]], Y[[row]])
+        np.testing.assert_allclose(acc.solve(1.0), expected.solve(1.0), rtol=1e-9)
+    assert acc._tracker._tracked is None
+    assert expected._tracker._tracked is not None

@@ -90,8 +90,7 @@ class Tracker:
                 return weights
         weights = solve_gram(gram, cross, ridge, diagonal)
         if small_step and ridge > 0.0 and cross.size:
-            try:
+            # Without one, and where there is no memory for it, the next solution takes longer.
+            with suppress(ValueError, MemoryError):
                 self._tracked = TrackedSolution(gram, weights, ridge, diagonal)
-            except ValueError:
-                self._tracked = None
         return weights
