@@ -373,3 +373,14 @@ def test_folds_take_the_memory_of_each_and_of_their_sum(n_groups):
 def test_classes_take_the_memory_of_each_and_of_their_sum():
     one = GramAccumulator().bytes_for(50, 4)
     assert ClasswiseAccumulator(GramAccumulator).bytes_for(50, 4) == 5 * one
+
+
+@pytest.mark.parametrize("make", [GramAccumulator, OrthogonalAccumulator, recursive])
+@pytest.mark.parametrize(
+    ("ridge", "error"), [(-1.0, ValueError), (np.nan, ValueError), (None, TypeError)]
+)
+def test_no_solution_for_what_is_no_ridge(make, ridge, error):
+    acc = make()
+    acc.update(X, Y)
+    with pytest.raises(error, match="ridge="):
+        acc.solve(ridge)

@@ -53,6 +53,9 @@ def test_numpy_scalars_become_python_values(y, expected):
         ([1, 2], TypeError, "hashable"),
         ({"a": 1}, TypeError, "hashable"),
         (np.array([1]), TypeError, "hashable"),
+        (np.datetime64("2020-01-01"), TypeError, "dates to text"),
+        (np.timedelta64(3, "s"), TypeError, "dates to text"),
+        (np.ma.masked, TypeError, "masked"),
     ],
 )
 def test_bad_labels(y, error, message):

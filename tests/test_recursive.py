@@ -479,3 +479,16 @@ def test_fading_ridges_keep_their_bounds(steps):
         ridge.grow(n_features)
         ridge.decay(factor)
         assert ((ridge.entries >= 1.5) & (ridge.entries <= 3.0)).all()
+
+
+@given(st.integers(0, 4), st.permutations(range(3)), st.lists(st.floats(0.5, 1.0), max_size=30))
+def test_fading_ridges_keep_their_bounds_where_they_are_placed(n_more, columns, factors):
+    ridge = FadingRidge(3, 3.0)
+    for factor in (0.9, 0.8, 0.7, 0.6, 0.5):
+        ridge.decay(factor)
+    placed = ridge.placed(np.array(columns), 3 + n_more)
+    assert (placed.entries[columns] == ridge.entries).all()
+    assert (np.delete(placed.entries, columns) == 3.0).all()
+    for factor in factors:
+        placed.decay(factor)
+        assert ((placed.entries >= 1.5) & (placed.entries <= 3.0)).all()
