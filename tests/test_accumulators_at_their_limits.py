@@ -17,7 +17,7 @@ from onlinels.accumulators.held_out import Sums, cross_validation_errors, held_o
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.inverted import inverse_of_gram
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.accumulators.pivots import check_pivots, inverted
+from onlinels.accumulators.pivots import check_pivots, checked_factor, inverted
 from onlinels.accumulators.recursion import Recursion
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.accumulators.refusal import check_rows
@@ -233,15 +233,17 @@ def test_features_that_rounding_alone_moves_are_constant(far):
 
 @pytest.mark.parametrize("mean", [0.0, 3.0, 1e3])
 @pytest.mark.parametrize("n_before", [1, 2, 500])
-def test_rows_that_are_called_harmless_are(mean, n_before):
+@pytest.mark.parametrize("weight", [1.0, 1e6])
+def test_rows_that_are_called_harmless_are(mean, n_before, weight):
     acc = CentredAccumulator(RecursiveAccumulator(ridge=1.0))
-    acc.update(mean + 1e-3 * RANDOM.normal(size=(n_before, 2)), np.zeros((n_before, 1)))
-    length = acc.harmless_length(1.0)
+    before = np.full(n_before, weight)
+    acc.update(mean + 1e-6 * RANDOM.normal(size=(n_before, 2)), np.zeros((n_before, 1)), before)
+    length = acc.harmless_length(weight)
     assert length > 0.0
     for sign in (1.0, -1.0):
-        acc._check_rows(np.array([[sign * length, 0.0]]), 1.0)
+        acc._check_rows(np.array([[sign * length, 0.0]]), weight)
         with pytest.raises(ValueError, match="outweigh"):
-            acc._check_rows(np.array([[100 * sign * length, 0.0]]), 1.0)
+            acc._check_rows(np.array([[100 * sign * length, 0.0]]), weight)
 
 
 def recursive():
@@ -384,3 +386,78 @@ def test_no_solution_for_what_is_no_ridge(make, ridge, error):
     acc.update(X, Y)
     with pytest.raises(error, match="ridge="):
         acc.solve(ridge)
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0])
+@pytest.mark.parametrize(
+    "make",
+    [GramAccumulator, OrthogonalAccumulator, recursive, lambda: CentredAccumulator(recursive())],
+)
+def test_statistics_are_scaled_by_any_factor(make, factor):
+    acc, whole = make(), make()
+    acc.update(X[:5], Y[:5])
+    acc.scale(factor)
+    acc.update(X[5:], Y[5:])
+    w = np.append(np.full(5, factor), np.ones(4))
+    whole.update(X, Y, w)
+    assert acc.weight == whole.weight
+    np.testing.assert_allclose(acc.diagonal, whole.diagonal, rtol=1e-12)
+    # At another ridge than the one inside, which has faded.
+    np.testing.assert_allclose(acc.solve(2.0), whole.solve(2.0), rtol=1e-9)
+
+
+def test_all_rows_leave_though_nothing_of_them_could():
+    acc, X = recursive(), np.array([[1e5, 0.0]])
+    acc.update(X, [[1.0]])
+    acc.update(np.array([[0.0, 1.0]]), [[1.0]])
+    with pytest.raises(ValueError, match="expected at least 1e-06 to be left"):
+        acc.downdate(X, [[1.0]])
+    acc.downdate(np.array([[0.0, 1.0]]), [[1.0]])
+    acc.downdate(X, [[1.0]])
+    assert (acc.count, acc.weight) == (0, 0.0)
+    assert not acc.diagonal.any()
+
+
+def test_features_that_are_constant_but_for_rounding_have_no_weight():
+    acc = CentredAccumulator(recursive())
+    near = np.where(np.arange(40) % 3, 1e6, np.nextafter(1e6, np.inf))
+    rows = np.column_stack([near, np.arange(40.0)])
+    acc.update(rows, np.arange(40) % 2)
+    assert acc._comoments.diagonal[0] > 0.0
+    assert acc.row_scores(rows[0]) is None
+    for ridge in (1.0, 2.0):
+        weights = acc.solve(ridge)
+        assert not weights[0].any()
+        assert weights[1].all()
+
+
+@pytest.mark.parametrize("pivot", [1e-5, 0.5, 1e13])
+def test_factors_of_what_float64_resolves(pivot):
+    sign = 1.0 if pivot > 1.0 else -1.0
+    factor = checked_factor(np.array([[abs(pivot - 1.0)]]), sign)
+    assert factor.item() ** 2 == pytest.approx(pivot)
+
+
+@pytest.mark.parametrize("pivot", [1e-7, 1e15])
+def test_no_factor_of_what_float64_does_not_resolve(pivot):
+    with pytest.raises(ValueError, match="expected at"):
+        checked_factor(np.array([[abs(pivot - 1.0)]]), 1.0 if pivot > 1.0 else -1.0)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: FoldedAccumulator(GramAccumulator, 3),
+        lambda: ClasswiseAccumulator(GramAccumulator),
+    ],
+    ids=["folded", "classwise"],
+)
+def test_groups_that_are_placed_weigh_what_they_did(make):
+    acc, w = make(), np.linspace(1.0, 2.0, 9)
+    acc.update(X, np.arange(9) % 2, w)
+    placed = acc.placed(np.array([4, 0, 2]), np.array([2, 0]), 5, 3)
+    assert (placed.count, placed.weight) == (acc.count, acc.weight) == (9, pytest.approx(w.sum()))
+    np.testing.assert_allclose(placed.target_squares[[2, 0]], acc.target_squares)
+    np.testing.assert_allclose(placed.diagonal[[4, 0, 2]], acc.diagonal)
+    np.testing.assert_allclose(placed.solve(1.0)[[4, 0, 2]][:, [2, 0]], acc.solve(1.0))
+    assert placed.covariance(1.0).matrix[1, 1] == pytest.approx(1.0)

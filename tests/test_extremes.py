@@ -323,6 +323,15 @@ def test_the_memory_of_statistics_is_told_as_it_is(make, n_features, n_targets, 
     assert matrices <= make().bytes_for(n_features, n_targets) <= most * matrices
 
 
+def test_statistics_that_cannot_fit_together_are_not_merged(megabyte):
+    one, other = GramAccumulator(200, 1), GramAccumulator()
+    one.update(np.eye(200), np.zeros(200, dtype=int))
+    other.update(np.eye(20), np.arange(20) * 10)
+    with pytest.raises(ValueError, match="200 features with 191 targets takes"):
+        one.merge(other)
+    assert (one.count, one.n_features, one.n_targets) == (200, 200, 1)
+
+
 def test_merging_what_cannot_fit_is_refused(monkeypatch):
     north, south = LeastSquaresClassifier(), LeastSquaresClassifier()
     north.learn_one({("north", number): 1.0 for number in range(200)}, "a")
@@ -353,7 +362,7 @@ def test_batches_that_cannot_fit_are_refused(megabyte):
 
 @pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()])
 def test_rows_are_laid_out_only_if_their_statistics_have_room(model, monkeypatch):
-    monkeypatch.setenv("ONLINELS_MEMORY_LIMIT", "20e9")
+    monkeypatch.setattr(memory, "memory_limit", lambda: 20e9)
     rows = [{(row, number): 1.0 for number in range(10)} for row in range(10_000)]
     tracemalloc.start()
     with pytest.raises(ValueError, match=r"100,000 features with 1 targets takes 7.*GiB"):

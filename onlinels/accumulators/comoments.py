@@ -99,13 +99,10 @@ class CoMoments(Accumulator):
 
     def harmless_length(self, weight: float) -> float:
         """Return how long rows may be that cannot outweigh a ridge inside the co-moments."""
-        about = self._comoments.harmless_length(weight)
-        if about == np.inf:
-            return about
-        # Neither a row about its mean nor the difference of the means is longer than twice a row
-        # and the mean so far, which rows of this length move no further from 0 than they lie.
+        # A row about its mean is no longer than twice a row; means lie apart by no more than that,
+        # or than a row and the mean so far, which rows move no further from 0 than they lie.
         mean = float(np.linalg.norm(self._feature_mean.value))
-        return min((about - mean) / 2.0, about / 3.0)
+        return (self._comoments.harmless_length(weight) - mean) / 2.0
 
     def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
         """Raise if the rows about their mean and the row between the means cannot be added."""
