@@ -82,6 +82,10 @@ class NetworkAnswers(ScoringClassifier):
         """The ridge in force on each hidden unit, (n_hidden,), read-only."""
         return self._linear_layer.ridge_diagonal
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._alone.to_look():
+            return vars(self).copy()
+
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
 

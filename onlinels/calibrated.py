@@ -167,13 +167,13 @@ class CalibratedClassifier(WrappedClassifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._alone.lock:
+        with self._alone.to_look():
             scores = self._row_scores(x)
             return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
-        with self._alone.lock:
+        with self._alone.to_look():
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, self._probabilities(scores))
 

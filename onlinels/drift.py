@@ -184,14 +184,14 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
-        with self._alone.lock:
+        with self._alone.to_look():
             model: Any = self.classifier
             probabilities: dict[Label, float] = model.predict_proba_one(x, **kwargs)
             return probabilities
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
-        with self._alone.lock:
+        with self._alone.to_look():
             model: Any = self.classifier
             return model.predict_proba_many(X, **kwargs)
 

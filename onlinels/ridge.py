@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numbers
-import reprlib
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from onlinels.arrays import Floats
-from onlinels.scalars import as_number
+from onlinels.scalars import as_number, shown
 from onlinels.settings import check_count
 
 FLOOR = 10.0 * float(np.finfo(np.float64).eps)
@@ -87,7 +86,8 @@ def check_ridge(ridge: Any) -> None:
         if number is None:
             raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
         if not 0.0 <= number < np.inf:
-            raise ValueError(f"ridge={reprlib.repr(ridge)} must be at least 0 and finite. {REMEDY}")
+            what = shown(ridge, number)
+            raise ValueError(f"ridge={what} must be at least 0 and finite. {REMEDY}")
 
 
 def _as_real(value: Any) -> float | None:

@@ -54,7 +54,7 @@ class RowByRow(base.Estimator, ABC):
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
         """Set another ridge, from now on."""
-        if ridge is not self._ridge:
+        if type(ridge) is not type(self._ridge) or ridge != self._ridge:
             with self._alone.to_change(self):
                 # Rows learnt so far were learnt under the setting of then.
                 self._take_in()

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.arrays import Matrix
+from onlinels.finishing import finish_what_is_learnt
 from onlinels.reentry import is_amid_call
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -197,15 +198,28 @@ class CopyableLock:
             If this thread is in the middle of another call of the model: a signal's handler gets
             past the lock, and would change what that call has read.
         """
-        lock = self.lock
-        # An interrupt may have left it taken: only the calls under way tell.
-        if lock._is_owned() and is_amid_call(model, lock):
+        if self.is_amid(model):
             raise RuntimeError(
                 f"This {type(model).__name__} is in the middle of another call of this thread, "
                 "expected none while it changes. Let the handler of a signal note what is to be "
                 "learnt, and learn it afterwards; it may predict and save."
             )
-        return lock
+        return self.lock
+
+    def to_look(self) -> Any:
+        """Return the lock, for a look at all that its model is.
+
+        What this thread has learnt and not finished yet, because a signal's handler came between,
+        is finished before.
+        """
+        if self.lock._is_owned():
+            finish_what_is_learnt()
+        return self.lock
+
+    def is_amid(self, model: object) -> bool:
+        """Tell whether this thread is in the middle of another call of a model."""
+        # An interrupt may have left the lock taken: only the calls under way tell.
+        return bool(self.lock._is_owned()) and is_amid_call(model, self.lock)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return CopyableLock, ()

@@ -69,6 +69,10 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     _alone: CopyableLock
     classifier: base.Estimator
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._alone.to_look():
+            return vars(self).copy()
+
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
         yield {"classifier": LeastSquaresClassifier()}
@@ -94,12 +98,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample; None before anything is learnt."""
-        with self._alone.lock:
+        with self._alone.to_look():
             model: Any = self.classifier
             return model.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's label of every row, in the kind of `X`."""
-        with self._alone.lock:
+        with self._alone.to_look():
             model: Any = self.classifier
             return model.predict_many(X, **kwargs)

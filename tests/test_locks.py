@@ -186,6 +186,20 @@ def test_saves_beside_a_wrapper_end(tmp_path):
     )
 
 
+def test_what_a_wrapper_holds_is_saved_as_a_whole(tmp_path):
+    inner = learnt()
+    wrapper, path, counts = CalibratedClassifier(inner), tmp_path / "model", []
+
+    def save():
+        wrapper.save(path)
+        saved = onlinels.load(path).classifier
+        assert saved.count == saved._class_counts.sum() == saved._statistics.weight
+        counts.append(saved.count)
+
+    in_turns(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]), n_rounds=100)
+    assert counts == sorted(counts)
+
+
 NAMES = "b", "a", "c"
 SETTINGS = {
     "gram": {"ridge": 1.0},

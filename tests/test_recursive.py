@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import GramAccumulator, LeastSquaresClassifier, RecursiveAccumulator
+from onlinels import (
+    GramAccumulator,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    RecursiveAccumulator,
+)
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.inverse import RunningInverse
@@ -492,3 +497,18 @@ def test_fading_ridges_keep_their_bounds_where_they_are_placed(n_more, columns, 
     for factor in factors:
         placed.decay(factor)
         assert ((placed.entries >= 1.5) & (placed.entries <= 3.0)).all()
+
+
+@pytest.mark.parametrize("half_life", [1.0, 1.01])
+def test_digits_stay_while_half_of_everything_is_forgotten(half_life):
+    """At a factor of 0.5, too: the way through the Gram, which is for less, costs four digits."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(200, 30)) * np.logspace(0.0, 5.0, 30)
+    y = random.normal(size=200) + X[:, 0]
+    model = LeastSquaresRegressor(1.0, "recursive", False, half_life=half_life)
+    for row in range(200):
+        model.learn_many(X[[row]], y[[row]], t=[float(row)])
+    k = 2.0 ** (-np.arange(199.0, -1.0, -1.0) / half_life)
+    expected = np.linalg.solve((X.T * k) @ X + np.diag(model.ridge_diagonal), (X.T * k) @ y)
+    error = np.abs(model.output_weights[:, 0] - expected).max() / np.abs(expected).max()
+    assert error < 1e-8

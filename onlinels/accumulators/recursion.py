@@ -172,7 +172,7 @@ class Recursion(Inverted):
     def _scale(self, factor: float, commit: Commit) -> None:
         if factor == 0.0:
             self._forget()
-        elif 0.5 < factor < 1.0:
+        elif 0.5 <= factor < 1.0:
             self._inverse.scale(factor)
             self._squares = self._squares * factor
             self._ridges = draft_of(self._ridges)

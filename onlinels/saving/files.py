@@ -133,8 +133,8 @@ def _locks_of(value: Any) -> Iterator[Any]:
     """Yield the locks of models, those in containers and pipelines too."""
     if hasattr(value, "_alone"):
         yield value._alone.lock
-        return
-    for name in ("steps", "transformers"):
+    # What a model wraps may be taught without it.
+    for name in ("classifier", "steps", "transformers"):
         value = getattr(value, name, value)
     if isinstance(value, (dict, list, tuple)):
         for part in value.values() if isinstance(value, dict) else value:

@@ -32,6 +32,10 @@ class WindowedAnswers(base.MiniBatchClassifier):
     _follower: Follower
     _state: ReadingState
 
+    def __getstate__(self) -> dict[str, Any]:
+        with self._alone.to_look():
+            return vars(self).copy()
+
     def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
         unlabelled = [UNLABELLED] * len(readings.values)
@@ -44,25 +48,25 @@ class WindowedAnswers(base.MiniBatchClassifier):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""
-        with self._alone.lock:
+        with self._alone.to_look():
             return self._answers("predict", read_reading(x, self.timestamp), None)[0]
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
-        with self._alone.lock:
+        with self._alone.to_look():
             readings = read_readings(X, self.timestamp)
             return labels_like(readings.source, self._answers("predict", readings, None))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
-        with self._alone.lock:
+        with self._alone.to_look():
             table: dict[Label, float]
             (table,) = self._answers("predict_proba", read_reading(x, self.timestamp), {})
             return table
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
-        with self._alone.lock:
+        with self._alone.to_look():
             readings = read_readings(X, self.timestamp)
             rows = self._answers("predict_proba", readings, {})
             if isinstance(readings.source, (list, tuple)):

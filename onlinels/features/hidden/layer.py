@@ -201,16 +201,19 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
         return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
+        # A signal's handler may ask amid another call: that one's columns and rows stay.
+        is_amid = self._alone.is_amid(self)
         with self._alone.lock:
             self._check_fixed()
-            layer = self if self._fixed is not None else self._knowing(layouts)
+            layer = self if self._fixed is not None else self._knowing(layouts, is_amid)
             with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
                 placed = layer._columns.place(layouts, values).astype(
                     DTYPES[self.dtype], copy=False
                 )
                 projections = layer._project(placed)
             activations = activate(self.activation, projections, values)
-            vars(self).update(vars(layer))
+            if not is_amid:
+                vars(self).update(vars(layer))
             return activations
 
     def _project(self, features: Matrix) -> Matrix:
@@ -234,11 +237,12 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
 
-    def _knowing(self, layouts: tuple[Layout, ...]) -> Self:
+    def _knowing(self, layouts: tuple[Layout, ...], copied: bool) -> Self:
         columns, layer = self._known(layouts), draft_of(self)
         if len(columns) > self._n_drawn:
             source = RandomWeights(str(self.input_weights), self.seed, self.receptive_fields)
-            layer._weights = source.extend(self._weights, self._n_drawn, columns.names)
+            weights = self._weights.copy() if copied else self._weights
+            layer._weights = source.extend(weights, self._n_drawn, columns.names)
             layer._n_drawn = len(columns)
         layer._columns = columns
         return layer
