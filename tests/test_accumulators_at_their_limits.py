@@ -397,7 +397,9 @@ def test_statistics_are_scaled_by_any_factor(make, factor):
     acc, whole = make(), make()
     acc.update(X[:5], Y[:5])
     acc.scale(factor)
-    acc.update(X[5:], Y[5:])
+    acc.update(X[5:7], Y[5:7])
+    acc.update(X[7:8], Y[7:8])
+    acc.update(X[8:], Y[8:])
     w = np.append(np.full(5, factor), np.ones(4))
     whole.update(X, Y, w)
     assert acc.weight == whole.weight
@@ -461,3 +463,63 @@ def test_groups_that_are_placed_weigh_what_they_did(make):
     np.testing.assert_allclose(placed.diagonal[[4, 0, 2]], acc.diagonal)
     np.testing.assert_allclose(placed.solve(1.0)[[4, 0, 2]][:, [2, 0]], acc.solve(1.0))
     assert placed.covariance(1.0).matrix[1, 1] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("ridge", [np.inf, np.nan, 0.0, -1.0])
+def test_what_no_inverse_can_hold(ridge):
+    with pytest.raises(ValueError, match="ridge="):
+        RecursiveAccumulator(ridge=ridge)
+
+
+def test_rows_of_new_features_may_outweigh_the_ridge():
+    inverse, w = RunningInverse(np.ones(2)), np.ones(1)
+    check_rows(inverse, 1.0, np.array([[0.0, 1.0, 0.9e7]]), w)
+    with pytest.raises(ValueError, match="outweigh what is known in a direction by 1e"):
+        check_rows(inverse, 1.0, np.array([[0.0, 1.0, 1.1e7]]), w)
+    check_rows(inverse, 100.0, np.array([[0.0, 1.0, 5e7]]), w)
+
+
+def test_what_weights_leave_by_rounding_is_nothing():
+    """0.1 + 0.2 - 0.1 - 0.2 is no weight, though a row of weight 0 is still counted."""
+    acc = CentredAccumulator(GramAccumulator())
+    for row, w in ((0, 0.1), (1, 0.2), (2, 0.0)):
+        acc.update(X[[row]], Y[[row]], np.array([w]))
+    for row, w in ((0, 0.1), (1, 0.2)):
+        acc.downdate(X[[row]], Y[[row]], np.array([w]))
+    assert (acc.count, acc.weight) == (1, 0.0)
+    acc.update(X[3:], Y[3:])
+    about, targets = X[3:] - X[3:].mean(axis=0), Y[3:] - Y[3:].mean(axis=0)
+    np.testing.assert_allclose(acc.solve(1.0), solved(about, targets), rtol=1e-12)
+    assert acc.weight == 6.0
+
+
+def test_a_class_gives_no_more_than_it_has():
+    acc, other = ClasswiseAccumulator(GramAccumulator), ClasswiseAccumulator(GramAccumulator)
+    acc.update(X, np.arange(9) % 2)
+    other.update(1e-3 * X[:5], np.ones(5, dtype=int))
+    before = acc.solve(1.0)
+    with pytest.raises(ValueError, match="5 rows, expected at most the 4"):
+        acc.subtract(other)
+    assert (acc.solve(1.0) == before).all()
+
+
+def test_a_fold_gives_no_more_weight_than_it_has():
+    acc, other = FoldedAccumulator(GramAccumulator, 2), FoldedAccumulator(GramAccumulator, 2)
+    acc.update(X, Y)
+    row = int(np.argmin((X**2).sum(axis=1)))
+    there = acc._members[acc._dealt(X)[row]].weight
+    assert there + 0.5 < acc.weight
+    other.update(X[[row]], np.zeros((1, 2)), np.array([there + 0.5]))
+    with pytest.raises(ValueError, match="weight"):
+        acc.subtract(other)
+
+
+def test_recursions_are_placed_where_there_is_room():
+    held = recursion_of(X, Y, 4.0)
+    placed = held.placed(np.array([3, 0, 2]), np.array([1, 0]), 4, 2)
+    np.testing.assert_allclose(placed.solve(4.0)[[3, 0, 2]][:, [1, 0]], solved(X, Y, 4.0))
+    assert placed.covariance(4.0).matrix[1, 1] == pytest.approx(0.25)
+    with pytest.raises(ValueError, match="target_columns"):
+        held.placed(np.array([3, 0, 2]), np.array([1, 1]), 4, 2)
+    with pytest.raises(ValueError, match="feature_columns"):
+        held.placed(np.array([3, 0, 0]), np.array([1, 0]), 4, 2)

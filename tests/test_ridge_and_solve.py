@@ -74,6 +74,11 @@ def test_good_ridges(ridge):
     check_ridge(ridge)
 
 
+def test_no_choice_of_what_is_no_ridge():
+    with pytest.raises(ValueError, match=r"ridge=-1\.0 must be at least 0"):
+        choose_ridge(-1.0, np.ones(3), 2)
+
+
 @pytest.mark.parametrize("ridge", ["auto", KFold()])
 def test_ridges_that_the_diagonal_does_not_tell(ridge):
     with pytest.raises(ValueError, match="is not chosen here"):
