@@ -19,8 +19,8 @@ from onlinels.merging import check_mergeable
 from onlinels.outputs import table_like
 from onlinels.row_weights import check_weights
 from onlinels.scoring import ScoringClassifier
-from onlinels.threads import CopyableLock, to_merge
-from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step
+from onlinels.threads import CopyableLock, merged
+from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step, planned
 
 
 class CalibratedClassifier(WrappedClassifier):
@@ -81,7 +81,7 @@ class CalibratedClassifier(WrappedClassifier):
                 "weights, expected one whose have. Use it as it is: its probabilities are fitted "
                 "to its own errors."
             )
-        self.classifier = classifier
+        self.classifier = planned(classifier)
         self._losses: Floats = np.zeros(len(SCALES))
         self._alone = CopyableLock()
 
@@ -198,18 +198,19 @@ class CalibratedClassifier(WrappedClassifier):
             If the models cannot merge; nothing has changed then. River's pipelines cannot.
         """
         check_mergeable(self, other)
-        with to_merge(self, other):
-            if is_pipeline(self.classifier):
-                raise TypeError(
-                    "classifier is a Pipeline, expected a model that merges. End the pipeline in "
-                    "CalibratedClassifier(...) and merge these last steps."
-                )
-            ahead, commit = Ahead(self.classifier), Commit()
-            ahead.copy.merge(other.classifier)
-            ahead.gather(commit)
-            commit.set(self, _losses=self._losses + other._losses)
-            commit.make()
-            return self
+        return merged(self, other)
+
+    def _merge(self, other: Self) -> None:
+        if is_pipeline(self.classifier):
+            raise TypeError(
+                "classifier is a Pipeline, expected a model that merges. End the pipeline in "
+                "CalibratedClassifier(...) and merge these last steps."
+            )
+        ahead, commit = Ahead(self.classifier), Commit()
+        ahead.copy.merge(other.classifier)
+        ahead.gather(commit)
+        commit.set(self, _losses=self._losses + other._losses)
+        commit.make()
 
     def __add__(self, other: Self) -> Self:
         """Return a new wrapper that has learnt the rows of both."""

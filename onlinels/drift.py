@@ -17,7 +17,14 @@ from onlinels.labels import Label, read_label, read_labels
 from onlinels.row_weights import check_weights
 from onlinels.settings import check_between
 from onlinels.threads import CopyableLock
-from onlinels.wrapping import WrappedClassifier, emptied, last_step, samples_of, steps_of
+from onlinels.wrapping import (
+    WrappedClassifier,
+    emptied,
+    last_step,
+    planned,
+    samples_of,
+    steps_of,
+)
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
@@ -88,7 +95,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
                 "river.drift or river.drift.binary. Pass one, for instance river.drift.ADWIN()."
             )
         check_between("keep", keep, 0.0, 1.0)
-        self.classifier = classifier
+        self.classifier = planned(classifier)
         usual: Any = ADWIN
         self.detector: Detector = usual() if detector is None else detector
         self.keep = keep

@@ -13,7 +13,7 @@ from onlinels.explain import explain
 from onlinels.merging import check_mergeable
 from onlinels.saving.files import Savable
 from onlinels.settings import check_between
-from onlinels.threads import to_merge
+from onlinels.threads import merged
 from onlinels.uncertain import UncertainLeastSquares
 
 
@@ -58,9 +58,7 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        with to_merge(self, other):
-            self._merge(other)
-        return self
+        return merged(self, other)
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""

@@ -100,12 +100,19 @@ def key_text(key: Name) -> str:
             f"Feature name {key!r} has no spelling of its own, expected a str, a number or a tuple "
             "of these. Rename it, or give its class a __repr__."
         )
-    return f"{type(key).__name__}:{key!r}"
+    return f"{type(key).__name__}:{_spelling(key)}"
+
+
+def _spelling(key: Any) -> str:
+    """Return what `repr` does; of a tuple, also where a signal's handler asks amid its `repr`."""
+    if type(key) is not tuple:
+        return repr(key)
+    return f"({', '.join(map(_spelling, key))}{',' * (len(key) == 1)})"
 
 
 def _has_spelling(part: Any) -> bool:
     # The order of a set is not the same in every process.
-    return repr(part) != object.__repr__(part) and not isinstance(part, (set, frozenset))
+    return _spelling(part) != object.__repr__(part) and not isinstance(part, (set, frozenset))
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
@@ -124,5 +131,5 @@ def _sorting_key(name: Name) -> tuple[Any, ...]:
     if isinstance(key, int):
         return (0, key)
     if isinstance(key, tuple) and len(key) == 2 and isinstance(key[1], int):
-        return (1, repr(key[0]), key[1])
-    return (2, type(key).__name__, repr(key))
+        return (1, _spelling(key[0]), key[1])
+    return (2, type(key).__name__, _spelling(key))

@@ -17,7 +17,7 @@ from onlinels.merging import check_mergeable
 from onlinels.presets import preset_settings
 from onlinels.saving.files import Savable
 from onlinels.settings import check_count, check_part
-from onlinels.threads import CopyableLock, to_merge
+from onlinels.threads import CopyableLock, merged
 from onlinels.warm_up import WarmUp
 
 
@@ -172,29 +172,30 @@ class ShallowConvClassifier(NetworkLearning, Savable):
             If settings, fixed features or image shapes differ; nothing has changed then.
         """
         check_mergeable(self, other)
-        with to_merge(self, other):
-            if other._image_shape is not None:
-                self._check_shape(other._image_shape)
-            if other._fixed is None:
-                if other._waiting.batches:
-                    self._learn(list(other._waiting.batches))
-                return self
-            commit = Commit()
-            commit.set(self, _image_shape=self._image_shape or other._image_shape)
-            if self._fixed is not None:
-                self._fixed.check_same_features(other._fixed)
-                layer = self._linear_layer
-                if self._image_shape is None:
-                    # No image has come: a copy holds little, and takes its place with the shape.
-                    layer = copy.deepcopy(layer)
-                    commit.set(self._fixed, classifier=layer)
-                layer.merge(other._linear_layer)
-            else:
-                fixed = copy.deepcopy(other._fixed)
-                fixed.learn_anew(self._waiting.batches)
-                commit.set(self, _fixed=fixed, _waiting=WarmUp())
-            commit.make()
-            return self
+        return merged(self, other)
+
+    def _merge(self, other: Self) -> None:
+        if other._image_shape is not None:
+            self._check_shape(other._image_shape)
+        if other._fixed is None:
+            if other._waiting.batches:
+                self._learn(list(other._waiting.batches))
+            return
+        commit = Commit()
+        commit.set(self, _image_shape=self._image_shape or other._image_shape)
+        if self._fixed is not None:
+            self._fixed.check_same_features(other._fixed)
+            layer = self._linear_layer
+            if self._image_shape is None:
+                # No image has come: a copy holds little, and takes its place with the shape.
+                layer = copy.deepcopy(layer)
+                commit.set(self._fixed, classifier=layer)
+            layer.merge(other._linear_layer)
+        else:
+            fixed = copy.deepcopy(other._fixed)
+            fixed.learn_anew(self._waiting.batches)
+            commit.set(self, _fixed=fixed, _waiting=WarmUp())
+        commit.make()
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

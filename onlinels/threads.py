@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
 from itertools import repeat, starmap, takewhile
 from math import prod
 from operator import methodcaller
 from threading import RLock, local
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from onlinels.reentry import is_amid_call
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """What BLAS libraries take their number of threads from, and so does this package."""
+
+Result = TypeVar("Result")
+Model = TypeVar("Model", bound=Any)
 
 SMALL_PRODUCT = 1 << 18
 """Multiplications up to which OpenBLAS computes a product in the thread that asks for it."""
@@ -142,35 +144,37 @@ _TAKE, _TRY, _RELEASE = (
 )
 
 
-@contextmanager
-def together(locks: Iterable[Any]) -> Iterator[None]:
-    """Hold any number of re-entrant locks, so that no two threads wait for each other.
+def while_held(locks: Sequence[Any], call: Callable[[], Result]) -> Result:
+    """Return what a call returns, holding re-entrant locks so that no two threads wait in a ring.
 
     Who has to wait for one of them holds none of the others meanwhile, in whatever order they come.
 
     Examples
     --------
-    >>> with together([RLock(), RLock()]):
-    ...     print("alone")
-    alone
+    >>> while_held([RLock(), RLock()], lambda: "alone")
+    'alone'
     """
-    wanted, taken = list(locks), deque[Any]()
+    taken = deque[Any]([None])
+    # Made before: at the end they are all released by one call, which no handler of a signal is
+    # let into, and before which none that raises can come.
+    releasing = map(_RELEASE, iter(taken.pop, None))
     try:
-        while len(taken) < len(wanted):
-            # That on which it failed comes first: the thread sleeps until it is free.
-            wanted = [*wanted[len(taken) :], *wanted[: len(taken)]]
-            _release(taken)
-            # A lock is taken and noted in one call, between which no handler of a signal comes.
-            taken.extend(filter(_TAKE, wanted[:1]))
-            taken.extend(takewhile(_TRY, wanted[1:]))
-        yield
+        _take(locks, taken)
+        return call()
     finally:
-        _release(taken)
+        deque(releasing, maxlen=0)
 
 
-def _release(taken: deque[Any]) -> None:
-    """Release locks, each noted as released in the same call."""
-    deque(map(_RELEASE, starmap(taken.pop, repeat((), len(taken)))), maxlen=0)
+def _take(locks: Sequence[Any], taken: deque[Any]) -> None:
+    """Take locks, and append them to those that are taken, None being the first of these."""
+    wanted = list(locks)
+    while (n_taken := len(taken) - 1) < len(wanted):
+        # That on which it failed comes first: the thread sleeps until it is free.
+        wanted = [*wanted[n_taken:], *wanted[:n_taken]]
+        deque(map(_RELEASE, starmap(taken.pop, repeat((), n_taken))), maxlen=0)
+        # A lock is taken and noted in one call, between which no handler of a signal comes.
+        taken.extend(filter(_TAKE, wanted[:1]))
+        taken.extend(takewhile(_TRY, wanted[1:]))
 
 
 class CopyableLock:
@@ -225,20 +229,14 @@ class CopyableLock:
         return CopyableLock, ()
 
 
-def to_merge(model: Any, other: Any) -> AbstractContextManager[None]:
-    """Return what holds the locks of two models, of which the first takes the other's rows.
+def merged(model: Model, other: Model) -> Model:
+    """Let a model take another one's rows by its `_merge`, and return it; both are locked.
 
     Raises
     ------
     RuntimeError
         As `CopyableLock.to_change`.
-
-    Examples
-    --------
-    >>> from types import SimpleNamespace
-    >>> with to_merge(*(SimpleNamespace(_alone=CopyableLock()) for _ in range(2))):
-    ...     print("alone")
-    alone
     """
     model._alone.to_change(model)
-    return together((model._alone.lock, other._alone.lock))
+    while_held([model._alone.lock, other._alone.lock], lambda: model._merge(other))
+    return model

@@ -31,6 +31,16 @@ def last_step(model: Any) -> Any:
     return model[-1] if is_pipeline(model) else model
 
 
+def planned(model: Any) -> Any:
+    """Return a model that, if it is a pipeline, has laid down how it goes through its steps.
+
+    River does so in the first call, and an interrupt there would leave half of it for ever.
+    """
+    if is_pipeline(model) and hasattr(model, "_build_plan"):
+        model._build_plan()
+    return model
+
+
 def emptied(model: Any) -> Any:
     """Return a model of the same settings and fixed features that has learnt nothing."""
     if is_pipeline(model):

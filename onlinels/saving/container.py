@@ -88,8 +88,10 @@ class Entry:
     @property
     def header(self) -> bytes:
         """What stands before the numbers: numpy's format 1.0."""
-        said = {"descr": self.dtype, "fortran_order": self.fortran, "shape": self.shape}
-        text = repr(said).encode("latin1")
+        # As Python spells a dict. Of a tuple it would not, where a handler asks amid its spelling.
+        shape = ", ".join(map(str, self.shape)) + ("," if len(self.shape) == 1 else "")
+        said = f"'descr': {self.dtype!r}, 'fortran_order': {self.fortran!r}, 'shape': ({shape})"
+        text = f"{{{said}}}".encode("latin1")
         # The numbers begin at a multiple of 64 bytes, after a line's end.
         padded = text + b" " * (-(len(text) + 11) % 64) + b"\n"
         return b"\x93NUMPY\x01\x00" + len(padded).to_bytes(2, "little") + padded

@@ -15,7 +15,7 @@ from onlinels.saving.kinds import KINDS
 from onlinels.saving.reading import Container
 from onlinels.saving.replacing import replace_file
 from onlinels.saving.writing import Writer
-from onlinels.threads import together
+from onlinels.threads import while_held
 from onlinels.version import __version__
 
 FORMAT = 1
@@ -29,8 +29,7 @@ class Savable:
 
     def __copy__(self) -> Self:
         """Return an independent copy: state that two models share would serve neither."""
-        with together(_locks(self)):
-            return copy.deepcopy(self)
+        return while_held(_locks(self), lambda: copy.deepcopy(self))
 
     def save(self, path: PathLike) -> None:
         """Write the model to a file, from which `onlinels.load` makes it again.
@@ -110,15 +109,17 @@ def save(model: Any, path: PathLike) -> None:
             "of one), a river pipeline of these, or a dict of models. Save the models that it "
             "holds one by one."
         )
+    while_held(_locks(model), lambda: _write(model, file))
+
+
+def _write(model: Any, file: Path) -> None:
     writer = Writer()
-    locks = _locks(model)
-    with together(locks):
-        try:
-            described = writer.node(model, type(model).__name__)
-        except RecursionError as error:
-            raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
-        said = {"onlinels": __version__, "format": FORMAT, "model": described}
-        replace_file(file, partial(write_container, description=said, arrays=writer.arrays))
+    try:
+        described = writer.node(model, type(model).__name__)
+    except RecursionError as error:
+        raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
+    said = {"onlinels": __version__, "format": FORMAT, "model": described}
+    replace_file(file, partial(write_container, description=said, arrays=writer.arrays))
 
 
 def _locks(value: Any) -> list[Any]:

@@ -19,6 +19,7 @@ from onlinels.windowed.readings import Readings, read_reading, read_readings
 from onlinels.windowed.sliding import LABEL_RULES, UNLABELLED
 from onlinels.windowed.spacing import make_spacing
 from onlinels.windowed.together import learn_windows
+from onlinels.wrapping import planned
 
 
 class WindowedClassifier(WindowedAnswers, Savable):
@@ -92,7 +93,7 @@ class WindowedClassifier(WindowedAnswers, Savable):
                 'pipeline that ends in one, which takes {"window": array}. Pass one.'
             )
         check_choice("label_rule", label_rule, LABEL_RULES)
-        self.classifier = classifier
+        self.classifier = planned(classifier)
         self.window = check_count("window", window, 1)
         self.hop = check_count("hop", hop, 1)
         self.timestamp = timestamp
