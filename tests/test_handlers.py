@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import pickle
 import tempfile
 from contextlib import suppress
@@ -14,7 +15,7 @@ import pytest
 from river import preprocessing
 
 import onlinels
-from injection import Within, lines_of
+from injection import Within, lines_of, run_traced
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
@@ -25,6 +26,8 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
+from onlinels.names import key_text, sorted_names
+from onlinels.saving.container import Entry
 from onlinels.wrapping import last_step
 
 RANDOM = np.random.default_rng(0)
@@ -199,3 +202,70 @@ def test_a_look_by_a_handler_sees_a_whole_and_changes_nothing(name, call, look):
         handle.run(lambda model=model: call(model, rows))
         assert near(answers_of(model, rows), expected), at
         assert all(any(near(one, each) for each in whole) for one in seen), at
+
+
+class Asked(int):
+    """A number that, while it is spelt, asks for something else once."""
+
+    def __new__(cls, number, ask):
+        made = super().__new__(cls, number)
+        made.ask, made.answers = ask, []
+        return made
+
+    def __repr__(self):
+        if not self.answers:
+            self.answers.append(None)
+            self.answers[0] = self.ask()
+        return int.__repr__(self)
+
+
+def test_tuples_are_spelt_alike_while_they_are_being_spelt():
+    """Of a tuple that it is spelling already Python says "(...)", as if it held itself."""
+    number = Asked(4, lambda: (entry.header, key_text(name), sorted_names([name, ("a", 3)])))
+    entry, name = Entry("<f8", (3, number), False, ""), ("a", number)
+    entry.header, repr(entry.shape), repr(name)
+    header, text, names = number.answers[0]
+    assert b"'shape': (3, 4)}" in header
+    assert text == "tuple:('a', 4)"
+    assert names == [("a", 3), name]
+    number.answers.clear()
+    assert repr(name) == "('a', 4)"
+    assert number.answers[0] == (header, text, names)
+
+
+def pipelines():
+    inner = preprocessing.StandardScaler() | LeastSquaresClassifier(ridge=1.0)
+    return [CalibratedClassifier(inner), DriftAwareClassifier(inner.clone())]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+@pytest.mark.parametrize("how", ["made", "loaded", "pickled", "cloned"])
+def test_an_interrupt_in_the_first_call_of_a_pipeline_leaves_it_whole(number, how, tmp_path):
+    source = pipelines()[number]
+    source.save(tmp_path / "model")
+    ways = {
+        "made": lambda: pipelines()[number],
+        "loaded": lambda: onlinels.load(tmp_path / "model"),
+        "pickled": lambda: fresh(source),
+        "cloned": source.clone,
+    }
+    expected = begun(lambda: ways[how](), ROWS).predict_proba_one(ROWS[50])
+    river_pipeline = importlib.import_module("river.compose.pipeline").__file__
+    at = n_lines = 0
+    while n_lines >= at:
+        at, n_lines, model = at + 1, 0, ways[how]()
+
+        def step(frame, event, arg, at=at):
+            nonlocal n_lines
+            n_lines += event == "line"
+            if event == "line" and n_lines == at:
+                raise KeyboardInterrupt
+            return step
+
+        def enter(frame, event, arg, step=step):
+            return step if frame.f_code.co_filename == river_pipeline else None
+
+        with suppress(KeyboardInterrupt):
+            run_traced(enter, lambda model=model: model.predict_proba_one(ROWS[0]))
+        assert begun(lambda model=model: model, ROWS).predict_proba_one(ROWS[50]) == expected
+    assert at > 3
