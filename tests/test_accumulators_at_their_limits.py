@@ -406,6 +406,23 @@ def test_statistics_are_scaled_by_any_factor(make, factor):
     np.testing.assert_allclose(acc.diagonal, whole.diagonal, rtol=1e-12)
     # At another ridge than the one inside, which has faded.
     np.testing.assert_allclose(acc.solve(2.0), whole.solve(2.0), rtol=1e-9)
+    ridges = acc.ridge_diagonal(1.0)
+    assert ((ridges >= 0.5) & (ridges <= 1.0)).all()
+
+
+@pytest.mark.parametrize("factor", [0.25, 0.75])
+def test_single_rows_are_taken_out_of_what_has_decayed(factor):
+    acc = recursive()
+    acc.update(X, Y)
+    acc.scale(factor)
+    acc.downdate(X[[3]], Y[[3]], np.array([factor]))
+    left = np.delete(np.arange(9), 3)
+    A = np.sqrt(factor) * X[left]
+    expected = np.linalg.solve(
+        A.T @ A + np.diag(acc.ridge_diagonal(1.0)), A.T @ Y[left] * np.sqrt(factor)
+    )
+    np.testing.assert_allclose(acc.solve(1.0), expected, rtol=1e-9)
+    assert acc.weight == pytest.approx(8 * factor)
 
 
 def test_all_rows_leave_though_nothing_of_them_could():
@@ -476,7 +493,7 @@ def test_rows_of_new_features_may_outweigh_the_ridge():
     check_rows(inverse, 1.0, np.array([[0.0, 1.0, 0.9e7]]), w)
     with pytest.raises(ValueError, match="outweigh what is known in a direction by 1e"):
         check_rows(inverse, 1.0, np.array([[0.0, 1.0, 1.1e7]]), w)
-    check_rows(inverse, 100.0, np.array([[0.0, 1.0, 5e7]]), w)
+    check_rows(inverse, 100.0, np.array([[0.0, 1.0, 8e7]]), w)
 
 
 def test_what_weights_leave_by_rounding_is_nothing():
