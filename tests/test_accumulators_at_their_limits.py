@@ -198,13 +198,14 @@ def test_a_solution_follows_rows_before_it_is_refined(n_rows):
     np.testing.assert_allclose(tracked._weights, solved(X[:6], Y[:6]), rtol=1e-9)
 
 
-def test_a_small_target_is_refined_as_far_as_a_large_one():
+@pytest.mark.parametrize("worn", [[1e-3, 1e-3], [0.0, 1e-3]])
+def test_a_small_target_is_refined_as_far_as_a_large_one(worn):
     X, Y = RANDOM.normal(size=(40, 6)), RANDOM.normal(size=(40, 2)) * [1.0, 1e-12]
     acc, tracked = tracked_of(X, Y)
     more, targets = RANDOM.normal(size=(30, 6)), RANDOM.normal(size=(30, 2)) * [1.0, 1e-12]
     acc.update(more, targets)
     # As if rounding had worn the solution down.
-    tracked._weights = tracked._weights * (1.0 + 1e-3)
+    tracked._weights = tracked._weights * (1.0 + np.array(worn))
     tracked._trusted = False
     tracked.learn(more, targets, np.ones(30))
     expected = solved(np.vstack([X, more]), np.vstack([Y, targets]))
