@@ -72,11 +72,11 @@ class Within:
         run_traced(self._enter, call)
 
 
-def lines_of(make, call, every=None):
+def lines_of(make, call, every=None, most=N_LINES):
     """Return some numbers of lines of a call of a model."""
     counted, model = Within(), make()
     counted.run(lambda: call(model))
-    step = every or max(1, counted.count // N_LINES)
+    step = every or max(1, counted.count // most)
     return range(1, counted.count + 1, step)
 
 

@@ -164,7 +164,7 @@ def test_what_a_handler_changes_is_changed_as_a_whole_or_refused(name, call, cha
         with suppress(ValueError):
             outcomes[0].append(after(begun, rows, *order))
     seen = set()
-    for at in lines_of(lambda: fresh(begun), lambda model: call(model, rows)):
+    for at in lines_of(lambda: fresh(begun), lambda model: call(model, rows), most=16):
         model, refused = fresh(begun), []
 
         def handle(model=model, refused=refused):
@@ -196,7 +196,7 @@ def test_a_look_by_a_handler_sees_a_whole_and_changes_nothing(name, call, look):
         for change in changes:
             change(model, rows)
         whole.append(look(model, rows))
-    for at in lines_of(lambda: fresh(begun), lambda model: call(model, rows)):
+    for at in lines_of(lambda: fresh(begun), lambda model: call(model, rows), most=16):
         model, seen = fresh(begun), []
         handle = Within(at, lambda model=model, seen=seen: seen.append(look(model, rows)))
         handle.run(lambda model=model: call(model, rows))
