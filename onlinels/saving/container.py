@@ -135,16 +135,28 @@ def write_container(
     TypeError
         If an array holds anything but numbers, or tuples are nested too deeply.
     """
+    members = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+    try:
+        _write_members(members, description, arrays)
+    except BaseException:
+        # To end it amid a member is an error of its own, which would stand in for an interrupt.
+        members.fp = None
+        raise
+    members.close()
+
+
+def _write_members(
+    members: zipfile.ZipFile, description: Mapping[str, Any], arrays: Mapping[str, Matrix]
+) -> None:
     entries = {}
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as members:
-        for name, array in arrays.items():
-            entries[name] = _write_array(members, name + ".npy", array)
-        said = {**description, "arrays": {name: each.as_json() for name, each in entries.items()}}
-        text = json.dumps(said, allow_nan=False, separators=(",", ":")).encode()
-        if nesting(text) > MOST_NESTED:
-            raise TypeError("Tuples are nested too deeply to be saved. Convert labels and names.")
-        _write(members, DESCRIPTION, text)
-        _write(members, CHECKSUM, hashlib.sha256(text).hexdigest().encode())
+    for name, array in arrays.items():
+        entries[name] = _write_array(members, name + ".npy", array)
+    said = {**description, "arrays": {name: each.as_json() for name, each in entries.items()}}
+    text = json.dumps(said, allow_nan=False, separators=(",", ":")).encode()
+    if nesting(text) > MOST_NESTED:
+        raise TypeError("Tuples are nested too deeply to be saved. Convert labels and names.")
+    _write(members, DESCRIPTION, text)
+    _write(members, CHECKSUM, hashlib.sha256(text).hexdigest().encode())
 
 
 def _write_array(members: zipfile.ZipFile, name: str, array: Matrix) -> Entry:
