@@ -42,6 +42,9 @@ class Container:
     than the file has bytes; the description, and the directory of members, at most 50 times theirs.
     """
 
+    # There before an interrupt can come, for `__del__`.
+    _descriptor = -1
+
     def __init__(self, descriptor: int, name: str) -> None:
         self._descriptor, self.name = descriptor, name
         self._lock = Lock()
