@@ -15,6 +15,7 @@ from threading import RLock
 
 import numpy as np
 import pytest
+from river import preprocessing
 
 import onlinels
 from injection import Within, lines_of
@@ -25,6 +26,7 @@ from onlinels import (
     LeastSquaresRegressor,
     choice,
 )
+from onlinels.saving import files
 from onlinels.threads import while_held
 
 PATIENCE = 20.0
@@ -61,6 +63,10 @@ def learnt():
     model = LeastSquaresClassifier(ridge=1.0)
     model.learn_many(np.eye(3), [0, 1, 0])
     return model
+
+
+def scaled(model):
+    return CalibratedClassifier(preprocessing.StandardScaler() | model)
 
 
 def is_free(lock):
@@ -253,6 +259,21 @@ def test_what_a_wrapper_holds_is_saved_as_a_whole(tmp_path):
 
     in_turns(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]), n_rounds=100)
     assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("wrap", [CalibratedClassifier, scaled], ids=["alone", "in a pipeline"])
+def test_what_a_wrapper_holds_is_locked_while_it_is_saved(wrap, tmp_path, monkeypatch):
+    inner, free = learnt(), []
+    write = files.write_container
+
+    def written(*arguments, **named):
+        free.append(is_free(inner._alone.lock))
+        write(*arguments, **named)
+
+    monkeypatch.setattr(files, "write_container", written)
+    wrap(inner).save(tmp_path / "model")
+    assert free == [False]
+    assert is_free(inner._alone.lock)
 
 
 NAMES = "b", "a", "c"

@@ -6,7 +6,6 @@ import errno
 import os
 import signal
 import stat
-import sys
 import tempfile
 import threading
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import onlinels
+from injection import run_traced
 from onlinels import LeastSquaresClassifier
 from onlinels.saving import replacing
 from onlinels.saving.replacing import replace_file
@@ -104,12 +104,7 @@ class Interrupting:
         return self
 
     def run(self, function):
-        before = sys.gettrace()
-        sys.settrace(self)
-        try:
-            function()
-        finally:
-            sys.settrace(before)
+        run_traced(self, function)
         return self.left <= 0
 
 

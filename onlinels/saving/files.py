@@ -134,8 +134,10 @@ def _locks_of(value: Any) -> Iterator[Any]:
     """Yield the locks of models, those in containers and pipelines too."""
     if hasattr(value, "_alone"):
         yield value._alone.lock
-    # What a model wraps may be taught without it.
-    for name in ("classifier", "steps", "transformers"):
+        # What a model wraps may be taught without it.
+        yield from _locks_of(getattr(value, "classifier", None))
+        return
+    for name in ("steps", "transformers"):
         value = getattr(value, name, value)
     if isinstance(value, (dict, list, tuple)):
         for part in value.values() if isinstance(value, dict) else value:
