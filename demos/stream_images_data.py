@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 from onlinels import ShallowConvClassifier
-from onlinels.arrays import check_values
+from onlinels.checks import check_values
 from onlinels.datasets import ImageData, read_image_data
 from onlinels.labels import read_labels
 

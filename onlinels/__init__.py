@@ -6,23 +6,20 @@ from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.drift import DriftAwareClassifier
-from onlinels.features.convolution.minirocket import MiniRocketFeatures
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
-from onlinels.features.convolution.shallow import ConvolutionalFeatures
-from onlinels.features.convolution.windows import WindowFeatures
-from onlinels.features.distortion.distortion import Distortion
-from onlinels.features.filters.bank import FilterBank
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
-from onlinels.features.filters.pretrained import read_filters
-from onlinels.features.hidden.layer import HiddenLayer
-from onlinels.features.hidden.receptive_fields import ReceptiveFields
-from onlinels.features.preprocessing.image_whitening import ZCA
-from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
+from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
+from onlinels.features.distortion import Distortion
+from onlinels.features.filters import FilterBank, read_filters
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.input_weights import ReceptiveFields
+from onlinels.features.minirocket import MiniRocketFeatures
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.preprocessing import ZCA, ImagePreprocessing
+from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.linalg.selection import KFold
 from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
-from onlinels.ridge import KFold
 from onlinels.states import load, save
 from onlinels.stream import StreamClassifier
 from onlinels.version import __version__

@@ -9,9 +9,9 @@ from typing import Any
 from river import base
 
 from onlinels.commit import Commit, draft_of
-from onlinels.features.convolution.minirocket import MiniRocketFeatures
-from onlinels.features.convolution.transformer import FilteringTransformer
-from onlinels.features.hidden.layer import HiddenLayer
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.minirocket import MiniRocketFeatures
+from onlinels.features.transformers import FilteringTransformer
 from onlinels.finishing import learn_and_finish
 from onlinels.scoring import ScoringClassifier
 from onlinels.wrapping import WrappedClassifier, is_pipeline, last_step, steps_of
@@ -67,7 +67,7 @@ class Ahead:
         pairs = [(part, ahead) for part, ahead in self._pairs if not is_pipeline(part)]
         for part, ahead in pairs:
             # The lock stays: others may wait for it.
-            state = {name: value for name, value in vars(ahead).items() if name != "_alone"}
+            state = {name: value for name, value in vars(ahead).items() if name != "_lock"}
             if len(pairs) > 1:
                 state = {name: _placed(value, originals) for name, value in state.items()}
             commit.then(vars(part).update, state)

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from onlinels.arrays import Matrix
 from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO, Readable, read_up_to
+from onlinels.checks import Matrix
 
 MAGIC = b"\x93NUMPY"
 LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}

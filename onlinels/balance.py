@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 BALANCES = ("classwise", "priors")
 """Settings of the balance beside None."""

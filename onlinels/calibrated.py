@@ -11,15 +11,14 @@ import numpy as np
 from river import base
 
 from onlinels.ahead import Ahead, learn_as_one
-from onlinels.arrays import Floats
-from onlinels.calibration import SCALES, best_scale, calibrate, log_losses
+from onlinels.checks import Floats, check_weights
 from onlinels.commit import Commit
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
-from onlinels.outputs import table_like
-from onlinels.row_weights import check_weights
-from onlinels.scoring import ScoringClassifier
-from onlinels.threads import CopyableLock, merged
+from onlinels.numerics import Lock
+from onlinels.rows import table_like
+from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
+from onlinels.threads import merged
 from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step, planned
 
 
@@ -83,7 +82,7 @@ class CalibratedClassifier(WrappedClassifier):
             )
         self.classifier = planned(classifier)
         self._losses: Floats = np.zeros(len(SCALES))
-        self._alone = CopyableLock()
+        self._lock = Lock()
 
     @property
     def _last_classifier(self) -> ScoringClassifier:
@@ -132,7 +131,7 @@ class CalibratedClassifier(WrappedClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
             learn_as_one(
                 self.classifier,
@@ -155,7 +154,7 @@ class CalibratedClassifier(WrappedClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
@@ -167,13 +166,13 @@ class CalibratedClassifier(WrappedClassifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._alone.to_look():
+        with self._lock:
             scores = self._row_scores(x)
             return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
-        with self._alone.to_look():
+        with self._lock:
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, self._probabilities(scores))
 

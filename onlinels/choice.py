@@ -8,8 +8,7 @@ from typing import Any
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.commit import Commit, draft_of
-from onlinels.ridge import KFold, check_ridge, choose_ridge
-from onlinels.selection import gcv_ridge
+from onlinels.linalg.selection import KFold, check_ridge, choose_ridge, gcv_ridge
 
 FEWEST_ROWS = 16
 """Rows from which a ridge is selected; fewer say too little, and the paper's is in force."""

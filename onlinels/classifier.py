@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from onlinels.arrays import Floats
 from onlinels.balance import Balance
-from onlinels.decay import HalfLife
-from onlinels.encoding import read_batch, read_sample
+from onlinels.checks import Floats, check_weights
 from onlinels.labelled import LabelledLeastSquares
 from onlinels.labels import read_label, read_labels
-from onlinels.ridge import Ridge
-from onlinels.row_weights import check_weights
+from onlinels.linalg.selection import Ridge
+from onlinels.linear.forgetting import HalfLife
+from onlinels.rows import read_batch, read_sample
 from onlinels.scoring import ScoringClassifier
 
 
@@ -133,7 +132,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_one({"age": 4.0})
         'young'
         """
-        with self._alone.to_change(self):
+        with self._lock:
             if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
                 return
             sample = read_sample(x)
@@ -170,14 +169,14 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.predict_many(np.array([[-1.0], [3.0]]))
         array(['low', 'high'], dtype='<U4')
         """
-        with self._alone.to_change(self):
+        with self._lock:
             batch = read_batch(X)
             n_rows = len(batch)
             self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
-        with self._alone.to_change(self):
+        with self._lock:
             self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -213,7 +212,7 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         >>> model.classes, model.count
         (('low',), 2)
         """
-        with self._alone.to_change(self):
+        with self._lock:
             batch = read_batch(X)
             n_rows = len(batch)
             self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))

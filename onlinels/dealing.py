@@ -8,8 +8,8 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.arrays import Floats, Integers, Matrix, check_matrix
-from onlinels.names import Name, feature_key, key_text
+from onlinels.checks import Floats, Integers, Matrix, check_matrix
+from onlinels.rows import Name, feature_key, key_text
 
 Hashes = NDArray[np.uint64]
 

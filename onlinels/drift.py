@@ -10,13 +10,11 @@ from river import base
 from river.drift import ADWIN
 
 from onlinels.ahead import FIXED, Ahead, learn_as_one
-from onlinels.arrays import check_not_empty
+from onlinels.checks import check_between, check_not_empty, check_weights
 from onlinels.classifier import LeastSquaresClassifier
 from onlinels.commit import Commit
 from onlinels.labels import Label, read_label, read_labels
-from onlinels.row_weights import check_weights
-from onlinels.settings import check_between
-from onlinels.threads import CopyableLock
+from onlinels.numerics import Lock
 from onlinels.wrapping import (
     WrappedClassifier,
     emptied,
@@ -100,7 +98,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         self.detector: Detector = usual() if detector is None else detector
         self.keep = keep
         self._n_alarms = 0
-        self._alone = CopyableLock()
+        self._lock = Lock()
 
     @property
     def n_alarms(self) -> int:
@@ -124,7 +122,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             label = read_label(y)
             check_weights(w, 1)
             detector = Ahead(self.detector)
@@ -167,7 +165,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         TypeError, ValueError
             As the wrapped model; nothing has changed then.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             rows = list(samples_of(X))
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
@@ -191,14 +189,14 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
-        with self._alone.to_look():
+        with self._lock:
             model: Any = self.classifier
             probabilities: dict[Label, float] = model.predict_proba_one(x, **kwargs)
             return probabilities
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
-        with self._alone.to_look():
+        with self._lock:
             model: Any = self.classifier
             return model.predict_proba_many(X, **kwargs)
 

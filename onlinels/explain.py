@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats
-from onlinels.linear import LinearLeastSquares
+from onlinels.checks import Floats
+from onlinels.linear_layer import LinearLeastSquares
 
 STRONGEST = 10
 """Features shown per output."""

@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+from onlinels.checks import check_between
 from onlinels.commit import Commit
-from onlinels.encoding import read_sample
 from onlinels.explain import explain
 from onlinels.merging import check_mergeable
+from onlinels.rows import read_sample
 from onlinels.saving.files import Savable
-from onlinels.settings import check_between
 from onlinels.threads import merged
 from onlinels.uncertain import UncertainLeastSquares
 
@@ -95,20 +95,20 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         >>> round(model.output_weights.item(), 9), model.count
         (1.0, 1)
         """
-        with self._alone.to_change(self):
+        with self._lock:
             check_between("keep", keep, 0.0, 1.0)
             if keep == 0.0:
                 commit = Commit()
                 commit.then(vars(self).clear)
                 # The lock stays: others may wait for it.
-                commit.then(vars(self).update, vars(self.empty()) | {"_alone": self._alone})
+                commit.then(vars(self).update, vars(self.empty()) | {"_lock": self._lock})
                 commit.make()
             elif keep < 1.0:
                 self._fade_rows(float(keep))
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the score of every output and what the ten strongest features add to it."""
-        with self._alone.lock:
+        with self._lock:
             row = read_sample(x)
             activations = self._columns.place(row.layouts, row.values)[0]
             return explain(self, self._outputs, activations)

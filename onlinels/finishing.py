@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Any
 
 
@@ -37,34 +35,3 @@ def learn_and_finish(model: Any, learn: Callable[[], object], finish: Callable[[
         if model is not None and model.count != count:
             finish()
         raise
-
-
-def finish_what_is_learnt() -> None:
-    """Make the changes that belong to what calls of this thread have learnt, which go on after it.
-
-    A signal's handler that looks at a model between the two would see a half of what is learnt.
-
-    Examples
-    --------
-    >>> class Model:
-    ...     count = 0
-    >>> model, notes = Model(), {}
-    >>> def learn():
-    ...     model.count += 1
-    ...     finish_what_is_learnt()
-    ...     print(notes)
-    >>> learn_and_finish(model, learn, lambda: notes.update(seen=1))
-    {'seen': 1}
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code is learn_and_finish.__code__:
-            _finish_amid(**frame.f_locals)
-        frame = frame.f_back
-
-
-def _finish_amid(
-    model: Any, finish: Callable[[], object], count: int | None = None, **_: object
-) -> None:
-    if count is not None and model.count != count:
-        finish()

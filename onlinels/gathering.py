@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from scipy.linalg.blas import ddot
 
-from onlinels.arrays import Floats, Matrix, packed
-from onlinels.batch import ArrayFeature, Layout
-from onlinels.columns import Columns
+from onlinels.checks import Floats, Matrix, packed
 from onlinels.commit import Commit
-from onlinels.encoding import PLAIN_NUMBERS
+from onlinels.rows import PLAIN_NUMBERS, ArrayFeature, Columns, Layout
 
 MOST_ROWS = 64
 """Rows that are gathered at most: as many as the recursive form takes in at once."""

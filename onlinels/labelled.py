@@ -9,16 +9,14 @@ import numpy as np
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import Balance, balancing_factors
-from onlinels.batch import Batch
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.commit import Commit
-from onlinels.decay import HalfLife
-from onlinels.encoding import read_batch, read_sample
 from onlinels.facade import LeastSquaresFacade
 from onlinels.labels import Classes, Label
-from onlinels.outputs import table_like
-from onlinels.ridge import Ridge
+from onlinels.linalg.selection import Ridge
+from onlinels.linear.forgetting import HalfLife
+from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.solution import Solution
 
 
@@ -64,7 +62,7 @@ class LabelledLeastSquares(LeastSquaresFacade):
 
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
-        with self._alone.lock:
+        with self._lock:
             row = read_sample(x)
             variances = self._score_variances(row)[0].tolist()
             return dict(zip(self.classes, variances, strict=True))
@@ -106,7 +104,7 @@ class LabelledLeastSquares(LeastSquaresFacade):
         array([[0.025, 0.025],
                [1.15 , 1.15 ]])
         """
-        with self._alone.lock:
+        with self._lock:
             batch = read_batch(X)
             return table_like(batch.source, self.classes, self._score_variances(batch))
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Integers, Matrix
-from onlinels.scalars import equals_itself
+from onlinels.checks import Integers, Matrix, equals_itself
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""

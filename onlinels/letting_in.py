@@ -6,12 +6,12 @@ import copy
 from typing import Any
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import LEAST_ROWS, Matrix, row_blocks
+from onlinels.checks import LEAST_ROWS, Matrix, row_blocks
 from onlinels.choice import RidgeChoice
-from onlinels.columns import Columns
 from onlinels.commit import AT_ONCE, Commit, DraftCommit
-from onlinels.decay import Clock
 from onlinels.gathering import Waiting
+from onlinels.linear.forgetting import Clock
+from onlinels.rows import Columns
 from onlinels.solution import WeightsOnDemand
 
 

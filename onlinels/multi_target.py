@@ -8,14 +8,12 @@ from typing import Any, Self
 import numpy as np
 from river import base
 
-from onlinels.arrays import Floats, Integers
-from onlinels.decay import HalfLife
-from onlinels.encoding import read_batch
-from onlinels.names import Name, sorted_names
-from onlinels.outputs import table_like
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.selection import Ridge
+from onlinels.linear.forgetting import HalfLife
 from onlinels.real_targets import arranged, read_named_targets, read_target_table
 from onlinels.real_valued import RealValuedLeastSquares
-from onlinels.ridge import Ridge
+from onlinels.rows import Name, read_batch, sorted_names, table_like
 
 
 class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetRegressor):
@@ -99,7 +97,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
 
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
-        with self._alone.lock:
+        with self._lock:
             scores = self._row_scores(x)[0]
             return dict(zip(self._target_names, scores.tolist(), strict=True))
 
@@ -113,7 +111,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedLeastSquares, base.MultiTargetR
         >>> model.predict_many(np.array([[2.0]])).round(9)
         array([[5., 2.]])
         """
-        with self._alone.lock:
+        with self._lock:
             batch = read_batch(X)
             return table_like(
                 batch.source, self._target_names, self._scores(batch.layouts, batch.values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import svd
 
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 RANK_TOLERANCE = 1e-12
 """Largest singular value of the scaled factor, relative to the greatest, that counts as 0.

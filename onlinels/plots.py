@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onlinels.arrays import Floats
-from onlinels.features.filters.combination import make_bank, needs_examples
-from onlinels.settings import check_count
+from onlinels.checks import Floats, check_count
+from onlinels.features.filters import make_bank, needs_examples
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 ROUNDING = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to the targets', that cannot be told from 0."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinels.features.filters.patches import Patches
-from onlinels.features.preprocessing.image_whitening import ZCA
-from onlinels.settings import check_choice
+from onlinels.checks import check_choice
+from onlinels.features.patches import Patches
+from onlinels.features.preprocessing import ZCA
 
 Settings = dict[str, Any]
 

@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import LARGEST_VALUE, Floats, check_matrix, check_values
-from onlinels.encoding import read_frame
+from onlinels.checks import LARGEST_VALUE, Floats, as_number, check_matrix, check_values, shown
 from onlinels.labels import as_list
-from onlinels.names import Name, plain_name
-from onlinels.scalars import as_number, shown
+from onlinels.rows import Name, plain_name, read_frame
 
 REMEDY = "Leave rows without a target out."
 

@@ -8,13 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.arrays import Floats
-from onlinels.batch import Batch
-from onlinels.encoding import read_batch, read_sample
+from onlinels.checks import Floats, check_mass, check_weights
 from onlinels.facade import LeastSquaresFacade
 from onlinels.gathering import LONGEST
-from onlinels.names import Name
-from onlinels.row_weights import check_mass, check_weights
+from onlinels.rows import Batch, Name, read_batch, read_sample
 
 
 class RealValuedLeastSquares(LeastSquaresFacade):
@@ -55,7 +52,7 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         TypeError, ValueError
             If the input cannot be learnt; nothing has changed then.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             if type(w) is float and w == 1.0 and t is None and self._gather_with(x, y):
                 return
             sample = read_sample(x)
@@ -92,14 +89,14 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
         changed, or all of it has. The same holds for everything that changes the model.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             batch = read_batch(X)
             n_rows = len(batch)
             self._learn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
-        with self._alone.to_change(self):
+        with self._lock:
             self._unlearn(read_sample(x), self._read_target(y), check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
@@ -126,7 +123,7 @@ class RealValuedLeastSquares(LeastSquaresFacade):
         As cheap as learning. Digits are lost in proportion to how much is taken out beside what
         stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
         """
-        with self._alone.to_change(self):
+        with self._lock:
             batch = read_batch(X)
             n_rows = len(batch)
             self._unlearn(batch, self._read_targets(y, n_rows), check_weights(w, n_rows))

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 from river import base, proba
 
-from onlinels.arrays import Floats, Matrix
-from onlinels.decay import HalfLife
-from onlinels.encoding import read_batch, read_sample
-from onlinels.names import Name
-from onlinels.outputs import numbers_like
+from onlinels.checks import Floats, Matrix
+from onlinels.linalg.selection import Ridge
+from onlinels.linear.forgetting import HalfLife
 from onlinels.real_targets import read_target, read_targets
 from onlinels.real_valued import RealValuedLeastSquares
-from onlinels.ridge import Ridge
+from onlinels.rows import Name, numbers_like, read_batch, read_sample
 
 
 class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
@@ -109,7 +107,7 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         >>> round(fresh.mu, 3), round(fresh.sigma, 3)
         (1.5, 0.141)
         """
-        with self._alone.lock:
+        with self._lock:
             prediction = float(self._row_scores(x)[0, 0])
             if not with_dist:
                 return prediction
@@ -132,6 +130,6 @@ class LeastSquaresRegressor(RealValuedLeastSquares, base.MiniBatchRegressor):
         >>> model.predict_many(np.array([[2.0], [3.0]])).round(9)
         array([5., 7.])
         """
-        with self._alone.lock:
+        with self._lock:
             batch = read_batch(X)
             return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])

@@ -14,8 +14,8 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.balance import check_balance
-from onlinels.ridge import KFold, check_ridge
-from onlinels.settings import check_choice, check_flag
+from onlinels.checks import check_choice, check_flag
+from onlinels.linalg.selection import KFold, check_ridge
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "gram": GramAccumulator,

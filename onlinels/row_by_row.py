@@ -10,11 +10,10 @@ from typing import Any
 from river import base
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats
-from onlinels.batch import Layout
-from onlinels.columns import Columns
+from onlinels.checks import Floats
 from onlinels.gathering import LONGEST, MOST_ROWS, Gathered, RowReader, Waiting, reader_of
-from onlinels.threads import CopyableLock
+from onlinels.numerics import Lock
+from onlinels.rows import Columns, Layout
 
 
 class RowByRow(base.Estimator, ABC):
@@ -44,7 +43,7 @@ class RowByRow(base.Estimator, ABC):
         self._ridge: Any = None
         self._harmless_square = 0.0
         self._reader: RowReader | None = None
-        self._alone = CopyableLock()
+        self._lock = Lock()
 
     @property
     def ridge(self) -> Any:
@@ -55,14 +54,14 @@ class RowByRow(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         """Set another ridge, from now on."""
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
-            with self._alone.to_change(self):
+            with self._lock:
                 # Rows learnt so far were learnt under the setting of then.
                 self._take_in()
                 self._look_closely()
                 self._ridge = ridge
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._alone.lock:
+        with self._lock:
             # A copy begins with a closer look, and so does this model: both go on bit for bit.
             self._take_in()
             self._reader, self._layout, self._gathered = None, None, None
@@ -86,7 +85,7 @@ class RowByRow(base.Estimator, ABC):
     def _take_in(self) -> None:
         """Let all rows that wait in; of those that an interrupt leaves none is lost or counted."""
         if self._gathered:
-            with self._alone.lock:
+            with self._lock:
                 while waiting := self._gathered:
                     n_rows = len(waiting)
                     try:

@@ -9,11 +9,178 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.arrays import Floats
+from onlinels.checks import Floats, Integers, row_blocks
 from onlinels.labels import Label
-from onlinels.outputs import labels_like, numbers_like, table_like
-from onlinels.probabilities import probabilities_of
-from onlinels.threads import CopyableLock
+from onlinels.numerics import Lock
+from onlinels.rows import labels_like, numbers_like, table_like
+
+UNSURE = 0.02
+"""Probability that is spread over all classes, however sure the scores are.
+
+Measured test-then-train on four streams and on images: without it one row in a hundred or so has a
+label of probability 0, which costs more log-loss than all other rows; from 0.01 to 0.05 the
+log-loss hardly changes.
+"""
+
+
+def probabilities_of(scores: Floats) -> Floats:
+    """Turn scores into probabilities: the nearest point, row by row, of a simplex without 0.
+
+    Least squares on one-hot targets estimates class probabilities, but its scores may leave
+    [0, 1] and need not sum to 1. The nearest probabilities often are 0, and no finite number of
+    rows makes anyone that sure; so each of N classes has at least 0.02 / N.
+
+    Parameters
+    ----------
+    scores : ndarray (n, n_classes)
+
+    Returns
+    -------
+    ndarray (n, n_classes)
+        The nearest point to the scores among all p with sum 1 and p_k >= 0.02 / N. The order of
+        the scores is kept, and scores that are such a point are the answer.
+
+    Notes
+    -----
+    O(N log N) a row; a function of the scores alone.
+
+    Examples
+    --------
+    >>> probabilities_of(np.array([[0.75, 0.25], [1.3, -0.3]]))
+    array([[0.75, 0.25],
+           [0.99, 0.01]])
+    """
+    if not scores.shape[1]:
+        return scores
+    least = UNSURE / scores.shape[1]
+    shares = project_to_simplex((scores - least) / (1.0 - UNSURE))
+    probabilities: Floats = least + (1.0 - UNSURE) * shares
+    return probabilities
+
+
+def project_to_simplex(scores: Floats) -> Floats:
+    """Turn scores into probabilities: the nearest point, row by row, of the probability simplex.
+
+    Least squares on one-hot targets estimates class probabilities, but its scores may leave
+    [0, 1] and need not sum to 1.
+
+    Parameters
+    ----------
+    scores : ndarray (n, n_classes)
+
+    Returns
+    -------
+    ndarray (n, n_classes)
+        p = max(scores - t, 0) with the t of each row for which p sums to 1. The order of the
+        scores is kept.
+
+    Notes
+    -----
+    O(N log N) a row.
+
+    References
+    ----------
+    J. Duchi et al., "Efficient projections onto the l1-ball for learning in high dimensions",
+    ICML 2008, figure 1.
+
+    Examples
+    --------
+    >>> project_to_simplex(np.array([[0.9, 0.3, -0.2]]))
+    array([[0.8, 0.2, 0. ]])
+    """
+    if not scores.shape[1]:
+        return scores
+    # Relative to the highest score: what is far below it cannot cost the others their digits.
+    scores = scores - scores.max(axis=1, keepdims=True)
+    descending = -np.sort(-scores, axis=1)
+    excess = np.cumsum(descending, axis=1) - 1.0
+    kept = descending * np.arange(1, scores.shape[1] + 1) > excess
+    last = kept.shape[1] - 1 - kept[:, ::-1].argmax(axis=1)
+    threshold = np.take_along_axis(excess, last[:, None], axis=1) / (last[:, None] + 1)
+    probabilities: Floats = np.maximum(scores - threshold, 0.0)
+    return probabilities
+
+
+SCALES: Floats = 2.0 ** (np.arange(-8, 33) / 4)
+"""Scales tried, 1/4 to 256 in steps of 19%."""
+
+USUAL_SCALE = 4.0
+"""Scale before anything is known: between the best of two classes (about 3) and of ten (11)."""
+
+PRIOR: Floats = 0.5 * np.log(SCALES / USUAL_SCALE) ** 2
+"""Log-loss by which a scale must be better than the usual one; a few rows make up for it."""
+
+
+def calibrate(scores: Floats, scale: float | Floats, count: int) -> Floats:
+    """Turn scores into probabilities by a scaled softmax, kept off 0 by the rows learnt so far.
+
+    Parameters
+    ----------
+    scores : ndarray (..., n_classes)
+    scale : float, or ndarray that broadcasts against `scores`
+        a, above 0.
+    count : int
+        n, the rows from which the scores come.
+
+    Returns
+    -------
+    ndarray (..., n_classes)
+        p_k = (n q_k + 1) / (n + N) with q = softmax(a scores) over N classes: Laplace's rule of
+        succession, as if each class had been met once more. The order of the scores is kept.
+
+    Examples
+    --------
+    >>> calibrate(np.array([1.0, 0.0]), scale=4.0, count=98).round(3)
+    array([0.972, 0.028])
+    """
+    # Relative to the highest score, so that nothing overflows.
+    likelihoods = np.exp(scale * (scores - scores.max(axis=-1, keepdims=True)))
+    shares = likelihoods / likelihoods.sum(axis=-1, keepdims=True)
+    probabilities: Floats = (count * shares + 1.0) / (count + scores.shape[-1])
+    return probabilities
+
+
+def log_losses(scores: Floats, columns: Integers, weights: Floats, count: int) -> Floats:
+    """Return the log-loss of every scale in `SCALES`, summed over rows.
+
+    Parameters
+    ----------
+    scores : ndarray (n, n_classes)
+        Made before the rows were learnt.
+    columns : ndarray (n,)
+        Column of each row's label; -1, a label never seen before, has no probability to improve.
+    weights : ndarray (n,)
+    count : int
+        Rows from which the scores come.
+
+    Returns
+    -------
+    ndarray (len(SCALES),)
+        Sums add over rows, batches and models.
+
+    Notes
+    -----
+    41 softmaxes a row.
+    """
+    known = columns >= 0
+    scores, columns, weights = scores[known], columns[known], weights[known]
+    total = np.zeros(len(SCALES))
+    for rows in row_blocks(len(scores), len(SCALES) * max(1, scores.shape[1])):
+        probabilities = calibrate(scores[rows, None, :], SCALES[:, None], count)
+        of_label = np.take_along_axis(probabilities, columns[rows, None, None], axis=2)[..., 0]
+        total -= weights[rows] @ np.log(of_label)
+    return total
+
+
+def best_scale(losses: Floats) -> float:
+    """Return the scale of least log-loss, the usual one if nothing speaks for another.
+
+    Examples
+    --------
+    >>> best_scale(np.zeros(len(SCALES)))
+    4.0
+    """
+    return float(SCALES[np.argmin(losses + PRIOR)])
 
 
 class ScoringClassifier(base.MiniBatchClassifier):
@@ -24,7 +191,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
     `onlinels.probabilities.probabilities_of`).
     """
 
-    _alone: CopyableLock
+    _lock: Lock
 
     @property
     def _multiclass(self) -> bool:
@@ -45,12 +212,12 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the raw least-squares output of every class for one sample."""
-        with self._alone.lock:
+        with self._lock:
             return dict(zip(self.classes, self._row_scores(x)[0].tolist(), strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the raw least-squares outputs, a column per class, in the kind of `X`."""
-        with self._alone.lock:
+        with self._lock:
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, scores)
 
@@ -65,7 +232,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
         >>> round(model.margin_one({"a": 0.9}), 9)
         0.8
         """
-        with self._alone.lock:
+        with self._lock:
             return float(margins(self._row_scores(x))[0])
 
     def margin_many(self, X: Any) -> Any:
@@ -83,31 +250,31 @@ class ScoringClassifier(base.MiniBatchClassifier):
         array, series or list of n_rows floats
             At least 0, in units of a score: rows of their class have 1, others 0.
         """
-        with self._alone.lock:
+        with self._lock:
             source, scores = self._batch_scores(X)
             return numbers_like(source, margins(scores))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._alone.lock:
+        with self._lock:
             probabilities = probabilities_of(self._row_scores(x))
             return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
-        with self._alone.lock:
+        with self._lock:
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, probabilities_of(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""
-        with self._alone.lock:
+        with self._lock:
             (scores,) = self._row_scores(x)
             return self.classes[scores.argmax()] if scores.size else None
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of highest score of every row, in the kind of `X`."""
-        with self._alone.lock:
+        with self._lock:
             source, scores = self._batch_scores(X)
             classes = self.classes
             if not classes:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onlinels.arrays import Floats, Matrix, read_only
-from onlinels.batch import Layout
+from onlinels.checks import Floats, Matrix, read_only
 from onlinels.choice import RidgeChoice
-from onlinels.encoding import read_row
+from onlinels.numerics import product
 from onlinels.predictive import Spread
-from onlinels.products import product
 from onlinels.row_by_row import RowByRow
+from onlinels.rows import Layout, read_row
 
 
 class Solution(NamedTuple):
@@ -40,25 +39,25 @@ class WeightsOnDemand(RowByRow):
     @property
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
-        with self._alone.lock:
+        with self._lock:
             return read_only(self._solution().output_weights)
 
     @property
     def intercept(self) -> Floats:
         """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
-        with self._alone.lock:
+        with self._lock:
             return read_only(self._solution().intercept)
 
     @property
     def ridge_(self) -> float:
         """The ridge in force."""
-        with self._alone.lock:
+        with self._lock:
             return self._choice.in_force(self.ridge, self._statistics)
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
-        with self._alone.lock:
+        with self._lock:
             return read_only(self._statistics.ridge_diagonal(self.ridge_))
 
     @property

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr
 
-from onlinels.arrays import Floats
-from onlinels.cholesky import (
+from onlinels.checks import Floats
+from onlinels.linalg.packed import (
+    SymmetricPanels,
     factor_in_place,
     inverse_of_factored,
     smallest_eigenvalue,
     solve_factored,
 )
-from onlinels.panels import SymmetricPanels
 
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""

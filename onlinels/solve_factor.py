@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg.lapack import dtrcon, dtrtrs
 
-from onlinels.arrays import Floats, Integers
+from onlinels.checks import Floats, Integers
 from onlinels.null_space import null_rows, rank_tolerance
 from onlinels.triangle import add_rows, no_targets, weighted_targets
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, check_matrix
-from onlinels.products import product
+from onlinels.checks import Floats, Matrix, check_matrix
+from onlinels.numerics import product
 
 
 def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dtpmqrt, dtpqrt
 
-from onlinels.arrays import Floats, Integers
+from onlinels.checks import Floats, Integers
 from onlinels.commit import AT_ONCE, Commit
 
 PANEL = 16

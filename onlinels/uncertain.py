@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix
-from onlinels.batch import Layout
-from onlinels.linear import LinearLeastSquares
+from onlinels.checks import Floats, Matrix
+from onlinels.linear_layer import LinearLeastSquares
 from onlinels.predictive import Spread, spread_of
+from onlinels.rows import Layout
 from onlinels.solution import Solution
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from river import base, compose
 
-from onlinels.arrays import check_matrix
+from onlinels.checks import check_matrix
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.frames import as_frame
 from onlinels.labels import Label
+from onlinels.numerics import Lock
+from onlinels.rows import as_frame
 from onlinels.saving.files import Savable
-from onlinels.threads import CopyableLock
 
 
 def is_pipeline(model: Any) -> bool:
@@ -76,11 +76,11 @@ def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
 class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
 
-    _alone: CopyableLock
+    _lock: Lock
     classifier: base.Estimator
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._alone.to_look():
+        with self._lock:
             return vars(self).copy()
 
     @classmethod
@@ -108,12 +108,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample; None before anything is learnt."""
-        with self._alone.to_look():
+        with self._lock:
             model: Any = self.classifier
             return model.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's label of every row, in the kind of `X`."""
-        with self._alone.to_look():
+        with self._lock:
             model: Any = self.classifier
             return model.predict_many(X, **kwargs)

@@ -13,7 +13,7 @@ import numpy as np
 import onlinels
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.inverse import RunningInverse
-from onlinels.panels import SymmetricPanels
+from onlinels.linalg.packed import SymmetricPanels
 
 PACKAGE = str(Path(onlinels.__file__).parent)
 

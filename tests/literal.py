@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy.signal import convolve2d
 
-from onlinels.features.convolution.nonlinearities import TwoSidedRectifier
+from onlinels.features.convolution import TwoSidedRectifier
 
 
 def is_nothing_but_rounding(filters: np.ndarray, n_channels: int, settings: dict[str, Any]) -> bool:

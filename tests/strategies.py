@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from formats import make_data
 from onlinels import KFold
 from onlinels.datasets import ImageData
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.convolution.pooling import Axis
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
-from onlinels.features.hidden.activations import ACTIVATIONS
-from onlinels.features.hidden.receptive_fields import ReceptiveFields
-from onlinels.features.preprocessing.image_whitening import ZCA
+from onlinels.features.convolution import Axis, Power, TwoSidedRectifier
+from onlinels.features.hidden import ACTIVATIONS
+from onlinels.features.input_weights import ReceptiveFields
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.preprocessing import ZCA
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),

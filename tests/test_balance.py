@@ -17,7 +17,7 @@ from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.classwise import ClasswiseAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.selection import gcv_ridge
+from onlinels.linalg.selection import gcv_ridge
 
 KINDS = {
     "classwise": strategies.classifier_settings(st.sampled_from(["gram", "orthogonal"])).filter(

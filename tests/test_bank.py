@@ -11,11 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
-from onlinels.features.convolution.shallow import ConvolutionalFeatures
-from onlinels.features.filters.bank import FilterBank
-from onlinels.features.filters.combination import check_filters, make_bank, needs_examples
-from onlinels.features.filters.hand_designed import hand_designed
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters import (
+    FilterBank,
+    check_filters,
+    hand_designed,
+    make_bank,
+    needs_examples,
+)
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.transformers import ConvolutionalFeatures
 from strategies import filter_arrays, labelled_images
 
 IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))

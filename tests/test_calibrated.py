@@ -24,7 +24,7 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
-from onlinels.calibration import PRIOR, SCALES, best_scale, calibrate
+from onlinels.scoring import PRIOR, SCALES, best_scale, calibrate
 from strategies import classifier_settings, rows, splits
 
 SCRIPT = Path(__file__).parents[1] / "demos" / "benchmarks" / "probabilities.py"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, choice
-from onlinels.selection import gcv_ridge
+from onlinels.linalg.selection import gcv_ridge
 
 
 def stream(n_rows, seed=0):

@@ -8,8 +8,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onlinels import ConvolutionalFeatures
-from onlinels.features.contrast import normalize_contrast
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
+from onlinels.features.convolution import Power, TwoSidedRectifier
+from onlinels.features.preprocessing import normalize_contrast
 from strategies import convolution_settings, nonlinearities, powers
 
 

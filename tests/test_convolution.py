@@ -13,13 +13,12 @@ from scipy.stats import norm
 
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures, FilterBank, Patches
+from onlinels.features import convolution as convolve
+from onlinels.features import convolution as pooling
+from onlinels.features import convolution as tiles
+from onlinels.features.convolution import Axis, Convolution, Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.convolution import convolve as convolution
-from onlinels.features.convolution import pooling, tiles
-from onlinels.features.convolution.convolve import convolve
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
-from onlinels.features.convolution.pooling import Axis
-from onlinels.features.convolution.stage import Convolution
-from onlinels.features.filters.hand_designed import hand_designed
+from onlinels.features.filters import hand_designed
 from strategies import axes, convolution_settings
 
 PIXELS = np.random.default_rng(0).random((5, 8, 8))

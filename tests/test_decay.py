@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.decay import Clock, check_decay
-from onlinels.times import read_times
+from onlinels.linear.forgetting import Clock, check_decay, read_times
 
 factors = st.floats(0.5, 1.0)
 

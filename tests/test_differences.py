@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 import strategies
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
-from onlinels.features.hidden.differences import (
+from onlinels.features.input_weights import (
     DIFFERENCES,
+    FixedWeights,
+    LandmarkWeights,
     Pairs,
+    draw_pairs,
     formed_differences,
     landmark_differences,
 )
-from onlinels.features.hidden.draws import draw_pairs
-from onlinels.features.hidden.input_weights import FixedWeights
-from onlinels.features.hidden.landmarks import LandmarkWeights
 from onlinels.merging import same
 
 RANDOM = np.random.default_rng(0)

@@ -6,9 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from onlinels.features.distortion.distortion import Distortion
-from onlinels.features.distortion.places import affine_places, inverse_maps, noise_factor
-from onlinels.features.sampling import sample
+from onlinels.features.distortion import Distortion, affine_places, inverse_maps, noise_factor
+from onlinels.features.images import sample
 
 MODES = {"zero": "grid-constant", "edge": "nearest"}
 """What scipy calls the ways to fill."""
@@ -222,7 +221,7 @@ def test_a_batch_of_many_tiles_comes_out_as_its_images_do(elastic_strength, monk
     random = np.random.default_rng(5)
     alone = [settings.distort(image[None], random) for image in images]
     assert (np.concatenate(alone) == whole).all()
-    monkeypatch.setattr("onlinels.features.sampling.TILE_PIXELS", 7 * 360)
+    monkeypatch.setattr("onlinels.features.images.TILE_PIXELS", 7 * 360)
     assert (settings.distort(images, 5) == whole).all()
 
 

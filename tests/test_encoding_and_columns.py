@@ -12,10 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.batch import ArrayFeature, names_of
-from onlinels.columns import Columns
-from onlinels.encoding import read_batch, read_row
-from onlinels.names import feature_key, key_text, sorted_names
+from onlinels.rows import (
+    ArrayFeature,
+    Columns,
+    feature_key,
+    key_text,
+    names_of,
+    read_batch,
+    read_row,
+    sorted_names,
+)
 
 
 def test_a_row_of_any_numbers():

@@ -31,8 +31,8 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
     WindowedClassifier,
-    memory,
 )
+from onlinels import checks as memory
 from onlinels.accumulators.mean import Mean
 
 BIG = 2**63 - 1

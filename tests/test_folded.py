@@ -18,7 +18,7 @@ from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.held_out import cross_validation_errors, held_out_errors
 from onlinels.dealing import fold_of_rows
-from onlinels.selection import candidate_ridges
+from onlinels.linalg.selection import candidate_ridges
 
 
 def centred_gram():

@@ -19,7 +19,8 @@ import pytest
 from river import compose, preprocessing
 
 import onlinels
-from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier, memory
+from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier
+from onlinels import checks as memory
 from onlinels.saving.container import write_container
 from test_damaged_saves import state_of
 from test_saving import rewritten

@@ -26,7 +26,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
-from onlinels.names import key_text, sorted_names
+from onlinels.rows import key_text, sorted_names
 from onlinels.saving.container import Entry
 from onlinels.wrapping import last_step
 

@@ -15,9 +15,8 @@ from scipy.special import expit
 
 import strategies
 from onlinels import HiddenLayer, LeastSquaresClassifier
-from onlinels.features.hidden.activations import ACTIVATIONS
-from onlinels.features.hidden.draws import draw_row
-from onlinels.features.hidden.receptive_fields import ReceptiveFields
+from onlinels.features.hidden import ACTIVATIONS
+from onlinels.features.input_weights import ReceptiveFields, draw_row
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 

@@ -25,7 +25,7 @@ from hostile import hostile_files
 from onlinels.array_files import ArrayArchive, read_npy
 from onlinels.bounded import PIECE
 from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
-from onlinels.features.filters.pretrained import read_filters
+from onlinels.features.filters import read_filters
 
 FEW = 4 * PIECE
 """Bytes that a refusal may take, where the file states gigabytes."""
@@ -314,7 +314,7 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
         patched.setattr("onlinels.datasets.folder.read_all", run_out)
         with pytest.raises(ValueError, match=f"{tmp_path} state .* with stream_image_data"):
             read_image_data(tmp_path)
-    monkeypatch.setattr("onlinels.datasets.files.read_up_to", run_out)
+    monkeypatch.setattr("onlinels.datasets.reading.read_up_to", run_out)
     with pytest.raises(ValueError, match=r"\(3, 4, 3\), which takes more memory than there is"):
         read_idx(tmp_path / "train-images-idx3-ubyte")
 

@@ -244,7 +244,7 @@ def cut_small(setattr_):
     setattr_("onlinels.accumulators.planning.LEAST_ROWS", 4)
     setattr_("onlinels.accumulators.recursion.BLOCK_ROWS", 2)
     setattr_("onlinels.accumulators.recursion.TOGETHER", 3)
-    setattr_("onlinels.arrays.BLOCK_BYTES", 64)
+    setattr_("onlinels.checks.BLOCK_BYTES", 64)
 
 
 @pytest.mark.parametrize("operation", ["a long batch", "new features and classes", "one row"])

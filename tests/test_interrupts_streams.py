@@ -339,7 +339,7 @@ NETWORKS = {
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_networks(name, monkeypatch):
-    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 5)
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 5)
     make, act = NETWORKS[name]
     model = make()
     # Random weights are drawn when they are first wanted, by predictions too: here they are there.

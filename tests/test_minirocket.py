@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from river import checks
 
 from onlinels import LeastSquaresClassifier, MiniRocketFeatures
-from onlinels.features.convolution import proportions as module
-from onlinels.features.filters.dilated import make_dilations, quantiles
-from onlinels.features.filters.kernels import minirocket_kernels
+from onlinels.features import minirocket as module
+from onlinels.features.filters import minirocket_kernels
+from onlinels.features.minirocket import make_dilations, quantiles
 
 NORMAL = np.random.default_rng(0).normal(size=(20, 30, 3))
 

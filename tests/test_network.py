@@ -422,7 +422,7 @@ def test_bad_times_are_refused_while_images_are_held():
 
 
 def test_images_that_are_refused_halfway_leave_nothing_learnt(monkeypatch):
-    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
     model = ShallowConvClassifier.from_preset(
         "digits", warm_up=30, n_hidden=40, ridge=1e-9, accumulator="recursive"
     )

@@ -96,7 +96,7 @@ def test_a_batch_over_the_edge_is_learnt_whole_or_not_at_all(parts, row):
 def test_activations_that_are_refused_halfway_leave_nothing_learnt(
     monkeypatch, activation, size, weight
 ):
-    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
     features = ConvolutionalFeatures(
         normalize=False, before_pooling=Power(1.0), after_pooling=Power(1.0)
     )
@@ -112,7 +112,7 @@ def test_activations_that_are_refused_halfway_leave_nothing_learnt(
 
 
 def test_images_are_processed_a_block_at_a_time(monkeypatch):
-    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
     model, sizes = network("all"), []
     model.learn_many(IMAGES[:30], LABELS[:30])
     process = ImagePreprocessing.transform_many
@@ -129,7 +129,7 @@ def test_images_are_processed_a_block_at_a_time(monkeypatch):
 def test_one_image_is_learnt_without_a_copy_of_what_was_learnt(monkeypatch):
     model = network("filters of patches", accumulator="recursive")
     model.learn_many(IMAGES[:30], LABELS[:30])
-    monkeypatch.setattr("onlinels.fixed.copy.deepcopy", lambda _: pytest.fail("copied"))
+    monkeypatch.setattr("onlinels.network.copy.deepcopy", lambda _: pytest.fail("copied"))
     model.learn_one({"image": IMAGES[30]}, LABELS[30])
 
 
@@ -347,7 +347,7 @@ def test_some_images_held_have_times_and_others_are_counted(half_life):
 @pytest.mark.parametrize("learnt", [0, 30])
 def test_pixels_must_fit_the_precision_of_the_hidden_layer_too(monkeypatch, learnt, normalize):
     """Else a block that is learnt could stand before one that is refused, or a held image."""
-    monkeypatch.setattr("onlinels.fixed.BLOCK_IMAGES", 20)
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
     features = ConvolutionalFeatures(normalize=normalize)
     hidden = HiddenLayer(10, "difference", dtype="float32")
     model = ShallowConvClassifier(features, hidden, warm_up=25)

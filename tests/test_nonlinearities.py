@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import ConvolutionalFeatures
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier, lp_pooling
+from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from strategies import nonlinearities, powers
 
 FLOATS = st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20)

@@ -13,21 +13,21 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from onlinels import GramAccumulator, LeastSquaresClassifier
-from onlinels.cholesky import (
+from onlinels.commit import AT_ONCE
+from onlinels.linalg.packed import (
+    SymmetricPanels,
     factor_in_place,
     inverse_of_factored,
     smallest_eigenvalue,
     solve_factored,
 )
-from onlinels.commit import AT_ONCE
-from onlinels.panels import SymmetricPanels
 
 
 @pytest.fixture(scope="module", autouse=True, params=[1024, 3])
 def width(request):
     """Make panels as wide as they are, or three columns wide."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("onlinels.panels.PANEL", request.param)
+        patch.setattr("onlinels.linalg.packed.PANEL", request.param)
         yield request.param
 
 
@@ -126,7 +126,7 @@ def test_factors_solve_and_invert(width, seed, size, n_columns):
 
 
 def test_too_large_for_lapack_is_inverted_in_columns(width, monkeypatch):
-    monkeypatch.setattr("onlinels.cholesky.LARGEST_WHOLE", 4)
+    monkeypatch.setattr("onlinels.linalg.packed.LARGEST_WHOLE", 4)
     matrix = definite(np.random.default_rng(0), 9)
     system = SymmetricPanels.of(matrix)
     assert factor_in_place(system)

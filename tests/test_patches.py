@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
 from onlinels import ConvolutionalFeatures
-from onlinels.features.filters.combination import make_bank
-from onlinels.features.filters.folding import FoldedRecipe
-from onlinels.features.filters.patch_sampling import choose, draw, sample_patches
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters import choose, draw, make_bank, sample_patches
+from onlinels.features.patches import FoldedRecipe, KMeansPatches, Patches, WhitenedPatches
 from strategies import labelled_images, whitened_settings
 
 contrast_offsets = st.one_of(st.none(), st.floats(1e-4, 10.0))
@@ -265,7 +263,7 @@ def test_replacement_only_where_there_are_too_few(n_available, n_wanted, seed):
 
 def test_the_sample_is_bounded_by_memory(monkeypatch):
     seen = []
-    monkeypatch.setattr("onlinels.features.filters.folding.SAMPLE_BYTES", 8 * 3 * 2**2 * 40)
+    monkeypatch.setattr("onlinels.features.patches.SAMPLE_BYTES", 8 * 3 * 2**2 * 40)
     fold = FoldedRecipe._fold
 
     def spy(self, rows, chosen):

@@ -16,9 +16,8 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from onlinels.features.filters.bank import FilterBank
-from onlinels.features.filters.combination import make_bank
-from onlinels.features.filters.patches import Patches
+from onlinels.features.filters import FilterBank, make_bank
+from onlinels.features.patches import Patches
 from onlinels.plots import mosaic, plot_filters
 
 mpl.use("Agg")

@@ -15,9 +15,7 @@ from scipy.linalg import fractional_matrix_power
 
 from laws import assert_unchanged
 from onlinels import ConvolutionalFeatures, LeastSquaresClassifier
-from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA
-from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
-from onlinels.features.preprocessing.slant import row_slants
+from onlinels.features.preprocessing import ZCA, FixedZCA, ImagePreprocessing, row_slants
 from onlinels.merging import same
 from strategies import image_batches, preprocessing_settings
 

@@ -20,7 +20,7 @@ from onlinels import (
     ShallowConvClassifier,
     TwoSidedRectifier,
 )
-from onlinels.features.hidden.landmarks import LandmarkWeights
+from onlinels.features.input_weights import LandmarkWeights
 from onlinels.presets import PARTS, PRESETS
 
 SHAPES = {

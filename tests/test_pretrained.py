@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.features.filters.combination import make_bank
-from onlinels.features.filters.pretrained import OVERFEAT_FILES, read_filters
+from onlinels.features.filters import OVERFEAT_FILES, make_bank, read_filters
 from strategies import filter_arrays
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from onlinels.probabilities import UNSURE, probabilities_of, project_to_simplex
+from onlinels.scoring import UNSURE, probabilities_of, project_to_simplex
 
 scores = arrays(
     np.float64,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels import products
-from onlinels.products import product
+from onlinels import numerics as products
+from onlinels.numerics import product
 
 ORDERS = ("C", "F", "every second", "repeated", "read-only")
 dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.bool_])

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
-from onlinels.features.hidden.draws import draw_pairs
-from onlinels.features.hidden.receptive_fields import ReceptiveFields
+from onlinels.features.input_weights import ReceptiveFields, draw_pairs
 
 
 def masks(fields, n_hidden, seed, n_maps):

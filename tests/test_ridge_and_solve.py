@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.panels import SymmetricPanels
-from onlinels.ridge import KFold, check_ridge, choose_ridge, paper_ridge
+from onlinels.linalg.packed import SymmetricPanels
+from onlinels.linalg.selection import KFold, check_ridge, choose_ridge, paper_ridge
 from onlinels.solve import solve_gram
 
 

@@ -21,11 +21,10 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
 )
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.convolution.windows import WindowFeatures
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
-from onlinels.features.preprocessing.image_whitening import ZCA
-from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
+from onlinels.features.convolution import Power, TwoSidedRectifier
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.preprocessing import ZCA, ImagePreprocessing
+from onlinels.features.transformers import WindowFeatures
 
 
 def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:

@@ -13,7 +13,7 @@ import strategies
 from onlinels import HiddenLayer
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.selection import (
+from onlinels.linalg.selection import (
     INFLATION,
     best_ridge,
     candidate_ridges,

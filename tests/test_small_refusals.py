@@ -21,8 +21,8 @@ from onlinels.datasets import (
     read_norb,
     stream_image_data,
 )
-from onlinels.encoding import read_row
-from onlinels.features.filters.pretrained import read_filters
+from onlinels.features.filters import read_filters
+from onlinels.rows import read_row
 
 IMAGES = np.random.default_rng(0).random((4, 9, 9))
 

@@ -34,7 +34,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.choice import is_selected, selected_ridge
-from onlinels.ridge import paper_ridge
+from onlinels.linalg.selection import paper_ridge
 
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 LABELS = ["cat", "dog", 3, None, ("a", 1), "late", "later", "latest"]

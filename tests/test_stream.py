@@ -21,10 +21,8 @@ from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.commit import Commit
-from onlinels.stream.activations import Activations
-from onlinels.stream.expert import LEAST_RIDGE, RIDGE
-from onlinels.stream.memories import SHORT_MEMORY
-from onlinels.stream.pool import Pool
+from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Pool
+from onlinels.stream.features import Activations
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 
 import strategies
 from onlinels import StreamClassifier
-from onlinels.calibration import PRIOR, SCALES
 from onlinels.commit import Commit
-from onlinels.stream.activations import Activations
-from onlinels.stream.expert import LEAST_RIDGE, RIDGE
-from onlinels.stream.forecaster import Forecaster
-from onlinels.stream.memories import Memories
-from onlinels.stream.placing import MOST_CATEGORIES, RowReader
-from onlinels.stream.samples import ReadOnce, read_stream_batch, read_stream_sample
-from onlinels.stream.scaling import RunningScaler
-from onlinels.stream.units import N_DENSE, N_SPARSE, N_UNITS, RandomUnits
+from onlinels.scoring import PRIOR, SCALES
+from onlinels.stream.experts import LEAST_RIDGE, RIDGE, Forecaster, Memories
+from onlinels.stream.features import (
+    N_DENSE,
+    N_SPARSE,
+    N_UNITS,
+    Activations,
+    RandomUnits,
+    RunningScaler,
+)
+from onlinels.stream.rows import (
+    MOST_CATEGORIES,
+    ReadOnce,
+    RowReader,
+    read_stream_batch,
+    read_stream_sample,
+)
 
 seeds = st.integers(0, 2**32 - 1)
 

@@ -14,7 +14,7 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.stream.expert import Expert
+from onlinels.stream.experts import Expert
 
 BAD_SAMPLES = [
     (["a"], "x is of type list"),

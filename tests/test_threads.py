@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinels import threads
-from onlinels.threads import VARIABLES, Scratch, even_parts, in_threads, n_threads
+from onlinels.numerics import VARIABLES, Scratch, even_parts, in_threads, n_threads
 
 N_CORES = threads._n_cores
 PARTS = [slice(number, number + 1) for number in range(7)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinels.features.whitening import fit_whitening
+from onlinels.features.preprocessing import fit_whitening
 
 
 @given(

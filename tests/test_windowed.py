@@ -26,7 +26,7 @@ from onlinels import (
     WindowedClassifier,
     WindowFeatures,
 )
-from onlinels.windowed.sliding import UNLABELLED
+from onlinels.windowed import UNLABELLED
 from strategies import Rows, splits
 
 NAMES = ("ax", "ay", "az", "gx")

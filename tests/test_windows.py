@@ -12,10 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from literal import is_nothing_but_rounding, literal_features
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.convolution.shallow import ConvolutionalFeatures
-from onlinels.features.convolution.windows import WindowFeatures
-from onlinels.features.filters.kernels import minirocket_kernels
+from onlinels.features.convolution import Power, TwoSidedRectifier
+from onlinels.features.filters import minirocket_kernels
+from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
 from strategies import convolution_settings
 
 VALUES = np.random.default_rng(0).normal(size=(5, 12, 2))

@@ -7,8 +7,8 @@ import ast
 from pathlib import Path
 from typing import Any
 
+from onlinels.linalg.selection import check_ridge
 from onlinels.presets import PARTS
-from onlinels.ridge import check_ridge
 
 
 def positive(text: str) -> int:

@@ -24,8 +24,8 @@ from river.preprocessing import StandardScaler
 from sklearn import datasets  # type: ignore[import-untyped]
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
-from onlinels.arrays import Floats, Integers
-from onlinels.features.hidden.activations import ACTIVATIONS
+from onlinels.checks import Floats, Integers
+from onlinels.features.hidden import ACTIVATIONS
 
 BALANCES = (None, "classwise", "priors")
 

@@ -27,7 +27,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from onlinels import LeastSquaresClassifier
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 BATCH = 5000
 """Rows that are learnt at once."""

@@ -12,7 +12,7 @@ from decimal import Decimal, localcontext
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.arrays import Floats, Integers
+from onlinels.checks import Floats, Integers
 
 N_FEATURES, N_CLASSES = 8, 3
 

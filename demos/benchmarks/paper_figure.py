@@ -26,9 +26,9 @@ from slices import row_slices
 
 from onlinels import GramAccumulator, HiddenLayer, __version__
 from onlinels.datasets import ImageData, read_image_data
-from onlinels.panels import SymmetricPanels
+from onlinels.linalg.packed import SymmetricPanels
+from onlinels.linalg.selection import check_ridge, choose_ridge
 from onlinels.presets import PARTS, preset_settings
-from onlinels.ridge import check_ridge, choose_ridge
 from onlinels.solve import solve_gram
 
 Curve = dict[int, list[float]]

@@ -16,8 +16,8 @@ from results_file import ResultsFile
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from onlinels.features.filters.combination import make_bank
-from onlinels.features.filters.patches import Patches
+from onlinels.features.filters import make_bank
+from onlinels.features.patches import Patches
 
 SCRIPT = "demos/benchmarks/paper_tables.py"
 

@@ -33,10 +33,10 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
-from onlinels.arrays import check_values
+from onlinels.checks import check_values
 from onlinels.datasets import read_image_data
 from onlinels.labels import Label, read_labels
-from onlinels.probabilities import probabilities_of
+from onlinels.scoring import probabilities_of
 
 Array = NDArray[np.float64]
 

@@ -29,16 +29,16 @@ from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.folded import FoldedAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.held_out import held_out_errors
-from onlinels.arrays import Floats
-from onlinels.ridge import paper_ridge
-from onlinels.selection import (
+from onlinels.checks import Floats
+from onlinels.linalg.selection import (
+    Spectrum,
     best_ridge,
     candidate_ridges,
     gcv_criterion,
     gcv_ridge,
     likelihood_criterion,
+    paper_ridge,
 )
-from onlinels.spectrum import Spectrum
 
 BEST = "hindsight"
 """The ridge with the smallest squared error on the held-out rows themselves."""

@@ -10,9 +10,17 @@ import numpy as np
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.planning import Planning
 from onlinels.accumulators.removal import row_squares
-from onlinels.arrays import LEAST_ROWS, Floats, Integers, Matrix, check_matrix, row_blocks
+from onlinels.checks import (
+    LEAST_ROWS,
+    Floats,
+    Integers,
+    Matrix,
+    check_mass,
+    check_matrix,
+    check_weights,
+    row_blocks,
+)
 from onlinels.commit import Commit
-from onlinels.row_weights import check_mass, check_weights
 from onlinels.targets import check_targets
 
 

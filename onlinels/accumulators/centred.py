@@ -9,9 +9,9 @@ import numpy as np
 
 from onlinels.accumulators.comoments import CoMoments
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 from onlinels.commit import Commit
-from onlinels.spectrum import Spectrum, Sums
+from onlinels.linalg.selection import Spectrum, Sums
 
 
 class CentredAccumulator(CoMoments):

@@ -11,10 +11,9 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import GroupedAccumulator
 from onlinels.accumulators.removal import row_squares
-from onlinels.arrays import Floats, Integers, Matrix
 from onlinels.balance import balancing_factors
+from onlinels.checks import TOO_MANY_FEATURES, Floats, Integers, Matrix
 from onlinels.commit import AT_ONCE, Commit
-from onlinels.memory import OF_FEATURES
 
 
 class ClasswiseAccumulator(GroupedAccumulator):
@@ -53,7 +52,7 @@ class ClasswiseAccumulator(GroupedAccumulator):
     (array([[10.]]), array([[2., 4.]]), 4.0)
     """
 
-    room_remedy = 'Set balance="priors", which keeps statistics once. ' + OF_FEATURES
+    room_remedy = 'Set balance="priors", which keeps statistics once. ' + TOO_MANY_FEATURES
 
     def __init__(self, make: Callable[[], Accumulator]) -> None:
         super().__init__(make, 0)

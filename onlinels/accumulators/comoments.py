@@ -10,7 +10,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.mean import Mean, about_mean, targets_about_mean
 from onlinels.accumulators.planning import ONE
-from onlinels.arrays import Floats, Integers, Matrix, uncast
+from onlinels.checks import Floats, Integers, Matrix, uncast
 from onlinels.commit import Commit, draft_of
 
 CONSTANT = 1e-28

@@ -7,10 +7,9 @@ from operator import setitem
 import numpy as np
 from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 
-from onlinels.arrays import Floats, Integers
-from onlinels.capacity import capacity, enlarged
+from onlinels.checks import Floats, Integers
 from onlinels.commit import AT_ONCE, Commit, draft_of
-from onlinels.products import product
+from onlinels.numerics import capacity, enlarged, product
 from onlinels.saving.unread import ReadLater
 from onlinels.triangle import columns_of_upper
 

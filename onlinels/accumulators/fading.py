@@ -7,7 +7,7 @@ from math import log
 import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats, Integers
+from onlinels.checks import Floats, Integers
 
 MOST_TOGETHER = 32
 """Entries that fall due before they are restored together, unless there are few."""

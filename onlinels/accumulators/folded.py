@@ -10,10 +10,9 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import GroupedAccumulator
 from onlinels.accumulators.held_out import added, select_by_folds
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix, check_count
 from onlinels.dealing import deal, name_hashes
-from onlinels.names import Name
-from onlinels.settings import check_count
+from onlinels.rows import Name
 
 
 class FoldedAccumulator(GroupedAccumulator):

@@ -10,14 +10,12 @@ from scipy.sparse import csr_array
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix, check_places, uncast
-from onlinels.capacity import capacity, enlarged, padded
+from onlinels.checks import Floats, Integers, Matrix, check_places, uncast
 from onlinels.commit import Commit, add_to_columns, picked_columns
-from onlinels.panels import PANEL, SymmetricPanels
-from onlinels.products import product
-from onlinels.ridge import check_ridge
+from onlinels.linalg.packed import PANEL, SymmetricPanels
+from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
+from onlinels.numerics import capacity, enlarged, padded, product
 from onlinels.solve import invert_gram
-from onlinels.spectrum import Spectrum, Sums, gram_spectrum
 
 FEW_CLASSES = 64
 """Classes up to which a batch's labels are added by a product; of more each row for itself.

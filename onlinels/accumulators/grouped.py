@@ -12,9 +12,9 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.planning import ONE
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.commit import Commit
-from onlinels.spectrum import Spectrum, Sums
+from onlinels.linalg.selection import Spectrum, Sums
 
 
 class GroupedAccumulator(Accumulator):

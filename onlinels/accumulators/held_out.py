@@ -9,9 +9,14 @@ import numpy as np
 from scipy.linalg import eigh
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.arrays import Floats
-from onlinels.selection import NOTHING_LEFT, best_ridge, candidate_ridges, present_directions
-from onlinels.spectrum import Sums
+from onlinels.checks import Floats
+from onlinels.linalg.selection import (
+    NOTHING_LEFT,
+    Sums,
+    best_ridge,
+    candidate_ridges,
+    present_directions,
+)
 
 BLOCK_COLUMNS = 2048
 """Columns of output weights, of several ridges together, whose errors are told at once."""

@@ -7,10 +7,10 @@ from typing import Self
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix
+from onlinels.checks import Floats, Matrix
 from onlinels.commit import Commit
-from onlinels.names import Name
-from onlinels.spectrum import Sums
+from onlinels.linalg.selection import Sums
+from onlinels.rows import Name
 
 
 class Hooks:

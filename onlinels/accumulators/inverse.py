@@ -7,10 +7,9 @@ from scipy.linalg.blas import ddot, dsyrk, dtrsm
 
 from onlinels.accumulators.corrected import CorrectedMatrix
 from onlinels.accumulators.pivots import LEFT, check_pivots, checked_factor, inverted
-from onlinels.arrays import Floats, Integers
-from onlinels.capacity import padded
+from onlinels.checks import Floats, Integers
 from onlinels.commit import AT_ONCE, Commit, draft_of
-from onlinels.products import product
+from onlinels.numerics import padded, product
 
 SCALES = 2.0**-32, 2.0**32
 """Range of the factor that is kept apart from the inverse."""

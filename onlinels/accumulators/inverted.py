@@ -10,8 +10,8 @@ from onlinels.accumulators.fading import FadingRidge
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats
-from onlinels.spectrum import Spectrum
+from onlinels.checks import Floats
+from onlinels.linalg.selection import Spectrum
 
 
 class Inverted(Accumulator):

@@ -9,9 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.accumulators.removal import SLACK
-from onlinels.arrays import SMALLEST_SQUARES, Floats, Integers, Matrix
+from onlinels.checks import (
+    SMALLEST_SQUARES,
+    TOO_MANY_FEATURES,
+    Floats,
+    Integers,
+    Matrix,
+    check_room,
+)
 from onlinels.commit import Commit
-from onlinels.memory import OF_FEATURES, check_room
 from onlinels.targets import add_target_sums
 
 MOST_ROWS = int(np.iinfo(np.int64).max)
@@ -58,7 +64,7 @@ class Ledger(ABC):
     def _sizes(self) -> tuple[int, int]:
         return self._n_features, self._n_targets
 
-    room_remedy = OF_FEATURES
+    room_remedy = TOO_MANY_FEATURES
     """What to do about too many features or targets."""
 
     @abstractmethod

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onlinels.accumulators.ledger import lengthened
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.targets import target_sums
 
 

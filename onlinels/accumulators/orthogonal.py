@@ -10,13 +10,12 @@ import numpy as np
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix, check_places
-from onlinels.capacity import capacity, enlarged
+from onlinels.checks import Floats, Integers, Matrix, check_places
 from onlinels.commit import AT_ONCE, Commit, picked_columns
-from onlinels.ridge import check_ridge
+from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
+from onlinels.numerics import capacity, enlarged
 from onlinels.saving.unread import ReadLater
 from onlinels.solve_factor import invert_factor, solve_factor
-from onlinels.spectrum import Spectrum, factor_spectrum
 from onlinels.triangle import add_rows, weighted_targets
 
 

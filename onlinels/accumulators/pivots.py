@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 LEFT = 1e-6
 """Share of what was known in a direction that must be left when rows are taken out."""

@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.protocol import Statistics
 from onlinels.accumulators.removal import SLACK, check_removable
-from onlinels.arrays import LEAST_ROWS, Floats, Integers, Matrix, row_blocks
+from onlinels.checks import LEAST_ROWS, Floats, Integers, Matrix, row_blocks
 from onlinels.commit import Commit, DraftCommit, draft_of
 
 ONE = np.int64(1)

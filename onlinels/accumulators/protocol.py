@@ -10,10 +10,10 @@ import numpy as np
 from onlinels.accumulators.hooks import Hooks
 from onlinels.accumulators.ledger import Ledger
 from onlinels.accumulators.uncertainty import Uncertainty
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.commit import Commit
+from onlinels.linalg.selection import Spectrum
 from onlinels.saving.files import Savable
-from onlinels.spectrum import Spectrum
 
 
 class Statistics(Hooks, Ledger, Uncertainty, Savable):

@@ -13,10 +13,9 @@ from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.inverted import Inverted, inverse_of_gram
 from onlinels.accumulators.ledger import lengthened
 from onlinels.accumulators.refusal import check_rows
-from onlinels.arrays import Floats, Integers, Matrix, check_places
-from onlinels.capacity import capacity, enlarged, padded
+from onlinels.checks import Floats, Integers, Matrix, check_places
 from onlinels.commit import AT_ONCE, Commit, DraftCommit, draft_of, picked_columns
-from onlinels.products import product
+from onlinels.numerics import capacity, enlarged, padded, product
 from onlinels.targets import errors_of
 
 BLOCK_ROWS = 64

@@ -13,10 +13,9 @@ from onlinels.accumulators.pivots import OUTWEIGHED
 from onlinels.accumulators.recursion import Recursion
 from onlinels.accumulators.refusal import check_fixable
 from onlinels.accumulators.uncertainty import Covariance
-from onlinels.arrays import Floats, Integers, Matrix
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.commit import Commit, draft_of
-from onlinels.ridge import check_ridge
-from onlinels.spectrum import Spectrum
+from onlinels.linalg.selection import Spectrum, check_ridge
 
 
 class RecursiveAccumulator(Accumulator):

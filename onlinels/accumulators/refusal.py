@@ -6,8 +6,8 @@ import numpy as np
 
 from onlinels.accumulators.inverse import RunningInverse
 from onlinels.accumulators.pivots import OUTWEIGHED, check_pivots
-from onlinels.arrays import Floats
-from onlinels.ridge import check_ridge
+from onlinels.checks import Floats
+from onlinels.linalg.selection import check_ridge
 
 
 def check_rows(inverse: RunningInverse, ridge: float, rows: Floats, w: Floats) -> None:

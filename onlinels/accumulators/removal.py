@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onlinels.arrays import Floats, Matrix, row_blocks
+from onlinels.checks import Floats, Matrix, row_blocks
 from onlinels.targets import target_sums
 
 SLACK = 1e-9

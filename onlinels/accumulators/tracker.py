@@ -7,8 +7,8 @@ from contextlib import suppress
 import numpy as np
 
 from onlinels.accumulators.tracking import TrackedSolution
-from onlinels.arrays import Floats, Matrix
-from onlinels.panels import SymmetricPanels
+from onlinels.checks import Floats, Matrix
+from onlinels.linalg.packed import SymmetricPanels
 from onlinels.solve import solve_gram
 
 SMALL_STEP = 16

@@ -6,14 +6,14 @@ import numpy as np
 from scipy.linalg.blas import dgemm
 
 from onlinels.accumulators.inverse import RunningInverse
-from onlinels.arrays import Floats, Matrix
-from onlinels.cholesky import (
+from onlinels.checks import Floats, Matrix
+from onlinels.linalg.packed import (
     LARGEST_WHOLE,
+    SymmetricPanels,
     factor_in_place,
     inverse_of_factored,
     smallest_eigenvalue,
 )
-from onlinels.panels import SymmetricPanels
 from onlinels.targets import errors_of
 
 TRUSTED = 1e-3

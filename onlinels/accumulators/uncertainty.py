@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onlinels.arrays import Floats
+from onlinels.checks import Floats
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,8 @@
 """Readers of image data sets in their genuine formats, from a path that the user names."""
 
 from onlinels.datasets.download import download
-from onlinels.datasets.folder import ImageData, read_image_data
+from onlinels.datasets.folder import ImageData, read_image_data, stream_image_data
 from onlinels.datasets.idx import read_idx
 from onlinels.datasets.norb import read_norb
-from onlinels.datasets.streaming import stream_image_data
 
 __all__ = ["ImageData", "download", "read_idx", "read_image_data", "read_norb", "stream_image_data"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinels.datasets.files import RowFile, check_labels, find_file
-from onlinels.datasets.source import Batch, Format, ImageSource
+from onlinels.datasets.reading import Batch, Format, ImageSource, RowFile, check_labels, find_file
 
 URL = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVE = "cifar-10-binary.tar.gz"

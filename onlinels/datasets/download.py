@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from onlinels.checks import check_choice, check_path
 from onlinels.datasets.cifar import ARCHIVE as CIFAR_ARCHIVE
 from onlinels.datasets.cifar import NAMES as CIFAR_NAMES
 from onlinels.datasets.cifar import URL as CIFAR_URL
@@ -17,7 +18,6 @@ from onlinels.datasets.norb import PARTS as NORB_PARTS
 from onlinels.datasets.norb import URL as NORB_URL
 from onlinels.datasets.svhn import EXTRA
 from onlinels.datasets.svhn import URL as SVHN_URL
-from onlinels.settings import check_choice, check_path
 
 
 @dataclass(frozen=True)

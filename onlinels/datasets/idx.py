@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
-from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
+from onlinels.datasets.reading import (
+    Batch,
+    Format,
+    ImageSource,
+    RowFile,
+    as_file,
+    check_pairs,
+    find_file,
+    read_beginning,
+    with_labels,
+)
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"

@@ -10,8 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import RowFile, as_file, check_pairs, find_file, read_beginning
-from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
+from onlinels.datasets.reading import (
+    Batch,
+    Format,
+    ImageSource,
+    RowFile,
+    as_file,
+    check_pairs,
+    find_file,
+    read_beginning,
+    with_labels,
+)
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
 WHERE = f"get small NORB from {URL}"

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.datasets.files import find_file
 from onlinels.datasets.matlab import NUMBERS, MatlabArray, list_arrays
-from onlinels.datasets.source import Batch, Format, ImageSource, with_labels
+from onlinels.datasets.reading import Batch, Format, ImageSource, find_file, with_labels
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 WHERE = f"get SVHN's cropped digits from {URL}"

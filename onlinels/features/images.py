@@ -1,19 +1,65 @@
-"""Images and windows as they come: arrays, samples that hold one, or samples of named pixels."""
+"""Bilinear sampling: the values of images between their pixels."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
-from onlinels.arrays import Integers, Matrix, check_values
-from onlinels.batch import ArrayFeature, Batch, Layout, names_of
-from onlinels.encoding import read_batch, read_sample
-from onlinels.features.kinds import IMAGE, Kind
-from onlinels.names import Name
+from onlinels.checks import Integers, Matrix, check_values
+from onlinels.rows import ArrayFeature, Batch, Layout, Name, names_of, read_batch, read_sample
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is read, in words for names and errors.
+
+    Parameters
+    ----------
+    name : str
+    pixel : str
+        What one number of it is called.
+    axes : tuple of str
+        Its axes but for the channels.
+    """
+
+    name: str
+    pixel: str
+    axes: tuple[str, ...]
+
+    @property
+    def one(self) -> str:
+        """The name with its article."""
+        return f"{'an' if self.name[0] in 'aeio' else 'a'} {self.name}"
+
+    @property
+    def sizes(self) -> str:
+        """The shape without channels and with them, in words."""
+        axes = ", ".join(self.axes)
+        return f"({axes}{',' * (len(self.axes) == 1)}) or ({axes}, n_channels)"
+
+    @property
+    def batch(self) -> str:
+        """The shape of a batch with channels, in words."""
+        return f"(n, {', '.join(self.axes)}, n_channels)"
+
+    @property
+    def places(self) -> str:
+        """The place of a pixel, in words."""
+        return {1: "(time, channel)", 2: "(row, column[, channel])"}[len(self.axes)]
+
+    @property
+    def example(self) -> str:
+        """A sample of this kind, in words."""
+        return f'{{"{self.name}": array}}'
+
+
+IMAGE = Kind("image", "pixel", ("height", "width"))
+WINDOW = Kind("window", "value", ("length",))
+
 
 Shape = tuple[int, ...]
 
@@ -248,3 +294,188 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
             "or by text that ends in these numbers and holds no other digit."
         )
     return int(np.ravel_multi_index(index, sizes))
+
+
+GREY_WEIGHTS = (0.299, 0.587, 0.114)
+"""Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
+
+LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
+"""Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
+
+
+def magnitude(images: Matrix) -> float:
+    """Return the largest magnitude of a pixel.
+
+    Examples
+    --------
+    >>> magnitude(np.array([-3.0, 2.0]))
+    3.0
+    """
+    return max(-float(images.min()), float(images.max()))
+
+
+def check_pixel_size(images: Matrix, scale: float, dtype: str) -> None:
+    """Raise if a pixel, by itself or divided by `scale`, is too large for a precision.
+
+    Raises
+    ------
+    ValueError
+        If its magnitude is over 1e17 for "float32" or 1e60 for "float64".
+    """
+    largest = magnitude(images)
+    allowed = LARGEST_PIXEL[dtype] * min(1.0, scale)
+    if largest > allowed:
+        raise ValueError(
+            f"An image holds pixels as large as {largest:g}, expected at most {allowed:g} for "
+            f"dtype={dtype!r} and scale={scale:g}. Rescale."
+        )
+
+
+def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
+    """Return the mean of every block of size x size pixels.
+
+    Parameters
+    ----------
+    images : ndarray (n, height, width, n_channels)
+        Of any real dtype; height and width are multiples of `size`.
+    size : int
+    dtype : float32 or float64
+
+    Returns
+    -------
+    ndarray (n, height / size, width / size, n_channels), dtype
+
+    Notes
+    -----
+    One sum over the images per pixel of a block, and no copy of the images. Measured on 96 x 96
+    pixels in blocks of 3: three times as fast as numpy's mean over the axes of blocks.
+
+    Examples
+    --------
+    >>> block_means(np.arange(8).reshape(1, 2, 4, 1), 2, np.float64).ravel()
+    array([2.5, 4.5])
+    """
+    n_images, height, width, n_channels = images.shape
+    means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
+    for row in range(size):
+        for column in range(size):
+            means += images[:, row::size, column::size]
+    means /= size**2
+    return means
+
+
+def scaled_means(images: Matrix, size: int, scale: float | None, dtype: type) -> Matrix:
+    """Return the means of blocks of size x size pixels, divided by `scale` if there is one.
+
+    Examples
+    --------
+    >>> scaled_means(np.full((1, 2, 2, 1), 51), 2, 255.0, np.float64).ravel()
+    array([0.2])
+    """
+    means = block_means(images, size, dtype) if size > 1 else images.astype(dtype, copy=False)
+    return means if scale is None else means / dtype(scale)
+
+
+def with_grey(images: Matrix) -> Matrix:
+    """Return RGB images (n, height, width, 3) with grey, 0.299 R + 0.587 G + 0.114 B, as a fourth.
+
+    Examples
+    --------
+    >>> with_grey(np.array([[[[1.0, 0.0, 0.0]]]])).ravel()
+    array([1.   , 0.   , 0.   , 0.299])
+    """
+    widened = np.empty((*images.shape[:3], 4), dtype=images.dtype)
+    widened[..., :3] = images
+    widened[..., 3] = images @ np.array(GREY_WEIGHTS, dtype=images.dtype)
+    return widened
+
+
+FILLS: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
+"""What lies outside an image, by numpy's names of ways to pad: zeros, or the nearest edge pixel."""
+
+TILE_PIXELS = 1 << 16
+"""Pixels sampled at once. Measured: larger tiles gain little, smaller ones pay for calls."""
+
+
+def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
+    """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once.
+
+    Examples
+    --------
+    >>> list(tiles(100, 28 * 28))
+    [slice(0, 83, None), slice(83, 166, None)]
+    """
+    tile = max(1, TILE_PIXELS // n_pixels)
+    return (slice(start, start + tile) for start in range(0, n_images, tile))
+
+
+def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
+    """Return the images' values at places between their pixels.
+
+    The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
+    + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel it is that pixel, exactly.
+
+    Parameters
+    ----------
+    images : ndarray (n, height, width, n_channels), float32 or float64
+    rows, columns : ndarray (n, new_height, new_width), float32 or float64
+        Places in pixels; (0, 0) is the centre of the first pixel. Image k is sampled at places k.
+    fill : {"zero", "edge"}
+        What lies outside the image: zeros, which the pixels of the border fade to within one
+        pixel, or the nearest edge pixel.
+
+    Returns
+    -------
+    ndarray (n, new_height, new_width, n_channels), dtype of `images`
+
+    Notes
+    -----
+    Four gathers from the padded images and some ten passes over the places, which are made once
+    for all channels. Fast if all of that fits the cache: see `tiles`.
+
+    Examples
+    --------
+    >>> image = np.array([[0.0, 4.0], [8.0, 12.0]]).reshape(1, 2, 2, 1)
+    >>> row, column = np.full((1, 1, 1), 0.5), np.full((1, 1, 1), 0.25)
+    >>> float(sample(image, row, column, "zero")[0, 0, 0, 0])
+    5.0
+    """
+    n_images, height, width, n_channels = images.shape
+    first_rows, down = _split(rows, height)
+    first, right = _split(columns, width)
+    stride = width + 2
+    # Positions of the upper left neighbours in the flat array of padded images.
+    first += first_rows * stride
+    first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
+    sampled = np.empty((*rows.shape, n_channels), dtype=images.dtype)
+    for channel in range(n_channels):
+        border = ((0, 0), (1, 1), (1, 1))
+        flat = np.pad(images[..., channel], border, mode=FILLS[fill]).ravel()
+        above = _between(flat, first, 1, right)
+        below = _between(flat[stride:], first, 1, right)
+        below -= above
+        below *= down
+        np.add(above, below, out=sampled[..., channel])
+    return sampled
+
+
+def _split(places: Matrix, side: int) -> tuple[Matrix, Matrix]:
+    """Return the pixel before each place, counted in the padded image, and the way on from it."""
+    within = np.clip(places, -1, side)
+    within += 1
+    # Truncation rounds down, as nothing is negative; the last pixel is nobody's first neighbour.
+    first = within.astype(np.intp)
+    np.minimum(first, side, out=first)
+    within -= first
+    return first, within
+
+
+def _between(flat: Matrix, first: Matrix, step: int, way: Matrix) -> Matrix:
+    """Return the values part of the way from one neighbour to the one `step` further on."""
+    # Positions are in range; mode "clip" spares numpy the check of each.
+    values: Matrix = flat.take(first, mode="clip")
+    change = flat[step:].take(first, mode="clip")
+    change -= values
+    change *= way
+    values += change
+    return values

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.checks import Matrix
 from onlinels.saving.container import DTYPES
 from onlinels.saving.fields import check_fields, is_plain
 from onlinels.saving.kinds import KINDS, Kind

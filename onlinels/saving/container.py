@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.checks import Matrix
 
 DESCRIPTION = "model.json"
 CHECKSUM = "model.sha256"

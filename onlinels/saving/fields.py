@@ -11,9 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import LARGEST_VALUE
+from onlinels.checks import LARGEST_VALUE, equals_itself
 from onlinels.saving.unread import Unread
-from onlinels.scalars import equals_itself
 
 PLAIN = (str, int, bool, float, type(None))
 """Types that labels and names may have, besides tuples of these."""

@@ -132,8 +132,8 @@ def _locks(value: Any) -> list[Any]:
 
 def _locks_of(value: Any) -> Iterator[Any]:
     """Yield the locks of models, those in containers and pipelines too."""
-    if hasattr(value, "_alone"):
-        yield value._alone.lock
+    if hasattr(value, "_lock"):
+        yield value._lock
         # What a model wraps may be taught without it.
         yield from _locks_of(getattr(value, "classifier", None))
         return

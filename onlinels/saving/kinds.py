@@ -109,3 +109,19 @@ def factory(made: Callable[..., Any]) -> None:
 def constant(name: str, value: Any) -> None:
     """Say how a value is called of which there is only one."""
     KINDS.constants[name] = value
+
+
+def savable(
+    fields: Mapping[str, Field],
+    check: Callable[[Any], bool] = lambda made: True,
+    *,
+    take: Callable[[Any], State] | None = None,
+    make: Callable[[State], Any] | None = None,
+) -> Callable[[Any], Any]:
+    """Declare of what the state of a class consists: a decorator; see `saved`."""
+
+    def declare(made: Any) -> Any:
+        saved(made, fields, check, take=take, make=make)
+        return made
+
+    return declare

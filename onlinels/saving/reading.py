@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.checks import Matrix
 from onlinels.damage import UNREADABLE
 from onlinels.saving.container import CHECKSUM, DESCRIPTION, MOST_NESTED, Entry, nesting
 from onlinels.saving.unread import Unread

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.arrays import Matrix
+from onlinels.checks import Matrix
 
 READING = RLock()
 """Held by whoever reads what was left for later: threads that come meanwhile find it read.
 
-One that its holder may take again, as `CopyableLock` says.
+One that its holder may take again, as `Lock` says.
 """
 
 

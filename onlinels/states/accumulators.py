@@ -18,8 +18,7 @@ from onlinels.accumulators.recursion import Recursion
 from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.tracking import TrackedSolution
-from onlinels.panel import Panel
-from onlinels.panels import SymmetricPanels
+from onlinels.linalg.packed import Panel, SymmetricPanels
 from onlinels.saving.fields import (
     COLUMNS,
     FLAG,

@@ -5,24 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.columns import Columns
-from onlinels.examples import Examples
-from onlinels.features.convolution.minirocket import MiniRocketFeatures
-from onlinels.features.convolution.nonlinearities import Power, TwoSidedRectifier
-from onlinels.features.convolution.shallow import ConvolutionalFeatures
-from onlinels.features.convolution.windows import WindowFeatures
-from onlinels.features.filters.bank import FilterBank
-from onlinels.features.filters.dilated import DilatedKernels
-from onlinels.features.filters.patches import KMeansPatches, Patches, WhitenedPatches
-from onlinels.features.hidden.input_weights import FixedWeights
-from onlinels.features.hidden.landmarks import LandmarkWeights
-from onlinels.features.hidden.layer import HiddenLayer
-from onlinels.features.hidden.receptive_fields import ReceptiveFields
-from onlinels.features.preprocessing.image_whitening import ZCA, FixedZCA
-from onlinels.features.preprocessing.preprocessing import ImagePreprocessing
-from onlinels.features.whitening import Whitening
-from onlinels.fixed import FixedNetwork
-from onlinels.network import ShallowConvClassifier
+from onlinels.features.convolution import Power, TwoSidedRectifier
+from onlinels.features.filters import FilterBank
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.input_weights import FixedWeights, LandmarkWeights, ReceptiveFields
+from onlinels.features.minirocket import DilatedKernels, MiniRocketFeatures
+from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.preprocessing import ZCA, FixedZCA, ImagePreprocessing, Whitening
+from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.network import Examples, FixedNetwork, ShallowConvClassifier, WarmUp
+from onlinels.numerics import Lock
+from onlinels.rows import Columns
 from onlinels.saving.fields import (
     ANY_MATRIX,
     ANY_VECTOR,
@@ -39,8 +32,6 @@ from onlinels.saving.fields import (
 )
 from onlinels.saving.kinds import saved
 from onlinels.states.settings import settings_hold, settings_of
-from onlinels.threads import CopyableLock
-from onlinels.warm_up import WarmUp
 
 IMAGES = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 4)
 
@@ -150,7 +141,7 @@ saved(
         "_columns": made_of(Columns),
         "_fixed": maybe(made_of(FixedWeights, LandmarkWeights)),
         "_n_drawn": WHOLE,
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
         "_weights": ANY_MATRIX,
         "_offsets": maybe(ANY_VECTOR),
     },
@@ -193,7 +184,7 @@ saved(
         "warm_up": ANYTHING,
         "_image_shape": ANYTHING,
         "_waiting": made_of(WarmUp),
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
         "_fixed": maybe(made_of(FixedNetwork)),
     },
     settings_hold,

@@ -10,17 +10,17 @@ import numpy as np
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.calibrated import CalibratedClassifier
-from onlinels.calibration import SCALES
 from onlinels.choice import RidgeChoice
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.columns import Columns
-from onlinels.decay import Clock
 from onlinels.drift import DriftAwareClassifier
 from onlinels.labels import Classes
-from onlinels.linear import LinearLeastSquares
+from onlinels.linalg.selection import KFold
+from onlinels.linear.forgetting import Clock
+from onlinels.linear_layer import LinearLeastSquares
 from onlinels.multi_target import LeastSquaresMultiTargetRegressor
+from onlinels.numerics import Lock
 from onlinels.regressor import LeastSquaresRegressor
-from onlinels.ridge import KFold
+from onlinels.rows import Columns
 from onlinels.saving.fields import (
     ANYTHING,
     FINITE,
@@ -42,9 +42,9 @@ from onlinels.saving.fields import (
     table,
 )
 from onlinels.saving.kinds import State, saved
+from onlinels.scoring import SCALES
 from onlinels.solution import Solution
 from onlinels.states.settings import settings_hold, settings_of
-from onlinels.threads import CopyableLock
 
 
 def _solved_state(model: LinearLeastSquares) -> State:
@@ -97,7 +97,7 @@ SETTING = Field(
 )
 NUMBERED = table(LABEL, WHOLE)
 
-saved(CopyableLock, {}, take=lambda lock: {}, make=lambda state: CopyableLock())
+saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
 saved(
     Columns,
     {
@@ -138,7 +138,7 @@ LINEAR: dict[str, Field] = {
     "_ridge": ANYTHING,
     "_harmless_square": REAL,
     "_reader": NOTHING,
-    "_alone": made_of(CopyableLock),
+    "_lock": made_of(Lock),
     "accumulator": TEXT,
     "fit_intercept": ANYTHING,
     "forgetting_factor": ANYTHING,
@@ -171,7 +171,7 @@ saved(
     {
         **settings_of(CalibratedClassifier),
         "_losses": VECTOR,
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
     },
     _calibrated_fits,
 )
@@ -180,7 +180,7 @@ saved(
     {
         **settings_of(DriftAwareClassifier),
         "_n_alarms": WHOLE,
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
     },
     settings_hold,
 )

@@ -6,9 +6,9 @@ from collections import deque
 from typing import Any
 
 from onlinels.accumulators.fading import FadingRidge
-from onlinels.calibration import SCALES
-from onlinels.columns import Columns
 from onlinels.labels import Classes
+from onlinels.numerics import Lock
+from onlinels.rows import Columns
 from onlinels.saving.fields import (
     COLUMNS,
     FLAG,
@@ -28,18 +28,19 @@ from onlinels.saving.fields import (
     table,
 )
 from onlinels.saving.kinds import saved
+from onlinels.scoring import SCALES
 from onlinels.states.settings import settings_hold, settings_of
-from onlinels.stream.activations import Activations
 from onlinels.stream.classifier import StreamClassifier
-from onlinels.stream.expert import Expert
-from onlinels.stream.forecaster import Forecaster
-from onlinels.stream.memories import Memories
-from onlinels.stream.placing import RowReader
-from onlinels.stream.pool import EXPERTS, Pool
-from onlinels.stream.samples import ReadOnce
-from onlinels.stream.scaling import RunningScaler
-from onlinels.stream.units import N_DENSE, N_SPARSE, N_UNITS, RandomUnits
-from onlinels.threads import CopyableLock
+from onlinels.stream.experts import EXPERTS, Expert, Forecaster, Memories, Pool
+from onlinels.stream.features import (
+    N_DENSE,
+    N_SPARSE,
+    N_UNITS,
+    Activations,
+    RandomUnits,
+    RunningScaler,
+)
+from onlinels.stream.rows import ReadOnce, RowReader
 
 
 def _expert_fits(expert: Any) -> bool:
@@ -191,7 +192,7 @@ saved(
     StreamClassifier,
     {
         **settings_of(StreamClassifier),
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
         "_samples": made_of(ReadOnce),
         "_reader": made_of(RowReader),
         "_scaler": made_of(RunningScaler),

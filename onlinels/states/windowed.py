@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinels.columns import Columns
+from onlinels.numerics import Lock
+from onlinels.rows import Columns
 from onlinels.saving.fields import (
     FINITE,
     FLAG,
@@ -20,11 +21,18 @@ from onlinels.saving.fields import (
 )
 from onlinels.saving.kinds import constant, saved
 from onlinels.states.settings import settings_hold, settings_of
-from onlinels.threads import CopyableLock
-from onlinels.windowed.classifier import WindowedClassifier
-from onlinels.windowed.following import Follower, ReadingState
-from onlinels.windowed.sliding import UNLABELLED, Sliding
-from onlinels.windowed.spacing import Even, Position, Regular, Resampled, make_spacing
+from onlinels.windowed import (
+    UNLABELLED,
+    Even,
+    Follower,
+    Position,
+    ReadingState,
+    Regular,
+    Resampled,
+    Sliding,
+    WindowedClassifier,
+    make_spacing,
+)
 
 
 def _sliding_fits(sliding: Any) -> bool:
@@ -105,7 +113,7 @@ saved(
         "_follower": made_of(Follower),
         "_state": made_of(ReadingState),
         "_n_windows": WHOLE,
-        "_alone": made_of(CopyableLock),
+        "_lock": made_of(Lock),
     },
     _windowed_fits,
 )

@@ -21,7 +21,7 @@ from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
 from threadpoolctl import threadpool_limits
 
 from onlinels import LeastSquaresClassifier
-from onlinels.threads import n_threads
+from onlinels.numerics import n_threads
 
 Array = NDArray[Any]
 

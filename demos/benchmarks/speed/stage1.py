@@ -17,7 +17,7 @@ from measure import Piece, arguments_of, compare, draw, show
 from numpy.typing import NDArray
 
 from onlinels import ConvolutionalFeatures
-from onlinels.threads import SMALL_PRODUCT, even_parts, in_threads
+from onlinels.numerics import SMALL_PRODUCT, even_parts, in_threads
 
 Array = NDArray[Any]
 

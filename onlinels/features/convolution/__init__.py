@@ -1,1 +1,0 @@
-"""Stage 1 of the paper in general form: filter, pool, and the transformers that do it."""

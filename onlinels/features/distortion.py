@@ -1,0 +1,354 @@
+"""Small random distortions of images: a stream learnt together with distorted copies of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+import numpy as np
+
+from onlinels.checks import Floats, Matrix, check_between, check_choice, check_count, check_values
+from onlinels.features.images import FILLS, sample, tiles
+
+REACH = 3
+"""Points of noise beyond an image's edges, a standard deviation apart (or a pixel, if larger)."""
+
+
+def inverse_maps(angles: Floats, heights: Floats, widths: Floats, slants: Floats) -> Floats:
+    """Return the inverses of maps that change the size, then slant, then rotate.
+
+    Parameters
+    ----------
+    angles : ndarray (n,)
+        In radians, clockwise as images are shown (rows count downwards).
+    heights, widths : ndarray (n,)
+        New sizes, relative to the given ones.
+    slants : ndarray (n,)
+        Columns moved per row.
+
+    Returns
+    -------
+    ndarray (n, 2, 2), on (row, column)
+
+    Examples
+    --------
+    >>> none = np.zeros(1)
+    >>> inverse_maps(none, none + 2.0, none + 1.0, none)[0].tolist()
+    [[0.5, -0.0], [0.0, 1.0]]
+    """
+    cosine, sine = np.cos(angles), np.sin(angles)
+    # Backwards: turn, straighten, then undo the change of size.
+    row = [cosine / heights, -sine / heights]
+    column = [(sine - slants * cosine) / widths, (cosine + slants * sine) / widths]
+    back: Floats = np.array([row, column]).transpose(2, 0, 1)
+    return back
+
+
+def affine_places(
+    back: Floats, shifts: Floats, mirrored: Matrix, height: int, width: int
+) -> tuple[Matrix, Matrix]:
+    """Return where pixels lie in the given image if the new one is its affine image.
+
+    place = back (pixel - centre - shift) + centre; of a mirror image, column width - 1 - column.
+
+    Parameters
+    ----------
+    back : ndarray (n, 2, 2)
+        The inverse of the map from the given image to the new one, on (row, column).
+    shifts : ndarray (n, 2)
+        Rows and columns by which the new image is shifted, in pixels.
+    mirrored : ndarray (n,) of bool
+        Whether the given image is mirrored left to right, before the map.
+    height, width : int
+
+    Returns
+    -------
+    rows, columns : ndarray (n, height, width), float32
+        Exact where they are whole, below 2^23.
+
+    Notes
+    -----
+    One addition per place: a part that depends on the row and one that depends on the column.
+
+    Examples
+    --------
+    >>> shift, no = np.array([[0.0, 1.0]]), np.array([False])
+    >>> affine_places(np.eye(2)[None], shift, no, height=1, width=3)[1]
+    array([[[-1.,  0.,  1.]]], dtype=float32)
+    """
+    centre = (np.array([height, width]) - 1.0) / 2.0
+    down = np.arange(height) - centre[0] - shifts[:, :1]
+    right = np.arange(width) - centre[1] - shifts[:, 1:]
+    sign = np.where(mirrored, -1.0, 1.0)[:, None]
+    # The centre goes to the part that it cancels in, so that whole places stay whole.
+    rows = _sums(back[:, 0, :1] * down + centre[0], back[:, 0, 1:] * right)
+    columns = _sums(sign * back[:, 1, :1] * down, sign * back[:, 1, 1:] * right + centre[1])
+    return rows, columns
+
+
+def _sums(per_row: Floats, per_column: Floats) -> Matrix:
+    """Return the sum of a part for every row and one for every column: (n, height, width)."""
+    sums: Matrix = per_row.astype(np.float32)[:, :, None] + per_column.astype(np.float32)[:, None]
+    return sums
+
+
+def noise_factor(side: int, smoothness: float) -> Matrix:
+    """Return the matrix L that makes smooth random numbers of white noise along one axis.
+
+    L[i, j] is proportional to exp(-(i - p_j)^2 / (2 smoothness^2)), the p_j being max(1,
+    smoothness) apart, and every row has length 1. So L noise has variance 1 at every pixel and
+    correlation exp(-d^2 / (4 smoothness^2)) at distance d, as noise at every pixel would give.
+
+    Parameters
+    ----------
+    side : int
+    smoothness : float
+        Standard deviation of the gaussian, in pixels.
+
+    Returns
+    -------
+    ndarray (side, n_points), float32
+
+    Notes
+    -----
+    Noise at few points spares drawing and multiplying: of 28 pixels smoothed by 4, 14 points a
+    side. The correlation is off by at most 1e-3 (smoothness >= 1). For an image take
+    L_rows noise L_columns'.
+
+    Examples
+    --------
+    >>> noise_factor(28, 4.0).shape
+    (28, 14)
+    """
+    spacing = max(1.0, smoothness)
+    points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * REACH) - REACH)
+    # Smoothed by less than a tenth of a pixel, noise is as good as white.
+    distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
+    weights = np.exp(-0.5 * distances**2)
+    factor: Matrix = weights / np.linalg.norm(weights, axis=1, keepdims=True)
+    return factor.astype(np.float32)
+
+
+LARGEST = {
+    "rotation": 180.0,
+    "scale": 0.99,
+    "shear": 10.0,
+    "shift": 1e6,
+    "elastic_strength": 1e6,
+    "elastic_smoothness": 1e6,
+    "flip": 1.0,
+}
+"""Largest value of each amount."""
+
+N_DRAWS = 7
+"""Numbers drawn for each image: an angle, two scales, shear, two shifts, flip. Then the field."""
+
+
+@dataclass(frozen=True)
+class Distortion:
+    """Small random distortions of images, each image's own.
+
+    An image is mirrored with probability `flip`, then scaled along rows and columns, slanted and
+    rotated about its centre, shifted, and at last bent by a smooth random field of displacements.
+    Angle, scales, shear and shifts are uniform between minus and plus the settings. All of it is
+    one map of places, so every image is sampled (bilinearly) once and blurred no more than that.
+
+    Parameters
+    ----------
+    rotation : float, 0 to 180
+        Largest angle, in degrees.
+    scale : float, 0 to 0.99
+        Largest relative change of size, drawn for rows and columns apart.
+    shear : float, 0 to 10
+        Largest slant: columns moved per row.
+    shift : float
+        Largest shift, in pixels, drawn for rows and columns apart.
+    elastic_strength : float
+        Root mean square of the field's displacements along each axis, in pixels.
+    elastic_smoothness : float
+        Standard deviation of the gaussian that smooths the field, in pixels. Above 0 where
+        `elastic_strength` is.
+    flip : float, 0 to 1
+        Probability of a left-right mirror image.
+    fill : {"zero", "edge"}
+        What lies outside an image: zeros, or the nearest edge pixel (as photographs want).
+
+    Raises
+    ------
+    TypeError
+        If an amount is not a number.
+    ValueError
+        If it is negative, not finite or too large, if `fill` is not known, or if a field is to
+        be smoothed by 0 pixels.
+
+    Notes
+    -----
+    The field at two pixels a distance d apart along an axis is correlated by
+    exp(-d^2 / (4 smoothness^2)), up to 1e-3 (smoothness >= 1), everywhere in the image. The
+    source scales uniform noise by alpha = 34 and smooths it by 4 pixels: a strength of 1.4 here.
+
+    References
+    ----------
+    P. Y. Simard, D. Steinkraus and J. C. Platt (2003), "Best practices for convolutional neural
+    networks applied to visual document analysis".
+
+    Examples
+    --------
+    >>> images = np.random.default_rng(0).random((5, 8, 8))
+    >>> Distortion(rotation=10.0, shift=1.0).distort(images, 0).shape
+    (5, 8, 8)
+    >>> bool((Distortion(flip=1.0).distort(images, 0) == images[:, :, ::-1]).all())
+    True
+    """
+
+    rotation: float = 0.0
+    scale: float = 0.0
+    shear: float = 0.0
+    shift: float = 0.0
+    elastic_strength: float = 0.0
+    elastic_smoothness: float = 0.0
+    flip: float = 0.0
+    fill: str = "zero"
+
+    def __post_init__(self) -> None:
+        for name, largest in LARGEST.items():
+            check_between(name, getattr(self, name), 0.0, largest)
+        check_choice("fill", self.fill, FILLS)
+        if self.elastic_strength and not self.elastic_smoothness:
+            raise ValueError(
+                f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}, expected "
+                "above 0. Pass some pixels, for instance a seventh of the image's side."
+            )
+
+    def distort(self, images: Matrix, random: np.random.Generator | int) -> Matrix:
+        """Return every image distorted.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width) or (n, height, width, n_channels)
+        random : numpy Generator or int
+            Source of randomness, or a seed: the same seed gives the same distortions.
+
+        Returns
+        -------
+        ndarray, shape of `images`
+            float64 if `images` are, otherwise float32, in the units of `images`.
+
+        Raises
+        ------
+        TypeError
+            If `images` is not an array of numbers, or `random` no source of randomness.
+        ValueError
+            If `images` has another shape or a value that is not finite, or the seed is negative.
+
+        Notes
+        -----
+        Images are dealt with in order: the parts of a batch, one after the other with one
+        generator, come out as the whole batch does. Places are computed in float32. Measured on
+        one thread, 28 x 28: 90,000 images a second, 70,000 with a field of smoothness 4; scipy's
+        map_coordinates, image by image, 30,000 without.
+        """
+        _check_images(images)
+        generator = _as_generator(random)
+        dtype = np.float64 if images.dtype.kind == "f" and images.itemsize > 4 else np.float32
+        distorted = np.empty(images.shape, dtype=dtype)
+        n_images, height, width = images.shape[:3]
+        for tile in tiles(n_images, height * width):
+            part = images[tile].astype(dtype, copy=False)
+            rows, columns = self.places(len(part), height, width, generator)
+            sampled = sample(part.reshape(*part.shape[:3], -1), rows, columns, self.fill)
+            distorted[tile] = sampled.reshape(part.shape)
+        return distorted
+
+    def copies(
+        self, images: Matrix, n_copies: int, random: np.random.Generator | int
+    ) -> Iterator[Matrix]:
+        """Return an iterator over `n_copies` differently distorted batches of the same images.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width) or (n, height, width, n_channels)
+        n_copies : int, at least 0
+        random : numpy Generator or int
+            As for `distort`. A batch is drawn when it is asked for; one is held at a time.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As `distort` does, at once.
+
+        Examples
+        --------
+        >>> some = Distortion(shift=1.0)
+        >>> [copy.shape for copy in some.copies(np.ones((2, 4, 4)), n_copies=3, random=0)]
+        [(2, 4, 4), (2, 4, 4), (2, 4, 4)]
+        """
+        check_count("n_copies", n_copies, 0)
+        _check_images(images)
+        generator = _as_generator(random)
+        return (self.distort(images, generator) for _ in range(n_copies))
+
+    def places(
+        self, n_images: int, height: int, width: int, random: np.random.Generator
+    ) -> tuple[Matrix, Matrix]:
+        """Draw where in the given image every pixel of a distorted image lies.
+
+        Returns
+        -------
+        rows, columns : ndarray (n_images, height, width), float32
+            In pixels; (0, 0) is the centre of the first pixel.
+
+        Notes
+        -----
+        Uniform numbers are drawn image by image, so that an image's do not depend on the later
+        ones: 7, and with a field 2 (height / smoothness + 7) (width / smoothness + 7) more.
+        """
+        factors = [noise_factor(side, self.elastic_smoothness) for side in (height, width)]
+        shape = (n_images, 2, *(factor.shape[1] for factor in factors))
+        n_noise = int(np.prod(shape[1:])) if self.elastic_strength else 0
+        draws = random.random((n_images, N_DRAWS + n_noise), dtype=np.float32)
+        rows, columns = affine_places(*self._affine(draws[:, :N_DRAWS]), height, width)
+        if n_noise:
+            # Uniform numbers between -1 and 1 have variance 1/3.
+            noise = 2.0 * draws[:, N_DRAWS:].reshape(shape) - 1.0
+            noise *= self.elastic_strength * 3.0**0.5
+            field = factors[0] @ noise @ factors[1].T
+            rows += field[:, 0]
+            columns += field[:, 1]
+        return rows, columns
+
+    def _affine(self, draws: Matrix) -> tuple[Floats, Floats, Matrix]:
+        """Return the maps (n, 2, 2), shifts (n, 2) and whether mirrored (n,) that draws mean."""
+        # One contiguous row per amount: numpy's cosine of strided numbers may differ in rounding.
+        signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64) - 1.0
+        angles = np.deg2rad(self.rotation) * signed[0]
+        heights, widths = 1.0 + self.scale * signed[1:3]
+        back = inverse_maps(angles, heights, widths, self.shear * signed[3])
+        return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
+
+
+def _check_images(images: Any) -> None:
+    if not isinstance(images, np.ndarray) or isinstance(images, np.ma.MaskedArray):
+        raise TypeError(
+            f"images are of type {type(images).__name__}, expected a plain array. "
+            "Pass an ndarray (n, height, width) or (n, height, width, n_channels)."
+        )
+    if images.ndim not in (3, 4) or 0 in images.shape:
+        raise ValueError(
+            f"images has shape {images.shape}, expected (n, height, width) or (n, height, width, "
+            "n_channels), nothing empty. Reshape rows of pixels, and skip empty batches."
+        )
+    check_values("images", images)
+
+
+def _as_generator(random: Any) -> np.random.Generator:
+    if isinstance(random, np.random.Generator):
+        return random
+    if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
+        raise TypeError(
+            f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0, or "
+            "np.random.default_rng(seed)."
+        )
+    return np.random.default_rng(check_count("random", random, 0))

@@ -1,1 +1,0 @@
-"""Small random distortions of images: affine maps and elastic fields."""

@@ -1,1 +1,0 @@
-"""Banks of convolution filters: designed by hand, made from patches, read from files."""

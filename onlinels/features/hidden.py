@@ -1,0 +1,351 @@
+"""HiddenLayer: fixed input weights and an activation, as a river transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import numpy as np
+from river import base
+from scipy.special import expit
+
+from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_flag, check_part
+from onlinels.commit import draft_of
+from onlinels.features.input_weights import (
+    BIAS_KEY,
+    DIFFERENCES,
+    DISTRIBUTIONS,
+    InputWeights,
+    RandomWeights,
+    ReceptiveFields,
+    check_units,
+    draw_row,
+    make_differences,
+)
+from onlinels.labels import read_labels
+from onlinels.numerics import Lock, product
+from onlinels.rows import (
+    Columns,
+    Layout,
+    holds_array,
+    output_row,
+    output_table,
+    read_batch,
+    read_row,
+)
+from onlinels.saving.files import Savable
+
+
+def _cube(projections: Matrix, out: Matrix) -> Matrix:
+    # Two products: a power takes many times as long.
+    return np.multiply(np.square(projections), projections, out=out)
+
+
+def _rectified_square(projections: Matrix, out: Matrix) -> Matrix:
+    rectified = np.maximum(projections, 0.0, out=out)
+    return np.square(rectified, out=out)
+
+
+def _gaussian(projections: Matrix, out: Matrix) -> Matrix:
+    exponents = np.negative(np.square(projections, out=out), out=out)
+    return np.exp(exponents, out=out)
+
+
+ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
+    "square": np.square,
+    "relu": lambda projections, out: np.maximum(projections, 0.0, out=out),
+    "rectified-square": _rectified_square,
+    "logistic": expit,
+    "tanh": np.tanh,
+    "softplus": lambda projections, out: np.logaddexp(0.0, projections, out=out),
+    "absolute": np.abs,
+    "cube": _cube,
+    "cosine": np.cos,
+    "gaussian": _gaussian,
+    "linear": np.positive,
+}
+"""Functions of projections and `out`, which may be one array."""
+
+
+def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
+    """Return the activations of projections, written over them.
+
+    Parameters
+    ----------
+    activation : str
+    projections : ndarray (n, n_hidden)
+    features : ndarray (n, n_features)
+        What was projected, for the error.
+
+    Raises
+    ------
+    ValueError
+        If an activation leaves the range of the precision.
+
+    Examples
+    --------
+    >>> activate("cube", np.array([[2.0]]), np.ones((1, 1)))
+    array([[8.]])
+    """
+    # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
+    with np.errstate(over="ignore", invalid="ignore"):
+        activations = ACTIVATIONS[activation](projections, out=projections)
+        # Both pass NaN on.
+        extremes = (activations.min(), activations.max())
+    if not np.isfinite(extremes).all():
+        largest = max(float(features.max()), -float(features.min()))
+        remedy = "" if projections.dtype == np.float64 else ', or set dtype="float64"'
+        raise ValueError(
+            f"activation={activation!r} leaves the range of {projections.dtype} with features as "
+            f"large as {largest:g}, expected finite activations. Rescale the features{remedy}."
+        )
+    return activations
+
+
+def check_input_weights(
+    input_weights: str | InputWeights,
+    n_hidden: int,
+    bias: bool,
+    receptive_fields: ReceptiveFields | None,
+) -> None:
+    """Raise unless input weights are known, of the right width, and go with the other settings.
+
+    Raises
+    ------
+    ValueError
+        If they are not.
+    """
+    check_units(n_hidden, 1)
+    if not isinstance(input_weights, InputWeights):
+        check_choice("input_weights", input_weights, [*DISTRIBUTIONS, *DIFFERENCES])
+    elif input_weights.n_hidden != n_hidden:
+        raise ValueError(
+            f"n_hidden={n_hidden} does not fit {input_weights}. "
+            "Make new ones with HiddenLayer.from_examples."
+        )
+    elif receptive_fields is not None:
+        raise ValueError(
+            f"receptive_fields={receptive_fields} came with input weights that are made already, "
+            "expected None. Pass both to HiddenLayer.from_examples."
+        )
+    if bias and input_weights not in DISTRIBUTIONS:
+        raise ValueError(
+            f"bias=True came with input_weights={input_weights!r}, expected random ones. Leave it "
+            'out; "centred-difference" has offsets of its own.'
+        )
+
+
+class HiddenLayer(base.MiniBatchTransformer, Savable):
+    """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
+
+    Stage 2 of the paper up to its linear layer. The input weights are never learnt. Random ones
+    are drawn feature by feature from the seed and the feature's name, so a feature that appears
+    later changes nothing else, and an absent feature counts as 0.
+
+    Parameters
+    ----------
+    n_hidden : int
+        Number M of hidden units.
+    input_weights : "gaussian", "uniform", "bipolar", "difference" or "centred-difference"
+        Standard normal, uniform on [-1, 1], -1 or 1; or unit-length differences of examples of
+        distinct classes, which are made by `from_examples` before use. Centred ones have mean 0
+        over features, and the projection is 0 midway between the two examples.
+    activation : str
+        g, of a projection u: "square" (u^2), "relu" (max(0, u)), "rectified-square" (max(0, u)^2),
+        "logistic", "tanh", "softplus" (log(1 + e^u)), "absolute", "cube", "cosine" (cos u: with
+        "gaussian" weights and a bias, random Fourier features), "gaussian" (e^(-u^2)) or "linear".
+    seed : int
+        Start of the random numbers.
+    dtype : "float64" or "float32"
+        Precision of weights and activations. float32 is about twice as fast, and its rounding
+        depends on how many rows are transformed together.
+    bias : bool
+        Whether random input weights have one for a constant feature 1 too.
+    receptive_fields : ReceptiveFields, optional
+        Lets every unit see only a random rectangle of features that are maps.
+
+    Notes
+    -----
+    ``2 n L M`` operations for n rows of L features; ``8 L M`` bytes for the input weights in
+    float64. Differences of m examples, m well below M, are not formed: ``2 n L m`` operations and
+    ``8 L m`` bytes, and a little for each unit (not with receptive fields). On a sample of numbers
+    `transform_one` returns {"h0": …, "h1": …}, the names of the columns that `transform_many` gives
+    frames; on a sample with an array it returns {"h": array}. Arrays in give arrays out.
+
+    In a TransformerUnion give each layer names of its own with river's compose.Prefixer: all call
+    their outputs "h0", "h1", …
+
+    Scale features first where they differ in size: no ridge can undo what a large feature does to
+    every hidden unit. With "logistic", sums of many features saturate unless these are small.
+
+    Examples
+    --------
+    >>> layer = HiddenLayer(n_hidden=2, input_weights="bipolar")
+    >>> layer.transform_one({"a": 3.0})
+    {'h0': 9.0, 'h1': 9.0}
+    >>> layer.transform_many([{"a": 1.0}, {"b": 0.0}])
+    [{'h0': 1.0, 'h1': 1.0}, {'h0': 0.0, 'h1': 0.0}]
+    """
+
+    def __init__(
+        self,
+        n_hidden: int = 300,
+        input_weights: str | InputWeights = "gaussian",
+        activation: str = "square",
+        seed: int = 0,
+        dtype: str = "float64",
+        bias: bool = False,
+        receptive_fields: ReceptiveFields | None = None,
+    ) -> None:
+        check_count("n_hidden", n_hidden, 1)
+        check_choice("activation", activation, ACTIVATIONS)
+        check_count("seed", seed, 0)
+        check_choice("dtype", dtype, DTYPES)
+        check_flag("bias", bias)
+        check_part("receptive_fields", receptive_fields, ReceptiveFields)
+        check_input_weights(input_weights, n_hidden, bias, receptive_fields)
+        self.n_hidden = n_hidden
+        self.input_weights = input_weights
+        self.activation = activation
+        self.seed = seed
+        self.dtype = dtype
+        self.bias = bias
+        self.receptive_fields = receptive_fields
+        self._columns, self._fixed, self._n_drawn = Columns(), None, 0
+        self._lock = Lock()
+        self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
+        self._offsets: Matrix | None = None
+        if bias:
+            drawn = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden)
+            self._offsets = drawn.astype(DTYPES[dtype])
+        if isinstance(input_weights, InputWeights):
+            self._columns = Columns.in_order(input_weights.names)
+            self._fixed = input_weights.astype(DTYPES[dtype])
+
+    @classmethod
+    def from_examples(
+        cls,
+        X: Any,
+        y: Any,
+        n_hidden: int = 300,
+        input_weights: str = "difference",
+        activation: str = "square",
+        seed: int = 0,
+        dtype: str = "float64",
+        bias: bool = False,
+        receptive_fields: ReceptiveFields | None = None,
+    ) -> Self:
+        """Return a layer whose input weights are differences of examples of distinct classes.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+            Examples, of at least two classes.
+        y : array, series or list of n_rows labels
+        n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields
+            As for the class.
+
+        Returns
+        -------
+        HiddenLayer
+            Its input weights are fixed; features that are not in `X` get no weight.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the examples cannot be read, are all of one class, or are no maps of the receptive
+            fields' shape.
+
+        Examples
+        --------
+        >>> layer = HiddenLayer.from_examples(np.eye(3), ["a", "b", "b"], n_hidden=4)
+        >>> layer.transform_many(np.eye(3)).shape
+        (3, 4)
+        """
+        layer = cls(n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields)
+        batch = read_batch(X)
+        labels = read_labels(y, len(batch.values))
+        if layer.is_fixed:
+            return layer
+        columns = layer._known(batch.layouts)
+        features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
+        examples = (columns.names, features, labels)
+        made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
+        return cls(n_hidden, made, activation, seed, dtype)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the layer can transform; only differences without examples cannot."""
+        return self.input_weights not in DIFFERENCES
+
+    def check_width(self, n_features: int) -> None:
+        """Raise unless the layer can take so many features.
+
+        Raises
+        ------
+        ValueError
+            If its input weights were made from examples of another number of features, or these
+            are no maps of the receptive fields' shape.
+        """
+        if self.receptive_fields is not None:
+            self.receptive_fields.check_width(n_features)
+        if self._fixed is not None and len(self._fixed.names) != n_features:
+            raise ValueError(
+                f"There are {n_features} features, expected {len(self._fixed.names)} as in the "
+                "examples that the input weights were made from. Make new ones with from_examples."
+            )
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
+        layout, values = read_row(x)
+        activations = self._activate((layout,), values[None])
+        return output_row(activations[0], holds_array(layout))
+
+    def transform_many(self, X: Any) -> Any:
+        """Return the activations of a mini-batch, in the kind of `X`."""
+        batch = read_batch(X)
+        activations = self._activate(batch.layouts, batch.values)
+        return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
+
+    def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
+        with self._lock:
+            self._check_fixed()
+            layer = self if self._fixed is not None else self._knowing(layouts)
+            with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
+                placed = layer._columns.place(layouts, values).astype(
+                    DTYPES[self.dtype], copy=False
+                )
+                projections = layer._project(placed)
+            activations = activate(self.activation, projections, values)
+            vars(self).update(vars(layer))
+            return activations
+
+    def _project(self, features: Matrix) -> Matrix:
+        if self._fixed is not None:
+            return self._fixed.project(features)
+        projections = product(features, self._weights[: features.shape[1]])
+        if self._offsets is not None:
+            projections += self._offsets
+        return projections
+
+    def _check_fixed(self) -> None:
+        if not self.is_fixed:
+            raise ValueError(
+                f"input_weights={self.input_weights!r} is made from examples, and none were given. "
+                "Use HiddenLayer.from_examples(X, y, ...) before the first row."
+            )
+
+    def _known(self, layouts: tuple[Layout, ...]) -> Columns:
+        """Return columns that know the layouts too, which must be of whole maps."""
+        if self.receptive_fields is not None:
+            self.receptive_fields.check_layouts(layouts)
+        return self._columns.extended(layouts)
+
+    def _knowing(self, layouts: tuple[Layout, ...]) -> Self:
+        columns, layer = self._known(layouts), draft_of(self)
+        if len(columns) > self._n_drawn:
+            source = RandomWeights(str(self.input_weights), self.seed, self.receptive_fields)
+            layer._weights = source.extend(self._weights, self._n_drawn, columns.names)
+            layer._n_drawn = len(columns)
+        layer._columns = columns
+        return layer

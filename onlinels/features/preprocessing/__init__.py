@@ -1,1 +1,0 @@
-"""What is done to images before the filters: downsample, scale, grey channel, whiten."""

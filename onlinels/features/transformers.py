@@ -1,0 +1,619 @@
+"""ConvolutionalFeatures: stage 1 of the paper as a river transformer."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from river import base
+
+from onlinels.checks import (
+    DTYPES,
+    Floats,
+    Matrix,
+    as_array,
+    check_choice,
+    check_count,
+    check_kind,
+    frozen_copy,
+)
+from onlinels.features.convolution import (
+    CHANNELS,
+    FOURTH_ROOT,
+    SQUARE,
+    WINDOWS,
+    Axis,
+    Convolution,
+    Power,
+    TwoSidedRectifier,
+    check_normalize,
+    convolve,
+    largest_pixel,
+)
+from onlinels.features.filters import (
+    FilterBank,
+    Recipe,
+    bounding,
+    check_contrast,
+    check_filters,
+    check_source,
+    frozen_filters,
+    make_bank,
+    minirocket_kernels,
+    needs_examples,
+    outline,
+)
+from onlinels.features.images import (
+    IMAGE,
+    WINDOW,
+    Images,
+    Kind,
+    Shape,
+    check_image_shape,
+    full_shape,
+    magnitude,
+    read_image,
+    read_images,
+)
+from onlinels.features.patches import Patches
+from onlinels.features.preprocessing import check_contrast_offset
+from onlinels.rows import output_row, output_table
+from onlinels.saving.files import Savable
+
+
+class FilteringTransformer(base.MiniBatchTransformer, Savable):
+    """Turn images or windows into features with fixed filters; subclasses say which filters."""
+
+    kind: ClassVar[Kind]
+
+    def __init__(
+        self,
+        pool_size: int,
+        stride: int,
+        padding: int,
+        drop_ring: int,
+        normalize: bool | str,
+        before_pooling: Power | TwoSidedRectifier | None,
+        after_pooling: Power | None,
+        channels: str,
+        contrast_offset: float | None,
+        dtype: str,
+        seed: int,
+        pooling: str,
+    ) -> None:
+        check_count("pool_size", pool_size, 1)
+        check_count("stride", stride, 1)
+        check_count("padding", padding, 0)
+        check_count("drop_ring", drop_ring, 0)
+        check_normalize(normalize)
+        check_choice("channels", channels, CHANNELS)
+        check_choice("dtype", dtype, DTYPES)
+        check_contrast_offset(contrast_offset, dtype)
+        check_count("seed", seed, 0)
+        check_choice("pooling", pooling, WINDOWS)
+        self.pool_size = pool_size
+        self.stride = stride
+        self.padding = padding
+        self.drop_ring = drop_ring
+        self.normalize = normalize
+        # None stands for them in signatures: river allows nothing but plain values there.
+        self.before_pooling = SQUARE if before_pooling is None else before_pooling
+        self.after_pooling = FOURTH_ROOT if after_pooling is None else after_pooling
+        check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
+        check_kind("after_pooling", self.after_pooling, (Power,))
+        self.channels = channels
+        self.contrast_offset = contrast_offset
+        self.dtype = dtype
+        self.seed = seed
+        self.pooling = pooling
+
+    @property
+    @abstractmethod
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, height, width, 1 or n_channels) and their offsets."""
+
+    @abstractmethod
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        """Return the bank for images of so many channels, or raise if they do not fit.
+
+        Filters that are not made yet are zeros.
+        """
+
+    @property
+    @abstractmethod
+    def _shape(self) -> Shape | None:
+        """The shape of one image or window, if it was set."""
+
+    def _rows(self) -> Axis:
+        """Return the geometry along the height."""
+        return self._columns()
+
+    def _columns(self) -> Axis:
+        """Return the geometry along the width."""
+        return Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
+
+    def _normalization(self) -> str | None:
+        if isinstance(self.normalize, str):
+            return self.normalize
+        return "map" if self.normalize else None
+
+    def _stage(self) -> Convolution:
+        return Convolution(
+            self._rows(),
+            self._columns(),
+            self._normalization(),
+            self.before_pooling,
+            self.after_pooling,
+            self.channels,
+            self.contrast_offset,
+        )
+
+    def n_features(self, shape: Shape) -> int:
+        """Return the number of features of images or windows of this shape.
+
+        Parameters
+        ----------
+        shape : (height, width[, n_channels]), or (length[, n_channels]) of a window
+
+        Raises
+        ------
+        ValueError
+            If it is no such shape, nothing is left of such an image, or its channels do not fit
+            the filters.
+
+        Examples
+        --------
+        >>> from onlinels import ConvolutionalFeatures
+        >>> ConvolutionalFeatures(stride=2).n_features((28, 28))
+        9675
+        """
+        rows, columns = self.map_shape(shape)
+        n_channels = (*shape, 1)[len(self.kind.axes)]
+        n_groups = len(self._stage().groups(n_channels))
+        n_filters = len(self._bank_for(n_channels))
+        return n_groups * self.before_pooling.n_maps * n_filters * rows * columns
+
+    def map_shape(self, shape: Shape) -> tuple[int, int]:
+        """Return the rows and columns of one filter's pooled map, of which features are made up.
+
+        Parameters and errors are those of `n_features`. Windows have maps of one row.
+
+        Examples
+        --------
+        >>> from onlinels import ConvolutionalFeatures
+        >>> ConvolutionalFeatures(stride=2, drop_ring=5).map_shape((28, 28))
+        (10, 10)
+        """
+        check_image_shape(shape, self.kind, optional=False, name="shape")
+        n_axes = len(self.kind.axes)
+        sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
+        filters = self._bank_for(n_channels).filters
+        pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
+        if not all(pooled):
+            raise ValueError(
+                f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
+                f"{self.kind.pixel}s leave no pooled position with filters of size "
+                f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
+                f"drop_ring, or pass smaller filters; a batch has shape {self.kind.batch}."
+            )
+        return pooled
+
+    def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
+        """Return the number of features that images (n, height, width, n_channels) turn into.
+
+        Parameters
+        ----------
+        images : ndarray (n, height, width, n_channels)
+        next_dtype : "float32" or "float64", optional
+            Precision of what takes the features; their own by default.
+
+        Raises
+        ------
+        ValueError
+            If nothing is left of images of this shape, their channels do not fit the filters, or
+            a pixel is so large that a power of its responses leaves the range of the precision.
+        """
+        n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
+        self._check_largest(magnitude(images), self._bank_for(images.shape[3]), next_dtype)
+        return n_features
+
+    def _check_largest(self, largest: float, bank: FilterBank, next_dtype: str | None) -> None:
+        """Raise if pixels are too large for a bank with a channel for each of theirs."""
+        stage = self._stage()
+        added = stage.offsets_of_groups(bank.offsets, bank.filters.shape[3])
+        following = next_dtype or self.dtype
+        allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
+        if largest > allowed:
+            narrower = "float32" if "float32" in (self.dtype, following) else "float64"
+            raise ValueError(
+                f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
+                f"expected at most {allowed:g} for dtype={narrower!r} and "
+                f"{self.before_pooling}. "
+                "Rescale."
+            )
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the features of a sample with one array, or of a dict of numbers.
+
+        Parameters
+        ----------
+        x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
+        """
+        images = read_image(x, self._shape, self.kind)
+        return output_row(self._convolve(images)[0], as_array=not images.from_pixels)
+
+    def transform_many(self, X: Any) -> Any:
+        """Return the features of a mini-batch, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+            Windows are (n, length[, n_channels]). A column per pixel needs their shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` cannot be read as images or windows of one shape that fits the filters.
+        """
+        images = read_images(X, self._shape, self.kind)
+        return output_table(images.source, self._convolve(images), not images.from_pixels)
+
+    def _convolve(self, images: Images) -> Matrix:
+        _ = self.bank  # Raises if there is none yet.
+        self.check_images(images.values)
+        values = images.values.astype(DTYPES[self.dtype], copy=False)
+        bank = self._bank_for(values.shape[3])
+        return convolve(values, bank.filters, self._stage(), bank.offsets)
+
+
+KERNELS: dict[str, Callable[[], Floats]] = {"minirocket": minirocket_kernels}
+
+
+class WindowFeatures(FilteringTransformer):
+    """Turn windows of sensor values into shallow convolutional features with fixed filters.
+
+    Algorithm 1 of the paper in one dimension, that of time: for every channel x and filter h, the
+    convolution x * h is squared, averaged over Q positions, the fourth root is taken, and every
+    D-th position is kept. Other than images' features, these are not divided by their sum unless
+    `normalize` says so: in sensor signals how strongly a filter responds tells most.
+
+    Parameters
+    ----------
+    filters : "minirocket" or ndarray (n_filters, filter_size[, n_channels])
+        The bank. A filter without channels is applied to every channel of the windows, one with
+        channels is applied channel by channel. Recipes and a FilterBank are not taken.
+    pool_size, stride, padding, drop_ring, normalize, before_pooling, after_pooling, channels,
+    contrast_offset, dtype, seed, pooling
+        As those of ConvolutionalFeatures, along time alone.
+    window_shape : (length,) or (length, n_channels), optional
+        Needed where windows come as dicts of numbers, frames or flat arrays; otherwise a check.
+
+    Notes
+    -----
+    There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D) features for C channels, P filters
+    of size W and windows of length J, ordered by channel, filter and time; see
+    ConvolutionalFeatures for joint channels and rectifiers. A window of zeros gives zeros. Cost:
+    ``2 n C P W (J - W + 1)`` operations.
+
+    A sample {"window": array} gives {"h": array}; a dict of numbers, named by position, by
+    (time, channel) or by text that ends in these numbers, gives {"h0": …, "h1": …}.
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich (2015), Algorithm 1, for the operator; A. Dempster,
+    D. F. Schmidt and G. I. Webb (2021), "MiniRocket", for the filters.
+
+    Examples
+    --------
+    >>> features = WindowFeatures(pool_size=8, stride=4)
+    >>> features.transform_many(np.ones((2, 50, 3))).shape
+    (2, 3276)
+    >>> features.transform_one({"window": np.arange(50.0)})["h"].shape
+    (1092,)
+    """
+
+    def __init__(
+        self,
+        filters: str | Matrix = "minirocket",
+        pool_size: int = 8,
+        stride: int = 2,
+        padding: int = 0,
+        drop_ring: int = 0,
+        normalize: bool | str = False,
+        before_pooling: Power | TwoSidedRectifier | None = None,
+        after_pooling: Power | None = None,
+        channels: str = "each",
+        contrast_offset: float | None = None,
+        window_shape: Shape | None = None,
+        dtype: str = "float64",
+        seed: int = 0,
+        pooling: str = "box",
+    ) -> None:
+        _check_filters(filters)
+        check_image_shape(window_shape, WINDOW)
+        super().__init__(
+            pool_size,
+            stride,
+            padding,
+            drop_ring,
+            normalize,
+            before_pooling,
+            after_pooling,
+            channels,
+            contrast_offset,
+            dtype,
+            seed,
+            pooling,
+        )
+        self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
+        self.window_shape = window_shape
+        values = KERNELS[filters]() if isinstance(filters, str) else np.asarray(filters)
+        values = values if values.ndim == 3 else values[..., None]
+        self._bank = FilterBank(values[:, None], np.zeros(len(values)))
+
+    kind: ClassVar[Kind] = WINDOW
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"window_shape": (12,), "padding": 4}
+
+    @property
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, 1, filter_size, 1 or n_channels), without offsets."""
+        return self._bank
+
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        if self._bank.filters.shape[3] not in (1, n_channels):
+            raise ValueError(
+                f"Windows have {n_channels} channels, expected {self._bank.filters.shape[3]} as "
+                "the filters. Pass filters without channels, or windows with as many."
+            )
+        return self._bank.for_channels(n_channels)
+
+    @property
+    def _shape(self) -> Shape | None:
+        return self.window_shape
+
+    def _rows(self) -> Axis:
+        """Return the geometry of a single row: nothing is padded or pooled across it."""
+        return Axis()
+
+
+def _check_filters(filters: Any) -> None:
+    if isinstance(filters, str):
+        check_choice("filters", filters, KERNELS)
+        return
+    if isinstance(filters, (FilterBank, Recipe)):
+        raise TypeError(
+            f"filters holds {filters!r}, expected a name or an array, no recipe and no FilterBank. "
+            "Pass an array (n_filters, filter_size[, n_channels])."
+        )
+    bank = as_array("filters", filters)
+    if bank.ndim not in (2, 3) or 0 in bank.shape:
+        raise ValueError(
+            f"filters has shape {bank.shape}, expected (n_filters, filter_size[, n_channels]). "
+            "Reshape them."
+        )
+
+
+class ConvolutionalFeatures(FilteringTransformer):
+    """Turn images into shallow convolutional features with fixed filters.
+
+    Algorithm 1 of the paper: for every channel x and filter h, the valid convolution x * h is
+    squared, averaged over windows of Q x Q positions (a full convolution with 1/Q^2), the fourth
+    root is taken, every D-th position is kept, and the response is divided by its sum. With the
+    default settings this is the algorithm to the letter; `normalize`, `padding` and `drop_ring`
+    depart from it.
+
+    Parameters
+    ----------
+    filters : "hand-designed", ndarray (n_filters, W, W[, n_channels]), FilterBank, recipe or tuple
+        The bank; a tuple is a combination of banks, in order. A filter without channels is applied
+        to every channel of the images, one with channels is applied channel by channel, and one of
+        red, green and blue by its grey version to grey channels (`FilterBank.for_channels`).
+        Recipes (`Patches`, `WhitenedPatches`, `KMeansPatches`) are made banks by `from_examples`.
+    pool_size : int
+        Side Q of the pooling window, in pixels.
+    stride : int
+        Downsampling D of the pooled maps.
+    padding : int
+        Blank pixels added on every side of the image; ``filter_size - 1`` makes the convolution
+        full.
+    drop_ring : int
+        Pooled positions left out on every side, where windows hang over the edge of the image.
+        The author's own script leaves 5 out and classifies better for it.
+    normalize : bool, "map" or "image"
+        Whether each map of an image (each side of a rectifier on its own) is divided by its sum, as
+        "map" says too; with "image" all features of an image are divided by their length instead.
+    before_pooling : Power or TwoSidedRectifier, optional
+        Applied to the responses, ``Power(2.0)`` if it is not given. The rectifier gives two maps.
+    after_pooling : Power, optional
+        Applied to the averages, ``Power(0.25)`` if it is not given; see also `lp_pooling`.
+    channels : "each" or "joint"
+        Whether every channel is convolved and kept apart, as in the paper, or responses are summed
+        over channels, as of filters that are colour patches.
+    contrast_offset : float, above 0, optional
+        Where given, every patch under a filter, blank pixels included, has its mean removed and is
+        divided by sqrt(variance + contrast_offset): over its channel, or over all if they are
+        joint. In squared units of the pixels.
+    image_shape : (height, width) or (height, width, n_channels), optional
+        Needed where images come as dicts of pixels, frames or flat arrays; otherwise a check.
+    dtype : "float64" or "float32"
+        Precision of the features. float32 is about twice as fast.
+    seed : int
+        For filters that are drawn.
+    pooling : "box" or "gaussian"
+        What positions are averaged with: the Q x Q alike, as in the paper, or by a gaussian about
+        their middle that is as wide (standard deviation Q / sqrt(12)), which classifies better.
+
+    Notes
+    -----
+    There are C P ceil((J + 2 padding - W + Q - 2 drop_ring) / D)^2 features for C channels, P
+    filters of size W and images of size J, ordered by channel, filter, row and column; P such maps
+    of joint channels, and twice the maps, first those above, then those below, with a rectifier. A
+    blank image gives zeros, unless the filters have offsets.
+    Cost: ``2 n C P W^2 (J - W + 1)^2`` operations for n images, and the memory of the features, of
+    2 MiB of responses on each thread, and of the lines of pixels that they are made of.
+
+    A sample {"image": array} gives {"h": array}; a dict of pixels gives {"h0": …, "h1": …}, the
+    names of the columns that frames get. Arrays in give arrays (n, n_features) out.
+
+    References
+    ----------
+    M. D. McDonnell and T. Vladusich, "Enhanced Image Classification With a Fast-Learning Shallow
+    Convolutional Neural Network", IJCNN 2015, Algorithm 1 and equations 4 to 6.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> features = ConvolutionalFeatures(stride=3)
+    >>> features.transform_many(np.ones((2, 28, 28))).shape
+    (2, 4300)
+    >>> features.transform_one({"image": np.eye(28)})["h"].shape
+    (4300,)
+    """
+
+    def __init__(
+        self,
+        filters: Any = "hand-designed",
+        pool_size: int = 8,
+        stride: int = 2,
+        padding: int = 0,
+        drop_ring: int = 0,
+        normalize: bool | str = True,
+        before_pooling: Power | TwoSidedRectifier | None = None,
+        after_pooling: Power | None = None,
+        channels: str = "each",
+        contrast_offset: float | None = None,
+        image_shape: Shape | None = None,
+        dtype: str = "float64",
+        seed: int = 0,
+        pooling: str = "box",
+    ) -> None:
+        check_filters(filters)
+        check_image_shape(image_shape)
+        super().__init__(
+            pool_size,
+            stride,
+            padding,
+            drop_ring,
+            normalize,
+            before_pooling,
+            after_pooling,
+            channels,
+            contrast_offset,
+            dtype,
+            seed,
+            pooling,
+        )
+        check_contrast(filters, contrast_offset)
+        self.filters = frozen_filters(filters)
+        self.image_shape = image_shape
+        self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
+
+    kind: ClassVar[Kind] = IMAGE
+
+    @classmethod
+    def _unit_test_params(cls) -> Any:
+        yield {"image_shape": (8, 8), "padding": 3}
+
+    @classmethod
+    def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
+        """Return features whose filters are made from examples.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+            Images, as those to be transformed.
+        y : array, series or list of n labels, optional
+            Only `Patches` needs them.
+        **settings
+            As for the class; `filters` is ``Patches()`` unless it is given.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the settings are not the class's, or filters cannot be made from these images.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinels.features.filters.patches import WhitenedPatches
+        >>> photos = np.random.default_rng(0).random((9, 8, 8, 3))
+        >>> recipe = WhitenedPatches(5, size=3)
+        >>> ConvolutionalFeatures.from_examples(photos, filters=recipe, channels="joint").bank
+        FilterBank(5 filters of 3 x 3, 3 channels)
+        """
+        model = cls(**{"filters": Patches(), **settings})
+        if model.is_fixed:
+            return model
+        images = read_images(X, model.image_shape).values
+        model.check_shape(images.shape[1:])
+        made = make_bank(model.filters, images, y, model.seed, model._joint, model.contrast_offset)
+        return cls(**{**settings, "filters": made})
+
+    def check_shape(self, shape: Shape) -> int:
+        """Return the number of features of images (height, width, n_channels), made filters or not.
+
+        Raises
+        ------
+        ValueError
+            If `image_shape` is another, nothing is left of such an image, its channels do not fit
+            the filters, or it is smaller than the patches that filters are made of.
+        """
+        full_shape(shape, self.image_shape, self.kind)
+        check_source(self.filters, shape)
+        return self.n_features(shape)
+
+    def check_magnitude(
+        self, largest: float, n_channels: int, next_dtype: str | None = None
+    ) -> None:
+        """Raise unless pixels of this magnitude fit the filters, whatever is made of such pixels.
+
+        Parameters are those of `check_images`.
+
+        Raises
+        ------
+        ValueError
+            If a power of a response could leave the range of the precision.
+        """
+        bank = bounding(self.filters, largest, n_channels, self._joint, self.contrast_offset)
+        self._check_largest(largest, bank, next_dtype)
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether it can transform; only recipes without examples cannot."""
+        return not needs_examples(self.filters)
+
+    @property
+    def bank(self) -> FilterBank:
+        """The filters (n_filters, filter_size, filter_size, 1 or n_channels) and their offsets.
+
+        Raises
+        ------
+        ValueError
+            If they are to be made from examples, and none were given.
+        """
+        if self._bank is None:
+            raise ValueError(
+                f"filters={self.filters!r} are made from examples, and none were given. Use "
+                "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
+            )
+        return self._bank
+
+    @property
+    def _joint(self) -> bool:
+        return self.channels == "joint"
+
+    def _bank_for(self, n_channels: int) -> FilterBank:
+        # Of a combination every member is fitted to the channels by itself.
+        alone = not isinstance(self.filters, tuple)
+        if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
+            return self._bank.for_channels(n_channels)
+        return outline(self.filters, n_channels, self._joint)
+
+    @property
+    def _shape(self) -> Shape | None:
+        return self.image_shape

@@ -1,0 +1,254 @@
+"""Forgetting: how much the past and every row of a batch weigh once the batch is learnt."""
+
+from __future__ import annotations
+
+import numbers
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import numpy as np
+
+from onlinels.checks import Floats, as_number, equals_itself
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
+    """Return the times of rows, (n_rows,): numbers as they are, dates as seconds since 1970.
+
+    Parameters
+    ----------
+    t : number, datetime, or array, series or list of n_rows of them
+    n_rows : int
+    dates : bool
+        Whether dates are expected; dates without a time zone count as UTC.
+
+    Raises
+    ------
+    TypeError
+        If dates come where numbers are expected, or the other way round.
+    ValueError
+        If a time is NaN, infinite or missing, or their number is not `n_rows`.
+
+    Examples
+    --------
+    >>> read_times([3, 4.5], n_rows=2, dates=False)
+    array([3. , 4.5])
+    >>> read_times(datetime(1970, 1, 2), n_rows=2, dates=True)
+    array([86400., 86400.])
+    """
+    if np.ma.is_masked(t):
+        raise ValueError("t holds masked times, expected finite ones. Leave those rows out.")
+    values = np.asarray(t)
+    if values.dtype.kind == "M":
+        values = values.astype("datetime64[us]").astype(object)
+    if values.ndim and values.shape != (n_rows,):
+        raise ValueError(
+            f"t has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one for "
+            "all."
+        )
+    read = _seconds if dates else _number
+    times = np.array([read(value) for value in values.ravel().tolist()], dtype=np.float64)
+    if not np.isfinite(times).all():
+        raise ValueError(
+            f"t holds {times[~np.isfinite(times)][0]}, expected finite times. Leave rows without a "
+            "time out."
+        )
+    return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        raise TypeError(
+            f"t holds {value!r} of type {type(value).__name__}, expected numbers, as half_life is "
+            "a number. Pass half_life as a timedelta if times are dates."
+        )
+    number = as_number(value)
+    return np.nan if number is None else number
+
+
+def _seconds(value: Any) -> float:
+    if value is None or not equals_itself(value):
+        return float("nan")
+    if not isinstance(value, datetime):
+        raise TypeError(
+            f"t holds {value!r} of type {type(value).__name__}, expected datetimes, as half_life "
+            "is a timedelta. Pass half_life as a number if times are numbers."
+        )
+    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+    return (aware - EPOCH).total_seconds()
+
+
+HalfLife = float | timedelta | None
+
+
+@dataclass(frozen=True)
+class Tick:
+    """What learning a batch does to weights.
+
+    Parameters
+    ----------
+    clock : Clock
+        The clock after the batch.
+    past : float
+        Factor on the weight of everything learnt before.
+    w : float or ndarray (n,)
+        Weights of the batch's rows once all of them are in.
+    """
+
+    clock: Clock
+    past: float
+    w: float | Floats
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time of a stream, by rows or by timestamps, and how fast weights decay with it.
+
+    With the forgetting factor f, a row learnt k rows ago weighs w f^k. With the half-life h, a row
+    of time s weighs w 2^(-(now - s) / h), where now is the latest time learnt. The ridge does not
+    decay. So the model minimises sum_k w_k d_k ||y_k - W'a_k||^2 + c ||W||^2 with these decays d.
+
+    A row that comes late, with a timestamp before now, weighs what it would have weighed had it
+    come in time, and the clock stays: with timestamps the order of rows never matters.
+
+    Parameters
+    ----------
+    forgetting_factor : float
+        Above 0 and at most 1.
+    half_life : float, timedelta or None
+        In units of the timestamps; a timedelta if these are dates.
+    now : float or None
+        Time of the latest row; None before the first.
+    timed : bool
+        Whether rows have come with timestamps.
+
+    Examples
+    --------
+    >>> Clock(forgetting_factor=0.5).tick(1.0, n_rows=3).w
+    array([0.25, 0.5 , 1.  ])
+    >>> clock = Clock(half_life=10.0, now=100.0)
+    >>> clock.tick(1.0, 1, np.array([110.0])).past, clock.tick(1.0, 1, np.array([90.0])).w
+    (0.5, array([0.5]))
+    """
+
+    forgetting_factor: float = 1.0
+    half_life: HalfLife = None
+    now: float | None = None
+    timed: bool = False
+
+    @property
+    def forgets(self) -> bool:
+        """Whether any weight ever decays."""
+        return self.half_life is not None or self.forgetting_factor != 1.0
+
+    def read(self, t: Any, n_rows: int) -> Floats | None:
+        """Return the times of rows as numbers, (n_rows,), or None if they are counted instead.
+
+        Parameters
+        ----------
+        t : number, datetime, or array of them (n_rows,), or None
+            Not used without a half-life. None lets one unit of time pass per row.
+        n_rows : int
+
+        Raises
+        ------
+        TypeError, ValueError
+            If times cannot be read, or a half-life that is a timedelta has no dates.
+        """
+        if self.half_life is None:
+            return None
+        dates = isinstance(self.half_life, timedelta)
+        if t is not None:
+            return read_times(t, n_rows, dates)
+        if dates:
+            raise ValueError(
+                f"t is None, expected dates, as half_life={self.half_life!r} is a timedelta. Pass "
+                "the time of every row, or a number as half-life."
+            )
+        return None
+
+    def tick(self, w: float | Floats, n_rows: int, times: Floats | None = None) -> Tick:
+        """Let the time of a batch of rows pass.
+
+        Parameters
+        ----------
+        w : float or ndarray (n_rows,)
+            Weights of the rows when they are learnt.
+        n_rows : int
+            At least 1.
+        times : ndarray (n_rows,), optional
+            As read by `read`.
+        """
+        if self.half_life is not None:
+            counted = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+            clock = self if times is None else replace(self, timed=True)
+            return clock._tick_of_times(w, counted if times is None else times)
+        factor = self.forgetting_factor
+        if factor == 1.0:
+            return Tick(self, 1.0, w)
+        w = w if n_rows == 1 else w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
+        return Tick(self, factor**n_rows, w)
+
+    def _tick_of_times(self, w: float | Floats, times: Floats) -> Tick:
+        latest = float(times.max())
+        now = latest if self.now is None else max(self.now, latest)
+        past = self._decay(now - (now if self.now is None else self.now))
+        return Tick(replace(self, now=now), float(past), w * self._decay(now - times))
+
+    def _decay(self, age: Any) -> Any:
+        half_life: Any = self.half_life
+        unit = half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+        return np.exp2(-age / unit)
+
+    def joined(self, other: Clock) -> tuple[Clock, float, float]:
+        """Return the clock of merged models, and the factors on the weights of both.
+
+        With timestamps both come to the later time, so merging is having learnt all rows. Counted
+        in rows, statistics join as they stand.
+        """
+        if self.now is None or other.now is None:
+            return (other if self.now is None else self), 1.0, 1.0
+        if not (self.timed or other.timed):
+            return (self if self.now >= other.now else other), 1.0, 1.0
+        clock = self if self.now >= other.now else other
+        now: float = max(self.now, other.now)
+        return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
+
+
+def check_decay(forgetting_factor: Any, half_life: Any) -> None:
+    """Raise unless at most one of both settings lets weights decay, and each is in its range.
+
+    Raises
+    ------
+    TypeError
+        If the factor is no number, or the half-life is no number, timedelta or None.
+    ValueError
+        If the factor is not in (0, 1], the half-life is not positive, or both are set.
+    """
+    if isinstance(forgetting_factor, bool) or not isinstance(forgetting_factor, numbers.Real):
+        raise TypeError(
+            f"forgetting_factor={forgetting_factor!r} must be a number. Pass a float in (0, 1]."
+        )
+    if not 0.0 < (as_number(forgetting_factor) or 0.0) <= 1.0:
+        raise ValueError(
+            f"forgetting_factor={forgetting_factor!r} must be above 0 and at most 1. "
+            "Pass 1.0 to forget nothing."
+        )
+    if half_life is None:
+        return
+    remedy = "Pass a positive number in units of t, a timedelta if t are dates, or None."
+    known = isinstance(half_life, (numbers.Real, timedelta))
+    known = known and not isinstance(half_life, (bool, np.timedelta64))
+    if not known:
+        raise TypeError(f"half_life={half_life!r} must be a number or a timedelta. {remedy}")
+    dated = isinstance(half_life, timedelta)
+    length = half_life.total_seconds() if dated else as_number(half_life)
+    if length is None or not 0.0 < length < np.inf:
+        raise ValueError(f"half_life={half_life!r} must be positive and finite. {remedy}")
+    if forgetting_factor != 1.0:
+        raise ValueError(
+            f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "
+            "expected one of them. Leave one at its default."
+        )
