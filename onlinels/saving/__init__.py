@@ -2,3 +2,4 @@
 
 from onlinels.saving.fields import *  # noqa: F403
 from onlinels.saving.kinds import savable as savable
+from onlinels.saving.files import Savable as Savable
