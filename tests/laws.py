@@ -170,8 +170,9 @@ def assert_solves_weighted_ridge(
 def stream_state(model: Any) -> tuple[Any, ...]:
     """Return all that later answers depend on."""
     arrays = [model._scaler.counts, model._scaler.means, model._scaler.variances]
-    for expert in (*model._pool.wide.experts, *model._pool.narrow.experts):
-        arrays += [expert.output_weights, expert.ridge_diagonal]
+    for memories in (model._pool.wide, model._pool.narrow):
+        for recursion in (memories.long, memories.short):
+            arrays += [recursion.weights, np.array(recursion.level)]
     rest = model.count, model.classes, model.feature_names, model.shares, list(model._recent)
     return [array.tobytes() for array in arrays], rest
 

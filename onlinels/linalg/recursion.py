@@ -338,9 +338,10 @@ class Recursion:
     def grown(self, n_features: int, n_targets: int) -> Recursion:
         """Return it with room for features and targets that were 0 in every row so far.
 
-        What comes into use may be memory that both share: let one of the two learn.
+        What comes into use may be memory that both share: let one of the two learn. No room is
+        kept for further features: every row would pay for it, and a copy costs less than a row.
         """
-        size = capacity(len(self._base), n_features)
+        size = n_features
         new = Recursion(0, 0, self.ridge, self.least)
         vars(new).update(vars(self))
         new.n_features, new.n_targets = n_features, n_targets

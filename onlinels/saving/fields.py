@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -193,3 +194,15 @@ def check_fields(name: str, fields: Mapping[str, Field], state: Mapping[str, Any
         if not field.fits(state[attribute]):
             found = str(state[attribute])[:80]
             raise ValueError(f"{name}.{attribute} is {found}, expected {field.said}")
+
+
+def settings_of(made: type) -> dict[str, Field]:
+    """Return a field for every setting of a class; what it may be, the class itself says."""
+    return dict.fromkeys(inspect.signature(made).parameters, ANYTHING)
+
+
+def settings_hold(made: Any) -> bool:
+    """Tell whether a class takes the settings that an object of it has, or raise as it does."""
+    names = inspect.signature(type(made)).parameters
+    type(made)(**{name: getattr(made, name) for name in names})
+    return True

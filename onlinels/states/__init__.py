@@ -10,7 +10,6 @@ import onlinels.states.linear
 import onlinels.states.river_detectors
 import onlinels.states.river_pipelines
 import onlinels.states.river_transformers
-import onlinels.states.stream
 import onlinels.states.windowed
 from onlinels.saving.files import load, save
 

@@ -39,7 +39,6 @@ from onlinels.saving.fields import (
     made_of,
     maybe,
     row,
-    table,
 )
 from onlinels.saving.kinds import State, saved
 from onlinels.scoring import SCALES
@@ -53,15 +52,6 @@ def _solved_state(model: LinearLeastSquares) -> State:
         with suppress(ValueError):
             model._solution()
     return dict(model.__getstate__())
-
-
-def _columns_fit(columns: Any) -> bool:
-    numbered = list(columns._index.values()) == list(range(len(columns._index)))
-    return numbered and columns._names.keys() == columns._index.keys()
-
-
-def _classes_fit(classes: Any) -> bool:
-    return list(classes._index.values()) == list(range(len(classes._index)))
 
 
 def _linear_fits(model: Any, n_targets: int) -> bool:
@@ -95,21 +85,8 @@ SETTING = Field(
     "a number, a timedelta or None",
     lambda value: value is None or isinstance(value, (int, float, np.number, timedelta)),
 )
-NUMBERED = table(LABEL, WHOLE)
 
 saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
-saved(
-    Columns,
-    {
-        "_names": table(LABEL, LABEL),
-        "_index": NUMBERED,
-        "_lengths": NUMBERED,
-        "_plain": FLAG,
-        "_last": NOTHING,
-    },
-    _columns_fit,
-)
-saved(Classes, {"_index": NUMBERED}, _classes_fit)
 saved(KFold, settings_of(KFold), settings_hold)
 saved(
     Clock,
