@@ -11,9 +11,9 @@ from onlinels.checks import check_between
 from onlinels.commit import Commit
 from onlinels.explain import explain
 from onlinels.merging import check_mergeable
+from onlinels.numerics import all_held
 from onlinels.rows import read_sample
 from onlinels.saving.files import Savable
-from onlinels.threads import merged
 from onlinels.uncertain import UncertainLeastSquares
 
 
@@ -58,7 +58,9 @@ class LeastSquaresFacade(UncertainLeastSquares, Savable, ABC):
         (('one', 'two'), ('x', 'y'), 2)
         """
         check_mergeable(self, other)
-        return merged(self, other)
+        with all_held(self._lock, other._lock):
+            self._merge(other)
+        return self
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""

@@ -10,7 +10,6 @@ from scipy.linalg.blas import dgemv, dsymm, dsymv, dsyr, dsyrk
 from onlinels.checks import Floats, Integers
 from onlinels.commit import AT_ONCE, Commit, draft_of
 from onlinels.numerics import capacity, enlarged, product
-from onlinels.saving.unread import ReadLater
 from onlinels.triangle import columns_of_upper
 
 SMALL = 320
@@ -24,7 +23,7 @@ N_RECENT = 64
 """Columns that are gathered before one rank-k update takes them in."""
 
 
-class CorrectedMatrix(ReadLater):
+class CorrectedMatrix:
     """Hold the symmetric matrix B - U diag(signs) U' with up to 64 recent columns U.
 
     Parameters
@@ -154,7 +153,6 @@ class CorrectedMatrix(ReadLater):
 
     def draft(self) -> CorrectedMatrix:
         """Return a matrix of the same memory, for changes that are committed."""
-        self.read_unread()
         return draft_of(self)
 
     def copied(self) -> CorrectedMatrix:

@@ -14,12 +14,11 @@ from onlinels.checks import Floats, Integers, Matrix, check_places
 from onlinels.commit import AT_ONCE, Commit, picked_columns
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
 from onlinels.numerics import capacity, enlarged
-from onlinels.saving.unread import ReadLater
 from onlinels.solve_factor import invert_factor, solve_factor
 from onlinels.triangle import add_rows, weighted_targets
 
 
-class OrthogonalAccumulator(ReadLater, Accumulator):
+class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
 
     For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and those of Y
@@ -66,11 +65,6 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the factor and of the three that a solution is made from."""
         return 32 * n_features * (n_features + n_targets)
-
-    def draft(self) -> Self:
-        """Return statistics to plan changes on, all of them read."""
-        self.read_unread()
-        return super().draft()
 
     @property
     def factor(self) -> Floats:

@@ -14,11 +14,10 @@ from scipy.sparse.linalg import LinearOperator, onenormest
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.commit import AT_ONCE, Commit, draft_of
 from onlinels.numerics import Scratch, capacity, enlarged, padded, product
-from onlinels.saving.unread import ReadLater
 
 
 @dataclass
-class Panel(ReadLater):
+class Panel:
     """Some columns of the upper triangle.
 
     Parameters

@@ -7,11 +7,8 @@ An attribute that a class gets or loses must be named here, or its models cannot
 import onlinels.states.accumulators
 import onlinels.states.features
 import onlinels.states.linear
-import onlinels.states.river_detectors
-import onlinels.states.river_pipelines
-import onlinels.states.river_transformers
 import onlinels.states.stream
 import onlinels.states.windowed
-from onlinels.saving.files import load, save
+from onlinels.saving import load, save
 
 __all__ = ["load", "save"]

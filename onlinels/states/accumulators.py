@@ -19,7 +19,7 @@ from onlinels.accumulators.recursive import RecursiveAccumulator
 from onlinels.accumulators.tracker import Tracker
 from onlinels.accumulators.tracking import TrackedSolution
 from onlinels.linalg.packed import Panel, SymmetricPanels
-from onlinels.saving.fields import (
+from onlinels.saving import (
     COLUMNS,
     FLAG,
     INT64,
@@ -30,15 +30,15 @@ from onlinels.saving.fields import (
     VECTOR,
     WHOLE,
     Field,
+    State,
     array,
     fixed,
     is_instance,
     listed,
     made_of,
     maybe,
+    saved,
 )
-from onlinels.saving.kinds import State, saved
-from onlinels.saving.unread import shape_of
 
 
 def _ledger_fits(acc: Any) -> bool:
@@ -49,8 +49,8 @@ def _ledger_fits(acc: Any) -> bool:
 
 
 def _panel_fits(panel: Any) -> bool:
-    rows, width = shape_of(panel, "above")
-    return rows == panel.start and shape_of(panel, "corner") == (width, width)
+    rows, width = panel.above.shape
+    return rows == panel.start and panel.corner.shape == (width, width)
 
 
 def _panels_fit(panels: Any) -> bool:
@@ -58,12 +58,12 @@ def _panels_fit(panels: Any) -> bool:
     for panel in panels._panels:
         if panel.start != reserved:
             return False
-        reserved += shape_of(panel, "corner")[0]
+        reserved += panel.corner.shape[0]
     return bool(panels._size <= reserved)
 
 
 def _reserved(panels: Any) -> int:
-    return sum(shape_of(panel, "corner")[0] for panel in panels._panels)
+    return sum(panel.corner.shape[0] for panel in panels._panels)
 
 
 def _gram_fits(acc: Any) -> bool:
@@ -73,8 +73,8 @@ def _gram_fits(acc: Any) -> bool:
 
 
 def _orthogonal_fits(acc: Any) -> bool:
-    rows, columns = shape_of(acc, "_rotated")
-    fits = shape_of(acc, "_factor") == (rows, rows)
+    rows, columns = acc._rotated.shape
+    fits = acc._factor.shape == (rows, rows)
     return fits and rows >= acc.n_features and columns >= acc.n_targets and _ledger_fits(acc)
 
 
@@ -86,7 +86,7 @@ def _settled_state(matrix: CorrectedMatrix) -> State:
 
 def _corrected_fits(matrix: Any) -> bool:
     size = len(matrix._recent)
-    fits = shape_of(matrix, "_base") == (size, size) and matrix._recent.shape[1] == N_RECENT
+    fits = matrix._base.shape == (size, size) and matrix._recent.shape[1] == N_RECENT
     return fits and len(matrix._signs) == N_RECENT and 0 <= matrix._n_recent <= N_RECENT
 
 
@@ -144,7 +144,6 @@ saved(
     Panel,
     {"start": WHOLE, "above": COLUMNS, "corner": COLUMNS},
     _panel_fits,
-    later=("above", "corner"),
 )
 saved(SymmetricPanels, {"_size": WHOLE, "_panels": listed(made_of(Panel))}, _panels_fit)
 saved(
@@ -168,7 +167,6 @@ saved(
     {"_base": COLUMNS, "_recent": COLUMNS, "_signs": VECTOR, "_n_recent": INT64},
     _corrected_fits,
     take=_settled_state,
-    later=("_base",),
 )
 saved(
     RunningInverse,
@@ -205,7 +203,6 @@ saved(
     OrthogonalAccumulator,
     {**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS},
     _orthogonal_fits,
-    later=("_factor", "_rotated"),
 )
 saved(
     Recursion,

@@ -21,7 +21,7 @@ from onlinels.multi_target import LeastSquaresMultiTargetRegressor
 from onlinels.numerics import Lock
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.rows import Columns
-from onlinels.saving.fields import (
+from onlinels.saving import (
     ANYTHING,
     FINITE,
     FLAG,
@@ -35,16 +35,18 @@ from onlinels.saving.fields import (
     VECTOR,
     WHOLE,
     Field,
+    State,
     is_instance,
     made_of,
     maybe,
     row,
+    saved,
+    settings_hold,
+    settings_of,
     table,
 )
-from onlinels.saving.kinds import State, saved
 from onlinels.scoring import SCALES
 from onlinels.solution import Solution
-from onlinels.states.settings import settings_hold, settings_of
 
 
 def _solved_state(model: LinearLeastSquares) -> State:
@@ -97,7 +99,6 @@ SETTING = Field(
 )
 NUMBERED = table(LABEL, WHOLE)
 
-saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
 saved(
     Columns,
     {

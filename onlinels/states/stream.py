@@ -9,7 +9,7 @@ from onlinels.accumulators.fading import FadingRidge
 from onlinels.labels import Classes
 from onlinels.numerics import Lock
 from onlinels.rows import Columns
-from onlinels.saving.fields import (
+from onlinels.saving import (
     COLUMNS,
     FLAG,
     LABEL,
@@ -25,11 +25,12 @@ from onlinels.saving.fields import (
     array,
     listed,
     made_of,
+    saved,
+    settings_hold,
+    settings_of,
     table,
 )
-from onlinels.saving.kinds import saved
 from onlinels.scoring import SCALES
-from onlinels.states.settings import settings_hold, settings_of
 from onlinels.stream.classifier import StreamClassifier
 from onlinels.stream.experts import EXPERTS, Expert, Forecaster, Memories, Pool
 from onlinels.stream.features import (
