@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Collection
 from io import SEEK_END
-from typing import Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO, Protocol
 
 import numpy as np
 
@@ -289,7 +289,7 @@ class ArrayArchive:
             raise ValueError(f"{name[:80]!r} does not match its checksum")
         return values
 
-    def _open(self, name: str) -> zipfile.ZipExtFile:
+    def _open(self, name: str) -> IO[bytes]:
         member = self._members[name]
         if member.compress_type == zipfile.ZIP_STORED:
             largest = member.compress_size
@@ -303,8 +303,7 @@ class ArrayArchive:
                 f"{member.compress_size} bytes in the archive and {LARGEST_FILE} if compressed; "
                 "numpy.savez stores larger ones as they are"
             )
-        opened: Any = self._archive.open(member)
-        return opened
+        return self._archive.open(member)
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: Matrix) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta, timezone
-from functools import cache, partial
-from math import isfinite
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,12 +25,7 @@ from onlinels.saving.fields import (
 Node = Any
 """A value as JSON knows it: plain values and lists are themselves, others {"kind": …}."""
 
-DTYPES = {np.dtype(kind + size).newbyteorder("<").str for kind in "iu" for size in "1248"} | {
-    "|b1",
-    "<f2",
-    "<f4",
-    "<f8",
-}
+DTYPES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
 """Kinds of numbers that arrays may hold."""
 
 MAPPINGS: dict[type, str] = {
@@ -42,14 +36,8 @@ MAPPINGS: dict[type, str] = {
 }
 """What descriptions call them."""
 
-MOST_BITS = 63
-"""Whole numbers up to this size are written in decimal digits, others in hexadecimal ones."""
-
-MOST_NESTED = 200
-"""Values in values: more would be too deep for those who read them."""
-
-LONGEST_NAME = 200
-"""Characters of an array's name; one at a longer path is numbered."""
+LONGEST_KEY = 40
+"""Characters of a key that errors, and names of arrays, tell; others are numbered."""
 
 MOST_VALUES = 8
 """Values for each byte of a description, counted as often as they occur."""
@@ -82,7 +70,6 @@ class Writer:
         self._names: dict[int, str] = {}
         self._numbers: dict[int, int] = {}
         self._alive: list[Any] = []
-        self._depth = 0
 
     def node(self, value: Any, path: str) -> Node:
         """Return a value's description.
@@ -98,25 +85,18 @@ class Writer:
         TypeError
             If it, or something in it, cannot be saved, or is not as its class is known to be.
         """
-        self._depth += 1
-        if self._depth > MOST_NESTED:
-            raise TypeError("model holds itself, or values that are nested too deeply.")
-        node = self._node(value, path)
-        self._depth -= 1
-        return node
-
-    def _node(self, value: Any, path: str) -> Node:
         made = type(value)
         if made in KINDS:
             return self._object(value, KINDS[made], path)
         if made in PLAIN:
-            return _plain(value)
+            return value
         if made is list:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         if made is np.ndarray:
             return self._array(value, path)
         if made in MAPPINGS:
-            return {MAPPINGS[made]: self._pairs(value, path), **self._factory(value, path)}
+            node = {MAPPINGS[made]: self._pairs(value, path)}
+            return node | {"of": _factory(value, path)} if made is defaultdict else node
         return {key: self.node(part, path) for key, part in _parts(value, path).items()}
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
@@ -139,8 +119,8 @@ class Writer:
         little = array.dtype.newbyteorder("<")
         if little.str not in DTYPES:
             raise TypeError(_refusal(array, path))
-        plain = path.isascii() and len(path) <= LONGEST_NAME and path not in self.arrays
-        name = self._names.setdefault(id(array), path if plain else f"array {len(self.arrays)}")
+        # Paths differ, as keys do.
+        name = self._names.setdefault(id(array), path)
         self._alive.append(array)
         self.arrays[name] = array.astype(little, copy=False)
         return {"array": name}
@@ -149,31 +129,17 @@ class Writer:
         pairs = []
         for place, (key, value) in enumerate(found.items()):
             # In errors, and as the name of an array, a key that can be one says more.
-            name = key if isinstance(key, str) and key.isidentifier() else place
+            said = isinstance(key, str) and key.isidentifier() and len(key) <= LONGEST_KEY
+            name = key if said else place
             pairs.append([self.node(key, f"{path}.{place}"), self.node(value, f"{path}.{name}")])
         return pairs
 
-    def _factory(self, found: dict[Any, Any], path: str) -> dict[str, Node]:
-        if not isinstance(found, defaultdict):
-            return {}
-        made: Any = found.default_factory
-        plain = not isinstance(made, partial) or made.keywords
-        of, values = (made, ()) if plain else (made.func, made.args)
-        for name, known in FACTORIES.items():
-            if of is known:
-                return {"of": name, "with": self.node(list(values), path)}
+
+def _factory(found: defaultdict[Any, Any], path: str) -> str:
+    name = getattr(found.default_factory, "__name__", "")
+    if name not in FACTORIES or FACTORIES[name] is not found.default_factory:
         raise TypeError(_refusal(found, path))
-
-
-def _plain(value: Any) -> Node:
-    if type(value) is str and not value.isascii() and any("\ud800" <= x <= "\udfff" for x in value):
-        # Halves of characters, of which JSON would make whole ones.
-        return {"text": value.encode("utf-8", "surrogatepass").hex()}
-    if type(value) is float and not isfinite(value):
-        return {"float": str(value)}
-    if type(value) is int and value.bit_length() > MOST_BITS:
-        return {"int": hex(value)}
-    return value
+    return name
 
 
 def _parts(value: Any, path: str) -> dict[str, Any]:
@@ -296,11 +262,6 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     return keys
 
 
-def _default(pairs: list[list[Any]], of: str, values: list[Any]) -> defaultdict[Any, Any]:
-    factory = partial(FACTORIES[of], *values) if values else FACTORIES[of]
-    return defaultdict(factory, _table(pairs))
-
-
 def _scalar(dtype: str, value: Any) -> Any:
     if dtype not in DTYPES:
         raise ValueError(f"it has a number of type {dtype[:80]}")
@@ -317,12 +278,9 @@ MADE: dict[str, Callable[..., Any]] = {
     "datetime": datetime.fromisoformat,
     "scalar": _scalar,
     "constant": CONSTANTS.__getitem__,
-    "text": lambda said: bytes.fromhex(said).decode("utf-8", "surrogatepass"),
-    "int": lambda said: int(said, 16),
-    "float": float,
     "dict": _table,
     "ordered": lambda said: OrderedDict(_table(said)),
     "counter": lambda said: Counter(_table(said)),
-    "defaultdict": _default,
+    "defaultdict": lambda said, of: defaultdict(FACTORIES[of], _table(said)),
 }
 """What is made of the values that a description has, by its first key."""

@@ -108,20 +108,14 @@ def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
             type(found) is of
             and all(map(key.fits, found))
             and all(map(value.fits, found.values()))
-            and (not isinstance(found, defaultdict) or _makes(found.default_factory, value))
+            and (type(found) is not defaultdict or _makes(found.default_factory, value))
         )
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
 
 
 def _makes(factory: Any, field: Field) -> bool:
-    values = factory.args if isinstance(factory, partial) else ()
-    if not all(type(each) in PLAIN for each in values):
-        return False
-    try:
-        return field.fits(factory())
-    except (TypeError, ValueError):
-        return False
+    return factory in FACTORIES.values() and field.fits(factory())
 
 
 def made_of(*classes: type) -> Field:
@@ -221,19 +215,6 @@ FACTORIES: dict[str, Callable[..., Any]] = {}
 Declared = TypeVar("Declared", bound=type)
 
 
-def saved(
-    made: type,
-    fields: Mapping[str, Field],
-    check: Callable[[Any], bool] = lambda made: True,
-    *,
-    take: Callable[[Any], State] | None = None,
-    make: Callable[[State], Any] | None = None,
-) -> None:
-    """Say of what the state of a class consists, as `savable` does, of a class that is not ours."""
-    kind = Kind(made, fields, check, take or _state_of, make or partial(_remade, made))
-    KINDS[made] = KINDS_BY_NAME[kind.name] = kind
-
-
 def savable(
     fields: Mapping[str, Field] | Callable[[type], Mapping[str, Field]],
     check: Callable[[Any], bool] = lambda made: True,
@@ -249,10 +230,16 @@ def savable(
 
     def declare(made: Declared) -> Declared:
         said = fields(made) if callable(fields) else fields
-        saved(made, said, check, take=take, make=make)
+        kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
+        KINDS[made] = KINDS_BY_NAME[kind.name] = kind
         return made
 
     return declare
+
+
+def saved(made: type, *said: Any, **how: Any) -> None:
+    """Declare what `savable` declares, of a class that is not ours."""
+    savable(*said, **how)(made)
 
 
 def _state_of(value: Any) -> State:

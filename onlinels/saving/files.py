@@ -169,7 +169,7 @@ def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
     with zipfile.ZipFile(file, "w") as archive:
         sums = {name: write_array(archive, name, array) for name, array in arrays.items()}
         said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
-        text = json.dumps(said, allow_nan=False, separators=(",", ":"))
+        text = json.dumps(said, separators=(",", ":"))
         archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
         archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text.encode()).hexdigest())
 

@@ -16,10 +16,7 @@ from onlinels.saving.fields import (
     FACTORIES,
     FLAG,
     KINDS,
-    NOTHING,
     SHARE,
-    TEXT,
-    WHOLE,
     Field,
     State,
     at_most,
@@ -42,131 +39,81 @@ NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, v
 MEAN = made_of(stats.Mean)
 
 
-def _by_name(of: type[dict[Any, Any]], value: Field) -> Field:
-    return table(NAME, value, of)
+OPTIONAL = maybe(NUMBER)
+CATEGORIES = maybe(table(NAME, NAMES))
 
-
-def _numbers(*names: str) -> dict[str, Field]:
-    return dict.fromkeys(names, NUMBER)
-
-
-# Statistics.
-
-STATISTICS: dict[type, dict[str, Field]] = {
-    stats.Mean: _numbers("n", "_mean"),
-    stats.Var: {"ddof": NUMBER, "mean": MEAN, "_S": NUMBER},
-    stats.Min: _numbers("min"),
-    stats.Max: _numbers("max"),
-    stats.AbsMax: _numbers("abs_max"),
-    stats.Sum: _numbers("sum"),
-    stats.Count: _numbers("n"),
-    stats.Mode: {"k": NUMBER, "counts": _by_name(defaultdict, NUMBER)},
-    impute.Constant: {"value": NAME},
+LIKE = {
+    type(None): OPTIONAL,
+    bool: FLAG,
+    int: NUMBER,
+    float: NUMBER,
+    str: NAME,
+    set: NAMES,
+    tuple: row(OPTIONAL),
+    dict: table(NAME, NAME),
+    Counter: table(NAME, NUMBER, Counter),
 }
-STATISTIC = made_of(*STATISTICS)
+"""What an attribute may be, by the type that it has in a new object."""
+
+
+def _fields_of(new: Any) -> dict[str, Field]:
+    return {name: _field_of(value) for name, value in vars(new).items()}
+
+
+def _field_of(value: Any) -> Field:
+    if isinstance(value, defaultdict):
+        factory: Any = value.default_factory
+        return table(NAME, _field_of(factory()), defaultdict)
+    return LIKE.get(type(value)) or made_of(type(value))
+
+
+def _saved_as_new(*classes: Any, **others: Field) -> None:
+    """Say that objects consist of what new ones do, but for some attributes."""
+    for made in classes:
+        saved(made, _fields_of(made()) | others)
+
+
+for _factory in (float, int, set, dict, stats.Min, stats.Max, stats.AbsMax, stats.Mean, stats.Var):
+    FACTORIES[_factory.__name__] = _factory
+
+STATISTICS: tuple[type, ...] = (
+    *(stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax),
+    *(stats.Sum, stats.Count, stats.Mode),
+)
+_saved_as_new(*STATISTICS)
+saved(impute.Constant, {"value": NAME})
+STATISTIC = made_of(impute.Constant, *STATISTICS)
 IMPUTER = Field("a statistic or a value", lambda v: NAME.fits(v) or STATISTIC.fits(v))
 
-for _made in (float, int, set, dict, stats.Min, stats.Max, stats.AbsMax, stats.Mean, stats.Var):
-    FACTORIES[_made.__name__] = _made
+_saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
+_saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
+_saved_as_new(feature_extraction.PolynomialExtender, feature_selection.VarianceThreshold)
+_saved_as_new(compose.Select, compose.Discard)
+saved(compose.Prefixer, {"prefix": TEXT})
+saved(compose.Suffixer, {"suffix": TEXT})
+saved(compose.Renamer, {"mapping": table(NAME, NAME)})
+_saved_as_new(preprocessing.OneHotEncoder, categories=CATEGORIES)
+_saved_as_new(
+    preprocessing.OrdinalEncoder,
+    categories=CATEGORIES,
+    unknown_value=OPTIONAL,
+    none_value=OPTIONAL,
+)
+_saved_as_new(
+    preprocessing.StatImputer,
+    imputers=row(fixed(NAME, IMPUTER)),
+    stats=table(NAME, STATISTIC),
+)
 
-# Transformers.
-
-TRANSFORMERS: dict[type, dict[str, Field]] = {
-    preprocessing.StandardScaler: {
-        "with_std": FLAG,
-        "window_size": NOTHING,
-        "counts": _by_name(Counter, NUMBER),
-        "means": _by_name(defaultdict, NUMBER),
-        "vars": _by_name(defaultdict, NUMBER),
-    },
-    preprocessing.MinMaxScaler: {
-        "window_size": NOTHING,
-        "min": _by_name(defaultdict, made_of(stats.Min)),
-        "max": _by_name(defaultdict, made_of(stats.Max)),
-    },
-    preprocessing.MaxAbsScaler: {
-        "window_size": NOTHING,
-        "abs_max": _by_name(defaultdict, made_of(stats.AbsMax)),
-    },
-    preprocessing.Normalizer: _numbers("order"),
-    preprocessing.OneHotEncoder: {
-        "drop_zeros": FLAG,
-        "drop_first": FLAG,
-        "categories": maybe(_by_name(dict, NAMES)),
-        "_zero_dict": _by_name(dict, NUMBER),
-        "values": _by_name(defaultdict, NAMES),
-    },
-    preprocessing.OrdinalEncoder: {
-        "unknown_value": maybe(NUMBER),
-        "none_value": maybe(NUMBER),
-        "categories": maybe(_by_name(dict, NAMES)),
-        "values": _by_name(defaultdict, _by_name(dict, NUMBER)),
-        "_reserved_category_codes": row(maybe(NUMBER)),
-    },
-    preprocessing.StatImputer: {
-        "imputers": row(fixed(NAME, IMPUTER)),
-        "stats": _by_name(dict, STATISTIC),
-    },
-    preprocessing.PreviousImputer: {"_latest": _by_name(dict, NAME)},
-    preprocessing.FeatureHasher: {
-        "n_features": WHOLE,
-        "seed": maybe(NUMBER),
-        "alternate_sign": FLAG,
-        "_seed": NUMBER,
-    },
-    feature_extraction.PolynomialExtender: {
-        "degree": WHOLE,
-        "interaction_only": FLAG,
-        "include_bias": FLAG,
-        "bias_name": NAME,
-    },
-    feature_selection.VarianceThreshold: {
-        "threshold": NUMBER,
-        "min_samples": NUMBER,
-        "variances": _by_name(defaultdict, made_of(stats.Var)),
-    },
-    compose.Prefixer: {"prefix": TEXT},
-    compose.Suffixer: {"suffix": TEXT},
-    compose.Renamer: {"mapping": _by_name(dict, NAME)},
-    compose.Select: {"keys": NAMES},
-    compose.Discard: {"keys": NAMES},
-}
-
-# Drift detectors.
-
-WARNED = {"_drift_detected": FLAG, "_warning_detected": FLAG}
-DETECTORS: dict[type, dict[str, Field]] = {
-    drift.NoDrift: {"_drift_detected": FLAG},
-    drift.binary.DDM: {
-        **WARNED,
-        **_numbers("warm_start", "warning_threshold", "drift_threshold"),
-        "_p": MEAN,
-        **dict.fromkeys(("_p_min", "_s_min", "_ps_min"), maybe(NUMBER)),
-    },
-    drift.binary.EDDM: {
-        **WARNED,
-        **_numbers("warm_start", "alpha", "beta"),
-        "_error_distances": made_of(stats.Var),
-        **dict.fromkeys(("_n", "_last_error", "_n_errors", "_p2s_prime_max"), maybe(NUMBER)),
-    },
-    drift.binary.HDDMA: {
-        **WARNED,
-        **_numbers("drift_confidence", "warning_confidence"),
-        "two_sided_test": FLAG,
-        **dict.fromkeys(("_x_min", "_x_max", "_z"), MEAN),
-    },
-}
-
-for _made, _fields in (STATISTICS | TRANSFORMERS | DETECTORS).items():
-    saved(_made, _fields)
+_saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
+_saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
 PAGE_HINKLEY = {
-    "_drift_detected": FLAG,
-    **_numbers("min_instances", "delta", "threshold", "alpha"),
+    **_fields_of(drift.PageHinkley()),
     "mode": Field("up, down or both", lambda value: value in ("up", "down", "both")),
-    "_x_mean": MEAN,
-    **_numbers("_sum_increase", "_sum_decrease", "_min_increase", "_max_decrease"),
 }
+# A method, which the mode picks.
+PAGE_HINKLEY.pop("_test_drift", None)
 
 
 def _page_hinkley(state: State) -> Any:

@@ -50,7 +50,7 @@ def _ledger_fits(acc: Any) -> bool:
 
 def _panel_fits(panel: Any) -> bool:
     rows, width = panel.above.shape
-    return rows == panel.start and panel.corner.shape == (width, width)
+    return bool(rows == panel.start and panel.corner.shape == (width, width))
 
 
 def _panels_fit(panels: Any) -> bool:
@@ -63,7 +63,7 @@ def _panels_fit(panels: Any) -> bool:
 
 
 def _reserved(panels: Any) -> int:
-    return sum(panel.corner.shape[0] for panel in panels._panels)
+    return int(sum(panel.corner.shape[0] for panel in panels._panels))
 
 
 def _gram_fits(acc: Any) -> bool:
@@ -81,7 +81,7 @@ def _orthogonal_fits(acc: Any) -> bool:
 def _settled_state(matrix: CorrectedMatrix) -> State:
     """Return the state without what tells of single rows; the matrix itself goes on alike."""
     matrix.settle()
-    return dict(matrix.__getstate__())
+    return dict(vars(matrix))
 
 
 def _corrected_fits(matrix: Any) -> bool:
