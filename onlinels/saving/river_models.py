@@ -17,6 +17,7 @@ from onlinels.saving.fields import (
     FLAG,
     KINDS,
     SHARE,
+    TEXT,
     Field,
     State,
     at_most,
