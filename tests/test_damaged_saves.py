@@ -8,6 +8,7 @@ import os
 import pathlib
 import zipfile
 from collections import defaultdict
+from datetime import date
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ LEARNT.learn_many(np.eye(3), ["a", "b", "c"])
 
 
 def odd_step(steps):
-    steps["ordered"].insert(0, ["odd", 5])
+    steps["dict"].insert(0, ["odd", 5])
     return steps
 
 
@@ -148,6 +149,8 @@ def test_truth_values_are_0_or_1(tmp_path):
         np.array([1j]),
         defaultdict(lambda: 0.0),
         {"detector": drift.ADWIN, "names": {1: object()}},
+        {date(2020, 1, 1): 1},
+        {b"bytes"},
         float,
     ],
 )

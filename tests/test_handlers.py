@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from onlinels.saving.container import Entry
 from river import preprocessing
 
 import onlinels
@@ -28,6 +27,7 @@ from onlinels import (
     WindowedClassifier,
 )
 from onlinels.rows import key_text, sorted_names
+from onlinels.saving.container import Entry
 from onlinels.wrapping import last_step
 
 RANDOM = np.random.default_rng(0)

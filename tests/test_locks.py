@@ -15,7 +15,6 @@ from threading import RLock
 
 import numpy as np
 import pytest
-from onlinels.threads import while_held
 from river import preprocessing
 
 import onlinels
@@ -28,6 +27,7 @@ from onlinels import (
     choice,
 )
 from onlinels.saving import files
+from onlinels.threads import while_held
 
 PATIENCE = 20.0
 """Seconds after which threads are taken to wait for ever."""

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose
+from river import compose, preprocessing
 
 import onlinels
 import savable
@@ -428,3 +428,38 @@ def test_a_model_that_is_saved_while_another_thread_learns_is_whole(tmp_path):
             assert np.trace(loaded._statistics.gram) == pytest.approx(expected)
         done.set()
         learning.result()
+
+
+def in_threads(*functions, n_rounds=50):
+    """Call functions again and again, each in a thread of its own."""
+
+    def again(function):
+        for _ in range(n_rounds):
+            function()
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        for done in [pool.submit(again, function) for function in functions]:
+            done.result(timeout=300)
+
+
+def test_saves_of_the_same_models_in_two_orders_end(tmp_path):
+    a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
+    in_threads(
+        lambda: onlinels.save({"a": a, "b": b}, tmp_path / "one"),
+        lambda: onlinels.save([b, a], tmp_path / "other"),
+    )
+
+
+def test_what_a_wrapper_in_a_container_holds_is_saved_as_a_whole(tmp_path):
+    inner = LeastSquaresClassifier()
+    wrapper = onlinels.CalibratedClassifier(preprocessing.StandardScaler() | inner)
+    path, counts = tmp_path / "model", []
+
+    def save():
+        onlinels.save(({"held": [wrapper]},), path)
+        saved = onlinels.load(path)[0]["held"][0].classifier["LeastSquaresClassifier"]
+        assert saved.count == saved._class_counts.sum() == saved._statistics.weight
+        counts.append(saved.count)
+
+    in_threads(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]))
+    assert counts == sorted(counts)

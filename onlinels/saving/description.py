@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
@@ -30,7 +30,6 @@ DTYPES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
 
 MAPPINGS: dict[type, str] = {
     dict: "dict",
-    OrderedDict: "ordered",
     Counter: "counter",
     defaultdict: "defaultdict",
 }
@@ -95,8 +94,7 @@ class Writer:
         if made is np.ndarray:
             return self._array(value, path)
         if made in MAPPINGS:
-            node = {MAPPINGS[made]: self._pairs(value, path)}
-            return node | {"of": _factory(value, path)} if made is defaultdict else node
+            return {MAPPINGS[made]: self._pairs(value, path), **_factory(value, path)}
         return {key: self.node(part, path) for key, part in _parts(value, path).items()}
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
@@ -127,7 +125,7 @@ class Writer:
 
     def _pairs(self, found: dict[Any, Any], path: str) -> list[list[Node]]:
         pairs = []
-        for place, (key, value) in enumerate(found.items()):
+        for place, (key, value) in enumerate(zip(_keys(found), found.values(), strict=True)):
             # In errors, and as the name of an array, a key that can be one says more.
             said = isinstance(key, str) and key.isidentifier() and len(key) <= LONGEST_KEY
             name = key if said else place
@@ -135,11 +133,13 @@ class Writer:
         return pairs
 
 
-def _factory(found: defaultdict[Any, Any], path: str) -> str:
+def _factory(found: dict[Any, Any], path: str) -> dict[str, str]:
+    if not isinstance(found, defaultdict):
+        return {}
     name = getattr(found.default_factory, "__name__", "")
     if name not in FACTORIES or FACTORIES[name] is not found.default_factory:
         raise TypeError(_refusal(found, path))
-    return name
+    return {"of": name}
 
 
 def _parts(value: Any, path: str) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def _parts(value: Any, path: str) -> dict[str, Any]:
 
 PARTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     tuple: lambda value: {"tuple": list(value)},
-    set: lambda value: {"set": sorted(value, key=repr)},
+    set: lambda value: {"set": sorted(_keys(value), key=repr)},
     deque: lambda value: {"deque": list(value), "most": value.maxlen},
     timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
     date: lambda value: {"date": value.isoformat()},
@@ -255,10 +255,9 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     keys = list(found)
     for key in keys:
         if not (is_plain(key) or isinstance(key, np.generic)):
-            raise ValueError(f"it has {str(key)[:80]} for a name")
-    ((_, most),) = Counter(map(hash, keys)).most_common(1) or [(0, 0)]
-    if most > MOST_ALIKE:
-        raise ValueError(f"{most} of its names have one hash")
+            raise TypeError(_refusal(key, "a name or key"))
+    if keys and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
+        raise TypeError(f"More than {MOST_ALIKE} of its names have one hash. {REMEDY}")
     return keys
 
 
@@ -279,7 +278,6 @@ MADE: dict[str, Callable[..., Any]] = {
     "scalar": _scalar,
     "constant": CONSTANTS.__getitem__,
     "dict": _table,
-    "ordered": lambda said: OrderedDict(_table(said)),
     "counter": lambda said: Counter(_table(said)),
     "defaultdict": lambda said, of: defaultdict(FACTORIES[of], _table(said)),
 }

@@ -5,7 +5,7 @@ Those are left out that hold functions, random generators or compiled state.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, defaultdict
+from collections import Counter, defaultdict
 from typing import Any
 
 import numpy as np
@@ -198,12 +198,12 @@ def _union(state: State) -> Any:
 saved(
     compose.Pipeline,
     {"steps": STEPS},
-    take=lambda pipeline: {"steps": OrderedDict(pipeline.steps)},
+    take=lambda pipeline: {"steps": dict(pipeline.steps)},
     make=_pipeline,
 )
 saved(
     compose.TransformerUnion,
     {"transformers": STEPS},
-    take=lambda union: {"transformers": OrderedDict(union.transformers)},
+    take=lambda union: {"transformers": dict(union.transformers)},
     make=_union,
 )
