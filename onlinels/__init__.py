@@ -22,8 +22,9 @@ from onlinels.plots import plot_filters
 from onlinels.regressor import LeastSquaresRegressor
 from onlinels.states import load, save
 from onlinels.stream import StreamClassifier
-from onlinels.version import __version__
 from onlinels.windowed import WindowedClassifier
+
+__version__ = "0.2.0"
 
 __all__ = [
     "ZCA",

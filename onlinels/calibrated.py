@@ -15,10 +15,9 @@ from onlinels.checks import Floats, check_weights
 from onlinels.commit import Commit
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.merging import check_mergeable
-from onlinels.numerics import Lock
+from onlinels.numerics import Lock, all_held
 from onlinels.rows import table_like
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
-from onlinels.threads import merged
 from onlinels.wrapping import WrappedClassifier, emptied, is_pipeline, last_step, planned
 
 
@@ -197,7 +196,9 @@ class CalibratedClassifier(WrappedClassifier):
             If the models cannot merge; nothing has changed then. River's pipelines cannot.
         """
         check_mergeable(self, other)
-        return merged(self, other)
+        with all_held(self._lock, other._lock):
+            self._merge(other)
+        return self
 
     def _merge(self, other: Self) -> None:
         if is_pipeline(self.classifier):

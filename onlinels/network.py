@@ -23,12 +23,11 @@ from onlinels.labels import Label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import Clock
 from onlinels.merging import check_mergeable, same
-from onlinels.numerics import Lock
+from onlinels.numerics import Lock, all_held
 from onlinels.presets import preset_settings
 from onlinels.rows import Name
 from onlinels.saving.files import Savable
 from onlinels.scoring import ScoringClassifier
-from onlinels.threads import merged
 
 
 @dataclass(frozen=True)
@@ -788,7 +787,9 @@ class ShallowConvClassifier(NetworkLearning, Savable):
             If settings, fixed features or image shapes differ; nothing has changed then.
         """
         check_mergeable(self, other)
-        return merged(self, other)
+        with all_held(self._lock, other._lock):
+            self._merge(other)
+        return self
 
     def _merge(self, other: Self) -> None:
         if other._image_shape is not None:

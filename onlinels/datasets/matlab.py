@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO
+from onlinels.saving.arrays import LARGEST_FILE, LARGEST_RATIO
 
 HEADER = 128
 LITTLE_ENDIAN = bytes([0, 1]) + b"IM"

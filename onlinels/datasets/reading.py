@@ -15,10 +15,14 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.array_files import ArrayArchive
-from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO, read_up_to
 from onlinels.checks import check_path
-from onlinels.damage import UNREADABLE
+from onlinels.saving.arrays import (
+    LARGEST_FILE,
+    LARGEST_RATIO,
+    UNREADABLE,
+    ArrayArchive,
+    read_up_to,
+)
 
 MOST_DIMENSIONS = 32
 """Numpy's arrays have at most 64."""

@@ -16,7 +16,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from onlinels.array_files import ArrayArchive, read_npy
 from onlinels.checks import (
     Floats,
     Integers,
@@ -30,10 +29,10 @@ from onlinels.checks import (
     frozen_copy,
     plain_array,
 )
-from onlinels.damage import UNREADABLE
 from onlinels.features.images import GREY_WEIGHTS, Shape, read_images
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
+from onlinels.saving.arrays import UNREADABLE, ArrayArchive, read_npy
 
 MINIROCKET_SIZE = 9
 

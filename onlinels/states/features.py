@@ -16,7 +16,7 @@ from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
 from onlinels.network import Examples, FixedNetwork, ShallowConvClassifier, WarmUp
 from onlinels.numerics import Lock
 from onlinels.rows import Columns
-from onlinels.saving.fields import (
+from onlinels.saving import (
     ANY_MATRIX,
     ANY_VECTOR,
     ANYTHING,
@@ -29,9 +29,10 @@ from onlinels.saving.fields import (
     made_of,
     maybe,
     row,
+    saved,
+    settings_hold,
+    settings_of,
 )
-from onlinels.saving.kinds import saved
-from onlinels.states.settings import settings_hold, settings_of
 
 IMAGES = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 4)
 

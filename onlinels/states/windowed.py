@@ -6,7 +6,7 @@ from typing import Any
 
 from onlinels.numerics import Lock
 from onlinels.rows import Columns
-from onlinels.saving.fields import (
+from onlinels.saving import (
     FINITE,
     FLAG,
     LABEL,
@@ -16,11 +16,13 @@ from onlinels.saving.fields import (
     VECTOR,
     WHOLE,
     Field,
+    constant,
     made_of,
     maybe,
+    saved,
+    settings_hold,
+    settings_of,
 )
-from onlinels.saving.kinds import constant, saved
-from onlinels.states.settings import settings_hold, settings_of
 from onlinels.windowed import (
     UNLABELLED,
     Even,
