@@ -592,11 +592,11 @@ def convolve(
     n * C * P * W^2 * J^2 multiplications, in tiles of at most 128 filters and 2 MiB of maps, by
     stacks of products that BLAS does not divide among its threads. W C lines for every row of
     their images are held as well. Parts of the images are dealt with at the same time, on as
-    many threads as `onlinels.threads.n_threads` says; their number does not change the result.
+    many threads as `onlinels.numerics.n_threads` says; their number does not change the result.
 
     Examples
     --------
-    >>> from onlinels.features.convolution.pooling import Axis
+    >>> from onlinels.features.convolution import Axis
     >>> image, bar = np.eye(6).reshape(1, 6, 6, 1), np.ones((2, 1, 3, 1))
     >>> stage = Convolution(rows=Axis(2, 2), columns=Axis(2, 2))
     >>> convolve(image, bar, stage).shape

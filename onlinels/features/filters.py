@@ -606,7 +606,7 @@ def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
 
     Examples
     --------
-    >>> from onlinels.features.filters.patches import Patches
+    >>> from onlinels.features.patches import Patches
     >>> outline(("hand-designed", Patches(17)), n_channels=1)
     FilterBank(60 filters of 7 x 7, 1 channel)
     """
@@ -624,7 +624,7 @@ def bounding(
 
     Examples
     --------
-    >>> from onlinels.features.filters.patches import Patches
+    >>> from onlinels.features.patches import Patches
     >>> bounding(Patches(2), largest=1.0, n_channels=1).filters.max()
     np.float64(1.0)
     """

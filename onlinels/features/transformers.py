@@ -540,7 +540,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         Examples
         --------
         >>> import numpy as np
-        >>> from onlinels.features.filters.patches import WhitenedPatches
+        >>> from onlinels.features.patches import WhitenedPatches
         >>> photos = np.random.default_rng(0).random((9, 8, 8, 3))
         >>> recipe = WhitenedPatches(5, size=3)
         >>> ConvolutionalFeatures.from_examples(photos, filters=recipe, channels="joint").bank
