@@ -5,34 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.features.convolution import Power, TwoSidedRectifier
-from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.input_weights import FixedWeights, LandmarkWeights, ReceptiveFields
-from onlinels.features.minirocket import DilatedKernels, MiniRocketFeatures
-from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
-from onlinels.features.preprocessing import ZCA, FixedZCA, ImagePreprocessing, Whitening
-from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
+from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.network import Examples, FixedNetwork, ShallowConvClassifier, WarmUp
 from onlinels.numerics import Lock
-from onlinels.rows import Columns
-from onlinels.saving import (
-    ANY_MATRIX,
-    ANY_VECTOR,
+from onlinels.saving.fields import (
     ANYTHING,
     LABEL,
-    PLACES,
-    VECTOR,
-    WHOLE,
     array,
     listed,
     made_of,
     maybe,
-    row,
-    saved,
-    settings_hold,
-    settings_of,
 )
+from onlinels.saving.kinds import saved
+from onlinels.states.settings import settings_hold
 
 IMAGES = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 4)
 
@@ -90,72 +77,6 @@ def _examples_fit(examples: Any) -> bool:
     return len(lengths) == 1
 
 
-saved(FilterBank, {"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)
-for _plain in (
-    Power,
-    TwoSidedRectifier,
-    Patches,
-    WhitenedPatches,
-    KMeansPatches,
-    ReceptiveFields,
-    ZCA,
-    MiniRocketFeatures,
-):
-    saved(_plain, settings_of(_plain), settings_hold)
-saved(
-    DilatedKernels,
-    {
-        "length": WHOLE,
-        "dilations": PLACES,
-        "n_biases": PLACES,
-        "channels": array("?", 3),
-        "biases": VECTOR,
-    },
-    _kernels_fit,
-)
-saved(
-    FixedWeights,
-    {"names": row(LABEL), "weights": ANY_MATRIX, "offsets": maybe(ANY_VECTOR)},
-    _weights_fit,
-)
-saved(
-    LandmarkWeights,
-    {
-        "names": row(LABEL),
-        "landmarks": ANY_MATRIX,
-        "landmark_offsets": ANY_VECTOR,
-        "first": PLACES,
-        "second": PLACES,
-        "scales": ANY_VECTOR,
-    },
-    _landmarks_fit,
-)
-saved(Whitening, {"mean": ANY_VECTOR, "matrix": ANY_MATRIX}, _whitening_fits)
-saved(FixedZCA, {"image_shape": row(WHOLE), "channels": row(made_of(Whitening))})
-for _filtering in (ConvolutionalFeatures, WindowFeatures):
-    fields = {**settings_of(_filtering), "_bank": maybe(made_of(FilterBank))}
-    saved(_filtering, fields, settings_hold)
-saved(
-    HiddenLayer,
-    {
-        **settings_of(HiddenLayer),
-        "_columns": made_of(Columns),
-        "_fixed": maybe(made_of(FixedWeights, LandmarkWeights)),
-        "_n_drawn": WHOLE,
-        "_lock": made_of(Lock),
-        "_weights": ANY_MATRIX,
-        "_offsets": maybe(ANY_VECTOR),
-    },
-    _layer_fits,
-)
-saved(
-    ImagePreprocessing,
-    {
-        **settings_of(ImagePreprocessing),
-        "_fixed": maybe(made_of(FixedZCA)),
-    },
-    settings_hold,
-)
 saved(
     Examples,
     {"images": IMAGES, "labels": listed(LABEL), "weights": ANYTHING, "times": ANYTHING},
