@@ -3,9 +3,7 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
-from onlinels.calibrated import CalibratedClassifier
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.drift import DriftAwareClassifier
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
 from onlinels.features.filters import FilterBank, read_filters
@@ -24,6 +22,7 @@ from onlinels.states import load, save
 from onlinels.stream import StreamClassifier
 from onlinels.version import __version__
 from onlinels.windowed import WindowedClassifier
+from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 __all__ = [
     "ZCA",

@@ -7,10 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from onlinels.checks import check_between
+from onlinels.checks import check_between, check_mergeable
 from onlinels.commit import Commit
 from onlinels.explain import explain
-from onlinels.merging import check_mergeable
 from onlinels.rows import read_sample
 from onlinels.saving.files import Savable
 from onlinels.threads import merged

@@ -284,6 +284,26 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
         ) from error
 
 
+def samples_of(X: Any) -> Iterator[Mapping[Any, Any]]:
+    """Iterate over the rows of a mini-batch as river samples, values as they are.
+
+    Examples
+    --------
+    >>> list(samples_of(np.array([[1.0, 2.0]])))
+    [{0: 1.0, 1: 2.0}]
+    """
+    if isinstance(X, np.ndarray):
+        if X.ndim != 2:
+            raise ValueError(
+                f"X has shape {X.shape}, expected (n_rows, n_columns). Pass one row per sample."
+            )
+        return (dict(enumerate(row)) for row in X.tolist())
+    if isinstance(X, (list, tuple)):
+        return iter(X)
+    rows: Iterator[Mapping[Any, Any]] = as_frame(X).iter_rows(named=True)
+    return rows
+
+
 Row = Mapping[Any, Any]
 
 

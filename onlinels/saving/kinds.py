@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from onlinels.saving.fields import Field
+from onlinels.saving.fields import ANYTHING, Field
 
 State = dict[str, Any]
 
@@ -125,3 +126,15 @@ def savable(
         return made
 
     return declare
+
+
+def settings_of(made: type) -> dict[str, Field]:
+    """Return a field for every setting of a class; what it may be, the class itself says."""
+    return dict.fromkeys(inspect.signature(made).parameters, ANYTHING)
+
+
+def settings_hold(made: Any) -> bool:
+    """Tell whether a class takes the settings that an object of it has, or raise as it does."""
+    names = inspect.signature(type(made)).parameters
+    type(made)(**{name: getattr(made, name) for name in names})
+    return True

@@ -11,7 +11,6 @@ import onlinels.states.river_detectors
 import onlinels.states.river_pipelines
 import onlinels.states.river_transformers
 import onlinels.states.stream
-import onlinels.states.windowed
 from onlinels.saving.files import load, save
 
 __all__ = ["load", "save"]

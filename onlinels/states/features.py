@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from onlinels.classifier import LeastSquaresClassifier
 from onlinels.features.convolution import Power, TwoSidedRectifier
 from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
@@ -13,7 +12,6 @@ from onlinels.features.minirocket import DilatedKernels, MiniRocketFeatures
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, FixedZCA, ImagePreprocessing, Whitening
 from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
-from onlinels.network import Examples, FixedNetwork, ShallowConvClassifier, WarmUp
 from onlinels.numerics import Lock
 from onlinels.rows import Columns
 from onlinels.saving.fields import (
@@ -25,15 +23,12 @@ from onlinels.saving.fields import (
     VECTOR,
     WHOLE,
     array,
-    listed,
     made_of,
     maybe,
     row,
 )
 from onlinels.saving.kinds import saved
 from onlinels.states.settings import settings_hold, settings_of
-
-IMAGES = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 4)
 
 
 def _weights_fit(weights: Any) -> bool:
@@ -76,17 +71,6 @@ def _kernels_fit(kernels: Any) -> bool:
 def _whitening_fits(whitening: Any) -> bool:
     size = len(whitening.mean)
     return bool(whitening.matrix.shape == (size, size))
-
-
-def _network_fits(network: Any) -> bool:
-    held = network.classifier._columns
-    return len(held) in (0, network.hidden.n_hidden)
-
-
-def _examples_fit(examples: Any) -> bool:
-    sizes = [examples.images, examples.labels, examples.weights, examples.times]
-    lengths = {len(each) for each in sizes if hasattr(each, "__len__")}
-    return len(lengths) == 1
 
 
 saved(FilterBank, {"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)
@@ -152,40 +136,6 @@ saved(
     {
         **settings_of(ImagePreprocessing),
         "_fixed": maybe(made_of(FixedZCA)),
-    },
-    settings_hold,
-)
-saved(
-    Examples,
-    {"images": IMAGES, "labels": listed(LABEL), "weights": ANYTHING, "times": ANYTHING},
-    _examples_fit,
-)
-saved(
-    WarmUp,
-    {"classifier": made_of(LeastSquaresClassifier), "batches": listed(made_of(Examples))},
-)
-saved(
-    FixedNetwork,
-    {
-        "preprocessing": made_of(ImagePreprocessing),
-        "features": made_of(ConvolutionalFeatures),
-        "hidden": made_of(HiddenLayer),
-        "classifier": made_of(LeastSquaresClassifier),
-    },
-    _network_fits,
-)
-saved(
-    ShallowConvClassifier,
-    {
-        "preprocessing": made_of(ImagePreprocessing),
-        "features": made_of(ConvolutionalFeatures),
-        "hidden": made_of(HiddenLayer),
-        "classifier": made_of(LeastSquaresClassifier),
-        "warm_up": ANYTHING,
-        "_image_shape": ANYTHING,
-        "_waiting": made_of(WarmUp),
-        "_lock": made_of(Lock),
-        "_fixed": maybe(made_of(FixedNetwork)),
     },
     settings_hold,
 )

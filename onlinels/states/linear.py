@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator
-from onlinels.calibrated import CalibratedClassifier
 from onlinels.choice import RidgeChoice
 from onlinels.classifier import LeastSquaresClassifier
-from onlinels.drift import DriftAwareClassifier
 from onlinels.labels import Classes
 from onlinels.linalg.selection import KFold
 from onlinels.linear.forgetting import Clock
@@ -42,7 +40,6 @@ from onlinels.saving.fields import (
     table,
 )
 from onlinels.saving.kinds import State, saved
-from onlinels.scoring import SCALES
 from onlinels.solution import Solution
 from onlinels.states.settings import settings_hold, settings_of
 
@@ -85,10 +82,6 @@ def _regressor_fits(model: Any) -> bool:
     return _linear_fits(model, model._sums.n_targets) and model._sums.n_targets <= max(
         1, len(model._target_names)
     )
-
-
-def _calibrated_fits(model: Any) -> bool:
-    return len(model._losses) == len(SCALES) and settings_hold(model)
 
 
 SETTING = Field(
@@ -166,21 +159,3 @@ for _regressor in (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor):
         _regressor_fits,
         take=_solved_state,
     )
-saved(
-    CalibratedClassifier,
-    {
-        **settings_of(CalibratedClassifier),
-        "_losses": VECTOR,
-        "_lock": made_of(Lock),
-    },
-    _calibrated_fits,
-)
-saved(
-    DriftAwareClassifier,
-    {
-        **settings_of(DriftAwareClassifier),
-        "_n_alarms": WHOLE,
-        "_lock": made_of(Lock),
-    },
-    settings_hold,
-)

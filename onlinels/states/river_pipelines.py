@@ -10,7 +10,6 @@ from river import compose
 
 from onlinels.saving.fields import Field
 from onlinels.saving.kinds import KINDS, State, saved
-from onlinels.wrapping import planned
 
 STEPS = Field("steps by name", lambda steps: all(type(name) is str for name in steps))
 
@@ -28,7 +27,7 @@ def _check_steps(steps: dict[str, Any]) -> None:
 
 def _pipeline(state: State) -> Any:
     _check_steps(state["steps"])
-    return planned(compose.Pipeline(*state["steps"].items()))
+    return compose.Pipeline(*state["steps"].items())
 
 
 def _union(state: State) -> Any:

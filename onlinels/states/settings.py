@@ -1,20 +1,5 @@
-"""Settings that come out of a file: they are checked as those that anybody passes."""
+"""Transitional names."""
 
-from __future__ import annotations
+from onlinels.saving.kinds import settings_hold, settings_of
 
-import inspect
-from typing import Any
-
-from onlinels.saving.fields import ANYTHING, Field
-
-
-def settings_of(made: type) -> dict[str, Field]:
-    """Return a field for every setting of a class; what it may be, the class itself says."""
-    return dict.fromkeys(inspect.signature(made).parameters, ANYTHING)
-
-
-def settings_hold(made: Any) -> bool:
-    """Tell whether a class takes the settings that an object of it has, or raise as it does."""
-    names = inspect.signature(type(made)).parameters
-    type(made)(**{name: getattr(made, name) for name in names})
-    return True
+__all__ = ["settings_hold", "settings_of"]
