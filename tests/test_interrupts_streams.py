@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-import river
-from river import base, compose, preprocessing
 
 import strategies
 from injection_streams import PACKAGE, assert_whole
 from onlinels import (
-    CalibratedClassifier,
     ConvolutionalFeatures,
-    DriftAwareClassifier,
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
     StreamClassifier,
-    WindowedClassifier,
 )
 from onlinels.commit import Commit
 
 MOST = 40
 """Bytecodes of each action that are interrupted here."""
-
-EVERYWHERE = str(PACKAGE), str(Path(river.__file__).parent), str(Path(copy.__file__)), __file__
 
 RANDOM = np.random.default_rng(0)
 ROWS = [dict(zip("abc", row, strict=True)) for row in RANDOM.normal(size=(400, 3)).tolist()]
@@ -149,123 +140,7 @@ def test_streams(case):
     assert_whole(model, act, continued, most=MOST)
 
 
-class Scheduled(base.DriftDetector):
-    """Alarm at given updates, counted from 1; what it has heard is known before it alarms."""
-
-    def __init__(self, alarms=()):
-        super().__init__()
-        self.alarms = alarms
-        self.heard = []
-
-    def update(self, x):
-        self.heard.append(x)
-        self._drift_detected = len(self.heard) in self.alarms
-
-
-def wrapped(model, n_rows=12):
-    model.learn_many(pd.DataFrame(ROWS[:n_rows]), LABELS[:n_rows])
-    model.predict_one(ROWS[n_rows])
-    return model
-
-
-def learn_row(model):
-    model.learn_one(ROWS[12], LABELS[12], w=2.0)
-
-
-def learn_rows(model):
-    model.learn_many(pd.DataFrame(ROWS[12:16]), LABELS[12:16])
-
-
-def refused_row(model):
-    """Only the wrapped model refuses it, after the detector has heard of it."""
-    model.learn_one(ROWS[12] | {"a": 1e150}, LABELS[12], w=1e3)
-
-
-def merged(model):
-    other = CalibratedClassifier(LeastSquaresClassifier())
-    model.merge(wrapped(other, 5))
-
-
-def scaled():
-    return preprocessing.StandardScaler() | LeastSquaresClassifier()
-
-
-def side_by_side():
-    both = preprocessing.StandardScaler() + (compose.Select("a") | preprocessing.MinMaxScaler())
-    return both | HiddenLayer(5, "gaussian") | LeastSquaresClassifier()
-
-
-WRAPPERS = {
-    "calibrated": (
-        CalibratedClassifier,
-        LeastSquaresClassifier,
-        [learn_row, learn_rows, merged, refused_row],
-    ),
-    "calibrated, scaled": (CalibratedClassifier, scaled, [learn_row, learn_rows]),
-    "drift": (DriftAwareClassifier, LeastSquaresClassifier, [learn_row, learn_rows, refused_row]),
-    "drift, scaled": (DriftAwareClassifier, side_by_side, [learn_row, learn_rows]),
-}
-
-
-def alarmed(model, keep):
-    """Return a wrapper that alarms at the row after the next."""
-    return DriftAwareClassifier(model, Scheduled((12, 14)), keep)
-
-
-def cases_of_wrappers():
-    for name, (wrap, make, acts) in WRAPPERS.items():
-        for act in acts:
-            yield pytest.param(
-                lambda wrap=wrap, make=make: wrap(make()), act, id=f"{name}, {act.__name__}"
-            )
-    for make, keep in ((LeastSquaresClassifier, 0.5), (scaled, 0.0), (side_by_side, 0.5)):
-        for act in (learn_row, learn_rows):
-            made = f"alarm, {make.__name__}, {act.__name__}"
-            yield pytest.param(lambda make=make, keep=keep: alarmed(make(), keep), act, id=made)
-
-
-@pytest.mark.parametrize(("make", "act"), [*cases_of_wrappers()])
-def test_wrappers(make, act):
-    assert_whole(wrapped(make()), act, continued, EVERYWHERE, MOST)
-
-
-def cut(x):
-    return {"first": x["window"][0, 0], "last": x["window"][-1, 0]}
-
-
-def windowed(kind):
-    linear = LeastSquaresClassifier(1.0)
-    if kind == "own":
-        return WindowedClassifier(HiddenLayer(5, "gaussian") | linear, window=3, hop=2)
-    if kind == "calibrated":
-        return WindowedClassifier(CalibratedClassifier(linear), window=3, hop=2)
-    steps = compose.FuncTransformer(cut) | preprocessing.StandardScaler() | linear
-    return WindowedClassifier(steps, window=3, hop=2)
-
-
-def observed(model):
-    model.observe_one(ROWS[12])
-
-
-WINDOWED = learn_row_of_window, learn_rows, observed = (
-    lambda model: model.learn_one(ROWS[12], LABELS[12]),
-    learn_rows,
-    observed,
-)
-
-
-@pytest.mark.parametrize("n_rows", [12, 11])
-@pytest.mark.parametrize("act", WINDOWED)
-@pytest.mark.parametrize("kind", ["own", "calibrated", "foreign"])
-def test_windows(kind, act, n_rows):
-    """Of eleven and of twelve readings, one leaves a window due with the next."""
-    assert_whole(wrapped(windowed(kind), n_rows), act, continued, EVERYWHERE, MOST // 2)
-
-
-NETWORK = tuple(
-    str(PACKAGE / f"{name}.py")
-    for name in ("network", "learning", "answering", "fixed", "warm_up", "commit", "finishing")
-)
+NETWORK = tuple(str(PACKAGE / f"{name}.py") for name in ("network", "numerics"))
 
 IMAGES = RANDOM.random((60, 6, 6))
 DIGITS = RANDOM.integers(0, 3, 60).tolist()

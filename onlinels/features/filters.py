@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.array_files import ArrayArchive, read_npy
 from onlinels.checks import (
     Floats,
     Matrix,
@@ -27,12 +26,12 @@ from onlinels.checks import (
     frozen_copy,
     plain_array,
 )
-from onlinels.damage import UNREADABLE
 from onlinels.features.images import Shape, read_images
 from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
 from onlinels.saving import ANYTHING, array, savable, settings_hold
+from onlinels.saving.arrays import UNREADABLE, ArrayArchive, read_npy
 
 
 @savable({"filters": array("f8", 4), "offsets": ANYTHING}, settings_hold)

@@ -206,9 +206,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             n_rows = len(batch)
             self._learn_labelled(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
 
-    def _learn_labelled(
-        self, batch: Batch, labels: list[Label], w: float | Floats, t: Any
-    ) -> None:
+    def _learn_labelled(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
         columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
         self._learn(columns, batch, classes.columns(labels), w, t, _classes=classes)
 

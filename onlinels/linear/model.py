@@ -518,9 +518,7 @@ class LinearModel(base.Estimator, ABC):
         elif is_selected(self._ridge) and last > first and (1 << (last - 1)) - count < n_rows:
             yield (1 << (last - 1)) - count
 
-    def _plan_rows(
-        self, rows: Rows, decay: float, columns: Columns, n_targets: int
-    ) -> Update:
+    def _plan_rows(self, rows: Rows, decay: float, columns: Columns, n_targets: int) -> Update:
         """Plan to learn rows with room for columns and targets that may be new."""
         size, n_rows = (len(columns), n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(columns.names)
@@ -665,9 +663,7 @@ class LinearModel(base.Estimator, ABC):
             statistics = mine.merged(theirs)
         statistics = statistics.named(columns.names)
         holds = statistics.holds_ridge and isinstance(self._ridge, str) and not self._is_blank
-        self._put_in_place(
-            statistics, choice, {"_columns": columns, "_clock": clock, **attributes}
-        )
+        self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
         if holds and not other._is_blank and statistics.count >= FIRST_ROWS:
             self._hold_selected()
 

@@ -278,3 +278,10 @@ def settings_hold(made: Any) -> bool:
 
 
 saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
+
+
+def savable_settings(
+    check: Callable[[Any], bool] = settings_hold, **others: Field
+) -> Callable[[Declared], Declared]:
+    """Declare that objects of a class consist of their settings, and of other attributes."""
+    return savable(lambda made: {**settings_of(made), **others}, check)
