@@ -27,7 +27,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Update, apply, apply_in_blocks, joined, lengthened
+from onlinels.numerics import Update, apply, apply_in_blocks, joined, lengthened, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import INT64, SHARE, VECTOR, WHOLE, Savable
 
@@ -157,12 +157,6 @@ class Accumulator(Savable, ABC):
     room_remedy = TOO_MANY_FEATURES
     """What to do about too many features or targets."""
 
-    holds_ridge = False
-    """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
-
-    n_folds = 1
-    """Number of folds in which rows are kept apart; 1 where they are not."""
-
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self._n_features = self._n_targets = 0
         self.check_room(n_features, n_targets)
@@ -201,6 +195,16 @@ class Accumulator(Savable, ABC):
     def target_squares(self) -> Floats:
         """Every target's weighted sum of squares, (n_targets,), as a new array."""
         return self._target_squares.copy()
+
+    @property
+    def holds_ridge(self) -> bool:
+        """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
+        return False
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds in which rows are kept apart; 1 where they are not."""
+        return 1
 
     @property
     def fixed_ridge(self) -> float | None:
@@ -342,7 +346,7 @@ class Accumulator(Savable, ABC):
         rows, n_targets = self._read(activations, targets, w)
         self.check_room(rows.values.shape[1], n_targets)
         grown = self.grown(rows.values.shape[1], n_targets)
-        blocks = list(row_blocks(*rows.values.shape, LEAST_ROWS))
+        blocks = list(row_blocks(len(rows.values), rows.values.shape[1], LEAST_ROWS))
         if len(blocks) == 1 or self.holds_ridge:
             self._become(grown, grown.plan(rows))
             return
@@ -451,7 +455,7 @@ class Accumulator(Savable, ABC):
         n_features, n_targets = max(n_features, self._n_features), max(n_targets, self._n_targets)
         if (n_features, n_targets) == (self._n_features, self._n_targets):
             return self
-        new = _shallow(self)
+        new = shallow_copy(self)
         new._n_features, new._n_targets = n_features, n_targets
         new._taken = lengthened(self._taken, n_features)
         new._targets_taken = lengthened(self._targets_taken, n_targets)
@@ -488,7 +492,7 @@ class Accumulator(Savable, ABC):
         """
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
-        new = _shallow(self)
+        new = shallow_copy(self)
         new._n_features, new._n_targets = n_features, n_targets
         new._taken = _spread(self._taken, feature_columns, n_features)
         new._targets_taken = _spread(self._targets_taken, target_columns, n_targets)
@@ -651,7 +655,7 @@ class Accumulator(Savable, ABC):
 
     def with_targets(self, columns: Integers) -> Self:
         """Return it without all targets but those at the given columns, in the order given."""
-        new = _shallow(self)
+        new = shallow_copy(self)
         new._n_targets = len(columns)
         new._targets_taken = self._targets_taken[columns]
         new._target_squares = self._target_squares[columns]
@@ -744,13 +748,6 @@ class Accumulator(Savable, ABC):
             f"{type(self).__name__} holds no sums of products, which folds need. "
             'Use accumulator="gram".'
         )
-
-
-def _shallow(accumulator: Any) -> Any:
-    """Return a copy with attributes of its own, whose values are those of the original."""
-    new = object.__new__(type(accumulator))
-    vars(new).update(vars(accumulator))
-    return new
 
 
 def followed(solution: Recursion, rows: Rows, decay: float) -> Update:

@@ -20,7 +20,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Update, apply, joined, lengthened
+from onlinels.numerics import Update, apply, joined, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -165,7 +165,7 @@ class CentredAccumulator(Accumulator):
     def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> Update:
         """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
         sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else Update()
-        state = (
+        state: tuple[tuple[object, str, Any], ...] = (
             (self, "_weight", self._weight * decay),
             (self, "_target_squares", self._target_squares * decay),
         )
@@ -248,7 +248,9 @@ class CentredAccumulator(Accumulator):
             centred = Rows(values[:-1], targets, rows.w, rows.sign)
             sums = self.comoments._plan_sums(centred, decay)
             means = _settled(first, shift, target_first, target_shift)
-            state = tuple((self, name, value) for name, value in means)
+            state: tuple[tuple[object, str, Any], ...] = tuple(
+                (self, name, value) for name, value in means
+            )
         else:
             after = past + total
             between = past * (abs(total) / after)
@@ -363,8 +365,7 @@ class CentredAccumulator(Accumulator):
     def _with(self, comoments: Accumulator) -> Self:
         if comoments is self.comoments:
             return self
-        new = object.__new__(type(self))
-        vars(new).update(vars(self))
+        new = shallow_copy(self)
         new.comoments = comoments
         # A copy's means move on their own.
         new._offset, new._target_offset = self._offset.copy(), self._target_offset.copy()

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,11 @@ from onlinels.linalg.selection import (
     candidate_ridges,
     held_out_errors,
 )
-from onlinels.numerics import Update, joined
+from onlinels.numerics import Update, joined, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import WHOLE, array, is_instance, listed, maybe, savable
+
+Grouped = TypeVar("Grouped", bound="GroupedAccumulator")
 
 LIGHTEST = 1e-200
 """Share of all weight up to which a class has none: its sums have lost their digits."""
@@ -254,10 +256,9 @@ def _chosen(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
     return Rows(rows.values[chosen], rows.targets[chosen], w, rows.sign)
 
 
-def _copy(grouped: Any) -> Any:
+def _copy(grouped: Grouped) -> Grouped:
     """Return a copy with a list of members of its own, the members being the same."""
-    new = object.__new__(type(grouped))
-    vars(new).update(vars(grouped))
+    new = shallow_copy(grouped)
     new._members = grouped._members.copy()
     return new
 

@@ -96,8 +96,6 @@ class RecursiveAccumulator(Accumulator):
     array([2., 2.])
     """
 
-    holds_ridge = True
-
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
         self._squares = np.zeros(n_features)
@@ -109,6 +107,11 @@ class RecursiveAccumulator(Accumulator):
         else:
             check_fixable(ridge)
             self._recursion = Recursion(n_features, n_targets, float(ridge))
+
+    @property
+    def holds_ridge(self) -> bool:
+        """True: the ridge is inside, once it is known."""
+        return True
 
     @property
     def fixed_ridge(self) -> float | None:

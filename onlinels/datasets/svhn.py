@@ -29,7 +29,7 @@ LABEL_OF_ZERO = 10
 def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[ImageSource, ...]:
     """Read the files of a part in a folder: images (32, 32, 3), labels from 0 to 9.
 
-    The extra images follow those to train on if `extra` says so, or is None and their file is there.
+    Extra images follow those to train on if `extra` says so, or is None and there is their file.
     """
     names = [PARTS[part]]
     if part == "train" and (extra or (extra is None and (folder / EXTRA).is_file())):

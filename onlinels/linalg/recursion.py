@@ -321,7 +321,8 @@ class Recursion:
             cross = gram @ weights + factor * self.level * weights
             system = np.array(gram, order="F")
             system.flat[:: len(system) + 1] += self.ridge
-            return Recursion.of_gram(gram, np.linalg.solve(system, cross), self.ridge, self.least)
+            solved: Any = np.linalg.solve(system, cross)
+            return Recursion.of_gram(gram, solved, self.ridge, self.least)
         new = self.copied()
         new._base /= factor
         new.level *= factor

@@ -36,7 +36,7 @@ from onlinels.checks import (
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
-from onlinels.numerics import Lock, Update, all_held, apply, apply_in_blocks, product
+from onlinels.numerics import Lock, Update, all_held, apply, apply_in_blocks, product, shallow_copy
 from onlinels.rows import (
     Batch,
     Columns,
@@ -435,9 +435,9 @@ class LinearModel(base.Estimator, ABC):
         """Select a ridge, if that is due and rows that come now do not reach another checkpoint."""
         changed = self._choice.setting != self._ridge
         due = is_selected(self._ridge) and (self._choice.is_due or changed)
-        if due or (changed and self._statistics.holds_ridge):
-            if not reaches_checkpoint(self.count, n_rows):
-                self._ridge_in_force()
+        wanted = due or (changed and self._statistics.holds_ridge)
+        if wanted and not reaches_checkpoint(self.count, n_rows):
+            self._ridge_in_force()
 
     # Rows in and out.
 
@@ -493,8 +493,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _aside(self) -> Self:
         """Return a model with the same parts, but for statistics of its own."""
-        aside: Self = object.__new__(type(self))
-        vars(aside).update(vars(self))
+        aside = shallow_copy(self)
         aside._statistics = self._statistics.copied()
         return aside
 
@@ -835,9 +834,13 @@ class LinearModel(base.Estimator, ABC):
         row = None if self._reader is None else self._reader.read(x)
         if row is None:
             layout, values = read_row(x)
-            scores = self._scores((layout,), values[None])
+            scores = self._scores_of(self._columns.place((layout,), values[None])[0])
             self._remember_names(layout)
             return scores
+        return self._scores_of(row)
+
+    def _scores_of(self, row: Floats) -> Floats:
+        """Return raw outputs (1, n_targets) for a row (n_features,)."""
         recursion = self._statistics.recursion
         if recursion is None and self._followed < self._most_followed:
             recursion = self._recursion

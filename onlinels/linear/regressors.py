@@ -82,9 +82,9 @@ class RealValuedModel(LinearModel):
         """
         with self._lock:
             names, targets = self._read_target(y)
-            if type(w) is float and w == 1.0 and t is None and names is self._target_names:
-                if abs(targets).max() <= LONGEST and self._learn_row(x, targets):
-                    return
+            plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
+            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets):
+                return
             sample = read_sample(x)
             self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
             self._remember_names(sample.layouts[0])
