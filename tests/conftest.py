@@ -1,4 +1,8 @@
-"""Hypothesis profiles, derandomised in CI so that a run can be repeated, and shared fixtures."""
+"""Profiles of hypothesis, and shared fixtures.
+
+The default profile draws the same examples everywhere. `ONLINELS_PROFILE=thorough` draws freely,
+and many.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+COMMON = {
+    "deadline": None,
+    "database": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("default", **COMMON, derandomize=True, max_examples=50)
+settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=1000)
+settings.load_profile(os.environ.get("ONLINELS_PROFILE", "default"))
 
 
 @pytest.fixture
