@@ -27,8 +27,17 @@ COMMON = {
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
 }
 settings.register_profile("default", **COMMON, derandomize=True, max_examples=50)
-settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=1000)
-settings.load_profile(os.environ.get("ONLINELS_PROFILE", "default"))
+settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=500)
+PROFILE = os.environ.get("ONLINELS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Drawn tests are long forms themselves where examples are drawn freely."""
+    for item in items:
+        if PROFILE == "thorough" and getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture
