@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 import laws
@@ -54,8 +54,8 @@ def test_sums_of_whole_numbers_come_back_to_the_last_bit(data, rows, ridge):
     model = learnt(rows, settings)
     taken = rows.take(range(first, len(rows)))
     model.unlearn_many(taken.X, taken.y, taken.w)
-    assume(set(model.classes) == set(kept.classes))
-    assert (laws.aligned_gram(model, kept) == laws.aligned_gram(kept, kept)).all()
+    assert model.classes == kept.classes
+    assert (model.output_weights == kept.output_weights).all()
 
 
 @given(strategies.rows(), settings_that_unlearn)
