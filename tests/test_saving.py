@@ -524,5 +524,5 @@ def test_dataclasses_named_tuples_and_plain_objects_come_back(tmp_path):
     with pytest.raises(TypeError, match=r"one is -1, expected a whole number of at least 0"):
         onlinels.save([Pair(-1, None)], tmp_path / "model.npz")
     onlinels.save([Pair(9, None)], tmp_path / "model.npz")
-    with pytest.raises(ValueError, match="the parts of its .*Pair do not fit"):
+    with pytest.raises(ValueError, match=r"the parts of its .*Pair do not fit"):
         onlinels.load(tmp_path / "model.npz")
