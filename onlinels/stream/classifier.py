@@ -110,7 +110,7 @@ class StreamClassifier(ScoringClassifier, Savable):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.Phishing(), StreamClassifier(), metrics.Accuracy())
-    Accuracy: 90.87%
+    Accuracy: 90.71%
     """
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 
 from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
@@ -114,7 +115,8 @@ class RunningScaler:
         # Measured: half the time of numpy's clip.
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
-        gaps[gaps != gaps] = 0.0
+        if _holds_nan(gaps):
+            gaps[gaps != gaps] = 0.0
         return gaps
 
     def learnt(self, row: Floats) -> Self:
@@ -126,11 +128,10 @@ class RunningScaler:
             # A mean never quite comes to rest at a value that does not change any more.
             least = (RESOLUTION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
-        known: Any = row == row
-        if len(row) and known[known.argmin()]:
-            known = 1.0
-        else:
+        known: Any = 1.0
+        if _holds_nan(row):
             # A value at the mean, without weight.
+            known = row == row
             row = np.where(known, row, self.means)
         gaps = row - self.means
         squares = gaps * gaps
@@ -161,6 +162,12 @@ class RunningScaler:
         self.means = np.where(anew, row, self.means)
         gaps[anew], self._n_far[anew] = 0.0, 0
         self._any_far = bool(self._n_far.any())
+
+
+def _holds_nan(row: Floats) -> bool:
+    # Measured: a fifth of the time of numpy's isnan and any; infinity equals itself.
+    square = ddot(row, row) if len(row) else 0.0
+    return bool(square != square)
 
 
 N_DENSE, N_SPARSE = 80, 120
