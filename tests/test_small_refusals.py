@@ -22,7 +22,6 @@ from onlinels.datasets import (
     stream_image_data,
 )
 from onlinels.features.filters import read_filters
-from onlinels.rows import read_row
 
 IMAGES = np.random.default_rng(0).random((4, 9, 9))
 
@@ -81,7 +80,7 @@ def test_wrong_arguments_are_named(call, error, message):
             TypeError,
             r"x\['image'\] is a list, .*np\.asarray",
         ),
-        (lambda x: read_row({"a": 1j}), TypeError, "their magnitude"),
+        (lambda x: LeastSquaresRegressor().learn_one({"a": 1j}, 1), TypeError, "their magnitude"),
         (lambda x: LeastSquaresRegressor().learn_many(x[0] * 1j, x[0]), TypeError, "magnitude"),
     ],
 )
