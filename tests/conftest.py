@@ -1,4 +1,8 @@
-"""Hypothesis profiles, derandomised in CI so that a run can be repeated, and shared fixtures."""
+"""Profiles of hypothesis, and shared fixtures.
+
+The default profile draws the same examples everywhere. `ONLINELS_PROFILE=thorough` draws freely,
+and many.
+"""
 
 from __future__ import annotations
 
@@ -16,15 +20,24 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("default", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile(
-    "ci",
-    deadline=None,
-    derandomize=True,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("ci" if os.environ.get("CI") else "default")
+COMMON = {
+    "deadline": None,
+    "database": None,
+    "print_blob": True,
+    "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large],
+}
+settings.register_profile("default", **COMMON, derandomize=True, max_examples=50)
+settings.register_profile("thorough", **COMMON, derandomize=False, max_examples=500)
+PROFILE = os.environ.get("ONLINELS_PROFILE", "default")
+settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Drawn tests are long forms themselves where examples are drawn freely."""
+    for item in items:
+        if PROFILE == "thorough" and getattr(item.obj, "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture

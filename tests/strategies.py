@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from formats import make_data
@@ -17,6 +18,13 @@ from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import ReceptiveFields
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA
+
+
+
+def examples(number: int) -> settings:
+    """Return settings for so many examples where 50 are drawn by default, else in proportion."""
+    return settings(max_examples=max(1, number * settings().max_examples // 50))
+
 
 ridges = st.one_of(
     st.sampled_from(["paper", "auto"]),

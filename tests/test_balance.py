@@ -55,7 +55,7 @@ def without_factors(model, rows):
     assert not model.intercept[columns == 0.0].any()
     columns[columns == 0.0] = 1.0
     names = ("classes", "count", "feature_names", "fit_intercept", "ridge_", "ridge_diagonal")
-    views = {name: getattr(model, name) for name in (*names, "_statistics")}
+    views = {name: getattr(model, name) for name in (*names, "accumulator", "ridge")}
     views["output_weights"] = model.output_weights / columns
     return SimpleNamespace(**views, intercept=model.intercept / columns)
 

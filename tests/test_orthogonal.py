@@ -38,7 +38,7 @@ def assert_factors(acc, X, Y, w):
     """Assert R'R = A'A and R'Q'Y = A'Y, to rounding relative to the lengths of the columns."""
     root = np.sqrt(w)[:, None]
     A, T = root * X, root * Y
-    gram, cross = laws.gram_and_cross(acc)
+    gram, cross = acc.factor.T @ acc.factor, acc.factor.T @ acc.rotated_targets
     lengths, target_lengths = np.linalg.norm(A, axis=0), np.linalg.norm(T, axis=0)
     small = 100 * EPS * np.sqrt(len(X))
     assert (np.abs(gram - A.T @ A) <= small * np.outer(lengths, lengths)).all()

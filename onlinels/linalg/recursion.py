@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg import eigh
 from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyrk, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri
 
@@ -25,6 +24,9 @@ N_RECENT = 64
 
 SMALLEST_SCALE = 2.0**-32
 """Factor that is kept apart from the inverse before it is multiplied in."""
+
+FAINTEST = 1e-6
+"""Factor on all weights from which the inverse is divided by it."""
 
 LEFT = 1e-6
 """Share of what was known in a direction that must be left when rows are taken out."""
@@ -103,20 +105,20 @@ class Recursion:
     def of_gram(cls, gram: Floats, weights: Floats, ridge: float, least: float = 0.5) -> Recursion:
         """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
 
-        Eigenvalues that rounding put below c are c, the least that they can be.
+        Raises
+        ------
+        ValueError
+            If A'A + c I is not positive definite.
         """
         matrix = np.array(gram, order="F")
         matrix.flat[:: len(matrix) + 1] += ridge
-        try:
-            inverse = inverted(matrix)
-        except ValueError:
-            eigenvalues, vectors = eigh(gram, lower=False)
-            shares = vectors / (np.maximum(eigenvalues, 0.0) + ridge)
-            inverse = np.asfortranarray(shares @ vectors.T)
-        return cls._of(inverse, np.array(weights, order="F"), ridge, least)
+        return cls.of_inverse(inverted(matrix), np.array(weights, order="F"), ridge, least)
 
     @classmethod
-    def _of(cls, inverse: Floats, weights: Floats, ridge: float, least: float) -> Recursion:
+    def of_inverse(
+        cls, inverse: Floats, weights: Floats, ridge: float, least: float = 0.5
+    ) -> Recursion:
+        """Return the recursion of P and W, which are not copied, both in Fortran order."""
         new = cls(0, 0, ridge, least)
         new.n_features, new.n_targets = weights.shape
         new._base, new._weights = inverse, weights
@@ -145,7 +147,7 @@ class Recursion:
         w : float
             Its weight; below 0 it is taken out.
         decay : float
-            Above 0, at most 1. Where the ridge falls below its least share, it is brought back, in
+            From 1e-6 to 1. Where the ridge falls below its least share, it is brought back, in
             about ``3 M^3`` operations.
 
         Raises
@@ -238,7 +240,7 @@ class Recursion:
             base = dsyrk(-1.0, self._recent[:, : self._n_recent], 1.0, base, overwrite_c=1)
         if self._scale != 1.0:
             base /= self._scale
-        new = Recursion._of(base, self._weights.copy(order="F"), self.ridge, self.least)
+        new = Recursion.of_inverse(base, self._weights.copy(order="F"), self.ridge, self.least)
         new.n_features, new.n_targets, new.level = self.n_features, self.n_targets, self.level
         return new
 
@@ -257,6 +259,8 @@ class Recursion:
             If the rows, all together, cannot be added, or taken out.
         """
         new, sign = self.copied(), float(np.sign(w[0]))
+        if sign > 0.0:
+            new._check_leverages(rows, w)
         if len(rows) > new.n_features:
             new._learn_many(rows, targets, w, sign)
             return new
@@ -266,6 +270,15 @@ class Recursion:
             part = slice(start, start + N_RECENT)
             new._learn_block(wide[part], targets[part], np.sqrt(abs(w[part])), sign)
         return new
+
+    def _check_leverages(self, rows: Floats, w: Floats) -> None:
+        """Raise if a row outweighs what is known; of a copy whose scale is 1."""
+        # A product with the inverse is rarely needed to be sure.
+        if w @ (rows * rows).sum(axis=1) > 0.5 * OUTWEIGHED * self.level:
+            known = slice(self.n_features)
+            image = dsymm(1.0, self._base[known, known], np.asfortranarray(rows.T))
+            leverages = w * np.einsum("ij,ji->i", rows, image)
+            _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
 
     def _learn_block(self, rows: Floats, targets: Floats, root: Floats, sign: float) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
@@ -298,16 +311,23 @@ class Recursion:
         weights += dsymm(1.0, inverse, np.asfortranarray(step))
 
     def scaled(self, factor: float) -> Recursion:
-        """Return a copy whose rows weigh a factor > 0 of what they did; the ridge is c again."""
+        """Return a copy whose rows weigh a factor > 0 of what they did.
+
+        The ridge has decayed with them, unless that would be below its least share: then it is c.
+        """
+        if not FAINTEST <= factor <= 1.0:
+            # By way of A'A: the ridge would grow with the rows, or all but vanish.
+            gram, weights = factor * self.information(), self.weights
+            cross = gram @ weights + factor * self.level * weights
+            system = np.array(gram, order="F")
+            system.flat[:: len(system) + 1] += self.ridge
+            solved: Any = np.linalg.solve(system, cross)
+            return Recursion.of_gram(gram, solved, self.ridge, self.least)
         new = self.copied()
         new._base /= factor
         new.level *= factor
-        if new.level > new.ridge:
-            # More weight for the past: the ridge that grew with it is taken out by way of A'A.
-            gram = new.information()
-            weights = gram_weights(gram, new)
-            return Recursion.of_gram(gram, weights, new.ridge, new.least)
-        new._restore()
+        if new.level < new.least * new.ridge:
+            new._restore()
         return new
 
     def restored(self) -> Recursion:
@@ -345,7 +365,7 @@ class Recursion:
         base[np.ix_(places, places)] = _symmetric(old._base[known, known])
         weights = np.zeros((n_features, n_targets), order="F")
         weights[np.ix_(places, targets)] = old.weights
-        new = Recursion._of(base, weights, self.ridge, self.least)
+        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
         new.level = self.level
         return new
 
@@ -375,15 +395,6 @@ class Recursion:
         full = _symmetric(inverted(np.asfortranarray(self.inverse())))
         full.flat[:: self.n_features + 1] -= self.level
         return full
-
-
-def gram_weights(gram: Floats, recursion: Recursion) -> Floats:
-    """Return the weights of A'A at the ridge c, from those of a recursion at its ridge d."""
-    known = recursion.weights
-    cross = gram @ known + recursion.level * known
-    matrix = np.array(gram, order="F")
-    matrix.flat[:: len(matrix) + 1] += recursion.ridge
-    return np.asfortranarray(np.linalg.solve(matrix, cross))
 
 
 def inverted(matrix: Floats, least_pivots: Floats | float = 0.0) -> Floats:
