@@ -10,18 +10,12 @@ import numpy as np
 
 from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Lock, Update, apply, apply_in_blocks
-from onlinels.rows import Name, as_frame, check_aligned, samples_of, table_like
-from onlinels.saving import NOTHING, WHOLE, Savable, made_of, savable, settings_hold
+from onlinels.numerics import Lock, Update, apply, apply_in_blocks, shallow_copy
+from onlinels.rows import Name, as_frame, check_aligned, samples_of
+from onlinels.saving import NOTHING, WHOLE, Savable, made_of, savable_settings, settings_hold
 from onlinels.scoring import ScoringClassifier
 from onlinels.stream.experts import EXPERTS, Outlook, Pool, check_room_for
-from onlinels.stream.features import (
-    N_UNITS,
-    Activations,
-    RandomUnits,
-    RunningScaler,
-    shallow_copy,
-)
+from onlinels.stream.features import N_UNITS, Activations, RandomUnits, RunningScaler
 from onlinels.stream.rows import StreamColumns, read_stream_row
 
 
@@ -37,22 +31,18 @@ def _is_sound(model: Any) -> bool:
     return fits and settings_hold(model)
 
 
-@savable(
-    {
-        "seed": WHOLE,
-        "label_delay": WHOLE,
-        "_lock": made_of(Lock),
-        "_columns": made_of(StreamColumns),
-        "_scaler": made_of(RunningScaler),
-        "_units": made_of(RandomUnits),
-        "_activations": made_of(Activations),
-        "_pool": made_of(Pool),
-        "_classes": made_of(Classes),
-        "_recent": made_of(deque),
-        "_count": WHOLE,
-        "_seen": NOTHING,
-    },
+@savable_settings(
     _is_sound,
+    _lock=made_of(Lock),
+    _columns=made_of(StreamColumns),
+    _scaler=made_of(RunningScaler),
+    _units=made_of(RandomUnits),
+    _activations=made_of(Activations),
+    _pool=made_of(Pool),
+    _classes=made_of(Classes),
+    _recent=made_of(deque),
+    _count=WHOLE,
+    _seen=NOTHING,
 )
 class StreamClassifier(ScoringClassifier, Savable):
     """Classify a stream of dicts, whatever is in them and however it changes.
@@ -260,20 +250,5 @@ class StreamClassifier(ScoringClassifier, Savable):
         source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
         return source, np.array(mixtures)
 
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of highest score for one sample; None before anything is learnt."""
-        with self._lock:
-            mixture = self._mixture(x)
-            return self._classes.labels[mixture.argmax()] if self._count else None
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._lock:
-            (probabilities,) = self._pool.forecaster.probabilities(self._row_scores(x))
-            return dict(zip(self.classes, probabilities.tolist(), strict=True))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
-        with self._lock:
-            source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, self._pool.forecaster.probabilities(scores))
+    def _probabilities(self, scores: Floats) -> Floats:
+        return self._pool.forecaster.probabilities(scores)

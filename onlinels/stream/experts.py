@@ -10,10 +10,10 @@ import numpy as np
 
 from onlinels.checks import Floats, check_room
 from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Update
+from onlinels.numerics import Update, shallow_copy
 from onlinels.saving import POSITIVE, REAL, SHARE, VECTOR, WHOLE, listed, made_of, savable
 from onlinels.scoring import SCALES, best_scale, calibrate
-from onlinels.stream.features import N_UNITS, shallow_copy
+from onlinels.stream.features import N_UNITS
 
 RIDGE = 1.0
 """Ridge on every weight.
