@@ -470,7 +470,7 @@ class Columns:
                 columns = self._copy()
             for name in sorted_names(names_of(layout)):
                 columns._append(name)
-            columns._lengths |= lengths
+            columns._lengths |= {name: lengths[name] for name in sorted_names(lengths)}
             columns._plain |= plain
             columns._last = None
         return columns
