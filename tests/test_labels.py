@@ -8,7 +8,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from onlinels.labels import Classes, label_array, read_label, read_labels
+from onlinels.labels import Classes, read_label, read_labels
+from onlinels.rows import label_array
 
 
 @pytest.mark.parametrize(
