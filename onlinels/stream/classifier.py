@@ -81,14 +81,15 @@ class StreamClassifier(ScoringClassifier, Savable):
     where rows are forgotten, or were until a takeover, between 1/16 and 1.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
-    cost, and models neither merge nor unlearn. A row of M features and classes costs
-    about ``7 ((M + 200)^2 + M^2)`` operations to learn (see demos/benchmarks/README.md for times);
-    memory is ``16 ((M + 200)^2 + M^2)`` bytes and does not depend on the number of rows.
+    cost, and models neither merge nor unlearn. A row of M features and classes costs about
+    ``6 ((M + 200)^2 + M^2)`` operations to learn, and one in 276, with which the ridge of the
+    short memories is brought back to 1, ``3 ((M + 200)^3 + M^3)`` more (see
+    demos/benchmarks/README.md for times); memory is ``16 ((M + 200)^2 + M^2)`` bytes and does not
+    depend on the number of rows.
 
     Whatever is raised while it learns, by an interrupt from the keyboard or for want of memory too,
     the model is as before or as after, bit for bit, and goes on. A row's changes are made at once;
-    a batch of several rows is learnt in a copy, which takes the same memory again and the time of
-    one to three rows.
+    a batch is checked as a whole, and what is raised between its rows comes out after the last.
 
     References
     ----------
