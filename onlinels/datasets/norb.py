@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
     Format,
-    ImageSource,
     RowFile,
+    Source,
     as_file,
     check_pairs,
     find_file,
@@ -45,7 +45,7 @@ def names_of(part: str, kind: str) -> tuple[str, ...]:
 NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
 
 
-def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
     """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories.
 
     Labels are 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance,
