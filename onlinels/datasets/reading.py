@@ -44,12 +44,10 @@ class Format:
 
 @dataclass(frozen=True)
 class RowFile:
-    """Rows of equal size in a binary file, after `start` bytes; `where` tells where to get it.
+    """Rows of equal size in a binary file, unzipped as they are read if it ends in ".gz"."""
 
-    A file that ends in ".gz" is unzipped as it is read. Its size is known once it has been read,
-    so what it states is bounded by what the best compression could hold, and 2 GiB (RFC 1951).
-    Rows take memory as they are read, not as they are stated.
-    """
+    # The size of a zipped file is known once it has been read: what it states is bounded by what
+    # the best compression could hold (RFC 1951). Rows take memory as they are read, not as stated.
 
     path: Path
     start: int
@@ -213,10 +211,7 @@ def read_all(sources: tuple[Source, ...]) -> Batch:
 
 
 def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
-    """Yield sources one after the other in batches of one size, the last of what is left.
-
-    A batch may begin in one source and end in the next. At most two are held.
-    """
+    """Yield sources one after the other in batches of one size, the last of what is left."""
     held: list[Batch] = []
     for chunk in (chunk for source in sources for chunk in source(batch_size)):
         held.append(chunk)
