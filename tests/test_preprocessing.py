@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
 from laws import assert_unchanged
-from onlinels import ZCA, ConvolutionalFeatures, ImagePreprocessing
+from onlinels import ZCA, ImagePreprocessing
 from strategies import image_batches, preprocessing_settings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8)
@@ -236,24 +236,6 @@ def test_images_come_out_in_the_form_they_came_in(form):
     assert np.allclose(np.asarray(out).reshape(60, 16), expected.reshape(60, 16))
 
 
-@pytest.mark.parametrize("form", BATCHES)
-@pytest.mark.parametrize("steps", [{}, {"downsample": 2, "scale": 255.0}], ids=str)
-def test_filters_follow_in_a_pipeline_whatever_the_form(form, steps):
-    first = ImagePreprocessing.from_examples(PIXELS, image_shape=(8, 8), **steps)
-    filters = np.random.default_rng(0).normal(size=(2, 3, 3))
-    features = ConvolutionalFeatures(filters, 3, 2, image_shape=first.output_shape((8, 8)))
-    expected = features.transform_many(first.transform_many(PIXELS))
-    pipeline = first | features
-    batch = BATCHES[form]
-    out = pipeline.transform_many(batch)
-    if isinstance(batch, list):
-        out = [x["h"] if "h" in x else list(x.values()) for x in out]
-        one = pipeline.transform_one(batch[3])
-        one = one["h"] if "h" in one else list(one.values())
-        assert np.allclose(one, expected[3])
-    assert np.allclose(np.asarray(out), expected)
-
-
 COPIES = {
     "clone": lambda model: model.clone(),
     "deepcopy": copy.deepcopy,
@@ -336,12 +318,3 @@ def test_bad_settings(settings, error, message):
         ImagePreprocessing(**settings)
     with pytest.raises(error, match=message):
         ImagePreprocessing.from_examples(PIXELS, **settings)
-
-
-@pytest.mark.parametrize(
-    ("offset", "error"),
-    [(0.0, ValueError), (-1.0, ValueError), (np.inf, ValueError), ("0.1", TypeError)],
-)
-def test_bad_offsets(offset, error):
-    with pytest.raises(error, match="variance_offset="):
-        ZCA(offset)

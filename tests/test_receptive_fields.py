@@ -86,17 +86,6 @@ def test_differences_are_of_what_is_seen(data, fields, n_maps):
             assert midway == pytest.approx(0.0, abs=1e-9)
 
 
-def test_a_field_of_all_is_none():
-    rows = np.random.default_rng(0).normal(size=(9, 12))
-    whole = ReceptiveFields((3, 3), smallest=3), ReceptiveFields((12, 1), smallest=1)
-    assert HiddenLayer(5, receptive_fields=whole[0]).clone().receptive_fields == whole[0]
-    with_fields = HiddenLayer(5, receptive_fields=ReceptiveFields((2, 2), smallest=2))
-    np.testing.assert_array_equal(
-        with_fields.transform_many(rows), HiddenLayer(5).transform_many(rows)
-    )
-    assert (HiddenLayer(50, receptive_fields=whole[1]).transform_many(rows) == 0.0).sum() == 0
-
-
 @pytest.mark.parametrize(
     ("x", "message"),
     [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -91,27 +89,6 @@ def test_one_window_in_any_form(form):
 
 
 @pytest.mark.parametrize(
-    "batch",
-    [
-        VALUES,
-        VALUES.reshape(5, 24),
-        [{"window": window} for window in VALUES],
-        [dict(enumerate(window.ravel())) for window in VALUES],
-        pd.DataFrame(VALUES.reshape(5, 24)),
-        pl.DataFrame(VALUES.reshape(5, 24), schema=[f"v{k}" for k in range(24)]),
-    ],
-    ids=["windows", "flat", "arrays", "dicts", "pandas", "polars"],
-)
-def test_many_windows_in_any_form(batch):
-    expected = model_of_values().transform_many(VALUES)
-    out = model_of_values().transform_many(batch)
-    assert type(out) is type(batch)
-    if isinstance(out, list):
-        out = np.array([x["h"] if "h" in x else list(x.values()) for x in out])
-    np.testing.assert_allclose(np.asarray(out), expected, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
     ("X", "message"),
     [
         (np.ones((2, 5)), "Windows of 5 values leave no pooled position"),
@@ -125,20 +102,6 @@ def test_many_windows_in_any_form(batch):
 def test_bad_windows(X, message):
     with pytest.raises(ValueError, match=message):
         WindowFeatures().transform_many(X)
-
-
-@pytest.mark.parametrize(
-    ("x", "error", "message"),
-    [
-        ({24: 1.0}, ValueError, "24 is no value of a window of shape"),
-        ({(0, 2): 1.0}, ValueError, r"Name values by position .* \(time, channel\)"),
-        ({3: 1.0, "3": 2.0}, ValueError, "Two names stand for one value"),
-        ({"window": np.ones((2, 12))}, ValueError, r"A window has shape \(2, 12\)"),
-    ],
-)
-def test_bad_samples(x, error, message):
-    with pytest.raises(error, match=message):
-        model_of_values().transform_one(x)
 
 
 @pytest.mark.parametrize(

@@ -181,8 +181,7 @@ class Distortion:
         one thread, 28 x 28: 90,000 images a second, 70,000 with a field of smoothness 4; scipy's
         map_coordinates, image by image, 30,000 without.
         """
-        _check_images(images)
-        generator = _as_generator(random)
+        generator = _checked(images, random)
         dtype = np.float64 if images.dtype.kind == "f" and images.itemsize > 4 else np.float32
         distorted = np.empty(images.shape, dtype=dtype)
         n_images, height, width = images.shape[:3]
@@ -217,8 +216,7 @@ class Distortion:
         [(2, 4, 4), (2, 4, 4), (2, 4, 4)]
         """
         check_count("n_copies", n_copies, 0)
-        _check_images(images)
-        generator = _as_generator(random)
+        generator = _checked(images, random)
         return (self.distort(images, generator) for _ in range(n_copies))
 
     def places(
@@ -260,7 +258,8 @@ class Distortion:
         return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
 
 
-def _check_images(images: Any) -> None:
+def _checked(images: Any, random: Any) -> np.random.Generator:
+    """Return the source of randomness that distorts images, or raise."""
     if not isinstance(images, np.ndarray) or isinstance(images, np.ma.MaskedArray):
         raise TypeError(
             f"images are of type {type(images).__name__}, expected a plain array. "
@@ -272,9 +271,6 @@ def _check_images(images: Any) -> None:
             "n_channels), nothing empty. Reshape rows of pixels, and skip empty batches."
         )
     check_values("images", images)
-
-
-def _as_generator(random: Any) -> np.random.Generator:
     if isinstance(random, np.random.Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
