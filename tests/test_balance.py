@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from onlinels.accumulators.classwise import ClasswiseAccumulator
 
 import laws
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, ShallowConvClassifier
 from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.classwise import ClasswiseAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.linalg.selection import gcv_ridge
