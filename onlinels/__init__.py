@@ -3,9 +3,6 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
-from onlinels.calibrated import CalibratedClassifier
-from onlinels.classifier import LeastSquaresClassifier
-from onlinels.drift import DriftAwareClassifier
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
 from onlinels.features.filters import FilterBank, read_filters
@@ -16,14 +13,16 @@ from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures, WindowFeatures
 from onlinels.linalg.selection import KFold
-from onlinels.multi_target import LeastSquaresMultiTargetRegressor
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
-from onlinels.regressor import LeastSquaresRegressor
-from onlinels.states import load, save
+from onlinels.saving import load, save
 from onlinels.stream import StreamClassifier
-from onlinels.version import __version__
 from onlinels.windowed import WindowedClassifier
+from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
+
+__version__ = "0.2.0"
 
 __all__ = [
     "ZCA",

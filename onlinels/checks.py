@@ -1,11 +1,13 @@
-"""Weights of rows: read and checked before anything is learnt."""
+"""What input and settings may be: values, shapes, weights, room in memory; every error text."""
 
 from __future__ import annotations
 
+import datetime
 import os
 import reprlib
 import struct
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,20 +19,14 @@ Matrix = NDArray[Any]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
 
+
+# Values
+
 LARGEST_VALUE = 1e150
 """Largest magnitude that is learnt: its square, summed over a stream, still fits float64."""
 
 SMALLEST_SQUARES = 1e-305
 """Weighted sum of squares below which a feature counts as 0: float64 has lost its digits there."""
-
-BLOCK_BYTES = 1 << 26
-"""Float64 bytes of the rows that are cast and accumulated at once (64 MiB).
-
-Measured at 6,400 columns: with half as many a row takes 7% longer.
-"""
-
-LEAST_ROWS = 512
-"""Rows that enter statistics at once, if there are as many: each time all of these are read."""
 
 OF_ARRAYS = {
     "missing": "Fill missing values first, or leave out what has them.",
@@ -50,29 +46,13 @@ OF_FEATURES = {
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
 
+OF_TIMES = "Turn a time into seconds since a fixed one, its hour or its day."
+
+TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
+
 
 def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARRAYS) -> None:
-    """Raise unless every value is a number between -1e150 and 1e150.
-
-    Parameters
-    ----------
-    name : str
-        What the values are called in the error.
-    values : ndarray
-        Booleans, integers or floats of any shape.
-    remedies : mapping of str to str
-        What to do about values that are "missing", too "large", or "text".
-
-    Raises
-    ------
-    TypeError
-        If the array is masked, or its dtype not boolean, integer or real floating point.
-    ValueError
-        If a value is NaN, infinite or larger in magnitude than 1e150.
-
-    Notes
-    -----
-    Two passes over `values`, no temporary array.
+    """Raise unless every value of an array is a real number between -1e150 and 1e150.
 
     Examples
     --------
@@ -96,17 +76,12 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
 
 def plain_array(name: str, values: Any) -> Matrix:
     """Return `values` as an array, or raise TypeError if they are masked."""
-    refuse_masked(name, values)
-    return np.asarray(values)
-
-
-def refuse_masked(name: str, values: Any) -> None:
-    """Raise TypeError if values are a masked array."""
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
             f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
             "or leave these rows out."
         )
+    return np.asarray(values)
 
 
 def within_bounds(values: Matrix) -> bool:
@@ -123,20 +98,7 @@ def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
 
 
 def check_matrix(name: str, values: Any) -> Matrix:
-    """Return `values` as a two-dimensional array of numbers with at least one row.
-
-    Raises
-    ------
-    TypeError
-        If the array is masked or the dtype is not numeric.
-    ValueError
-        If the number of dimensions is not 2, there is no row, or a value is not finite.
-
-    Examples
-    --------
-    >>> check_matrix("X", np.ones((2, 3))).shape
-    (2, 3)
-    """
+    """Return `values` as a two-dimensional array of numbers with at least one row."""
     array = plain_array(name, values)
     if array.ndim != 2:
         raise ValueError(
@@ -148,30 +110,6 @@ def check_matrix(name: str, values: Any) -> Matrix:
     return array
 
 
-def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
-    """Raise unless there is one place for each column, from 0 to below `n_places`.
-
-    Raises
-    ------
-    ValueError
-        If there is not.
-    """
-    given = np.asarray(places)
-    if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
-        raise ValueError(
-            f"{name} is {places!r}, expected {n_columns} different places from 0 to below "
-            f"{n_places}. Give every column a place of its own."
-        )
-
-
-def packed(values: Collection[Any]) -> Floats:
-    """Return plain numbers as float64, read-only, or raise struct.error if one is too large.
-
-    Measured: of 1,000 floats in a third of the time of an array made of them.
-    """
-    return np.frombuffer(struct.pack(f"{len(values)}d", *values))
-
-
 def check_not_empty(name: str, n_rows: int) -> None:
     """Raise ValueError if there are no rows."""
     if not n_rows:
@@ -179,13 +117,7 @@ def check_not_empty(name: str, n_rows: int) -> None:
 
 
 def as_array(name: str, values: Any) -> Matrix:
-    """Return numbers in lists, or an array, as an array of numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If lists differ in length, or `check_values` raises.
-    """
+    """Return numbers in lists, or an array, as an array of numbers."""
     try:
         array = plain_array(name, values)
     except ValueError as error:
@@ -195,42 +127,6 @@ def as_array(name: str, values: Any) -> Matrix:
         ) from error
     check_values(name, array)
     return array
-
-
-def frozen_copy(array: Any) -> Matrix:
-    """Return a copy of an array that nobody can write to."""
-    copy = np.array(array)
-    copy.flags.writeable = False
-    return copy
-
-
-def read_only(array: Floats) -> Floats:
-    """Return a view of an array that nobody can write to."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
-
-
-def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
-    """Cut rows into slices whose float64 copy takes at most 64 MiB, or of `least` rows."""
-    step = max(least, BLOCK_BYTES // (8 * max(1, n_columns)))
-    for start in range(0, n_rows, step):
-        yield slice(start, min(start + step, n_rows))
-
-
-def uncast(rows: Matrix) -> Matrix:
-    """Return rows side by side in their precision, float64 if that is neither of the two."""
-    dtype = rows.dtype if rows.dtype == np.float32 else np.float64
-    return np.ascontiguousarray(rows, dtype=dtype)
-
-
-def no_number(name: str, value: Any) -> str:
-    """Say that what is neither a number nor an array was expected to be, and what to do."""
-    kind, expected = type(value).__name__, "expected a number or an array of numbers"
-    if isinstance(value, (list, tuple)):
-        return f"{name} is a {kind}, {expected}. Make an array of it, with np.asarray."
-    remedy = OF_COMPLEX if np.iscomplexobj(value) else OF_FEATURES["text"]
-    return f"{name} is {reprlib.repr(value)} of type {kind}, {expected}. {remedy}"
 
 
 def as_number(value: Any) -> float | None:
@@ -254,6 +150,17 @@ def as_number(value: Any) -> float | None:
         return np.inf
 
 
+def no_number(name: str, value: Any) -> str:
+    """Say that what is neither a number nor an array was expected to be, and what to do."""
+    kind, expected = type(value).__name__, "expected a number or an array of numbers"
+    if isinstance(value, (list, tuple)):
+        return f"{name} is a {kind}, {expected}. Make an array of it, with np.asarray."
+    if isinstance(value, TIMES):
+        return f"{name} is {value!s} of type {kind}, {expected}. {OF_TIMES}"
+    remedy = OF_COMPLEX if np.iscomplexobj(value) else OF_FEATURES["text"]
+    return f"{name} is {reprlib.repr(value)} of type {kind}, {expected}. {remedy}"
+
+
 def shown(value: Any, number: float) -> str:
     """Return what errors call a value that reads as a number, though it may be too long to write.
 
@@ -270,13 +177,7 @@ def shown(value: Any, number: float) -> str:
 
 
 def equals_itself(value: Any) -> bool:
-    """Tell whether a label or name can be found again: NaN cannot, nor a tuple that holds it.
-
-    Examples
-    --------
-    >>> equals_itself("a"), equals_itself(("a", float("nan")))
-    (True, False)
-    """
+    """Tell whether a label or name can be found again: NaN cannot, nor a tuple that holds it."""
     if isinstance(value, tuple):
         # Python takes two tuples for equal that hold the very same NaN.
         return all(map(equals_itself, value))
@@ -286,6 +187,142 @@ def equals_itself(value: Any) -> bool:
         # pandas.NA answers NA, which has no truth value.
         return False
 
+
+# Arrays
+
+BLOCK_BYTES = 1 << 26
+"""Float64 bytes of the rows that are cast and accumulated at once (64 MiB).
+
+Measured at 6,400 columns: with half as many a row takes 7% longer.
+"""
+
+LEAST_ROWS = 512
+"""Rows that enter statistics at once, if there are as many: each time all of these are read."""
+
+DTYPES = {"float32": np.float32, "float64": np.float64}
+"""Precisions in which features and activations may be computed."""
+
+
+def packed(values: Collection[Any]) -> Floats:
+    """Return plain numbers as float64, read-only, or raise struct.error if one is too large.
+
+    Measured: of 1,000 floats in a third of the time of an array made of them.
+    """
+    return np.frombuffer(struct.pack(f"{len(values)}d", *values))
+
+
+def frozen_copy(array: Any) -> Matrix:
+    """Return a copy of an array that nobody can write to."""
+    return read_only(np.array(array))
+
+
+def read_only(array: Matrix) -> Matrix:
+    """Return a view of an array that nobody can write to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
+    """Cut rows into slices whose float64 copy takes at most 64 MiB, or of `least` rows."""
+    step = max(least, BLOCK_BYTES // (8 * max(1, n_columns)))
+    for start in range(0, n_rows, step):
+        yield slice(start, min(start + step, n_rows))
+
+
+def uncast(rows: Matrix) -> Matrix:
+    """Return rows side by side in their precision, float64 if that is neither of the two."""
+    dtype = rows.dtype if rows.dtype == np.float32 else np.float64
+    return np.ascontiguousarray(rows, dtype=dtype)
+
+
+def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
+    """Raise ValueError unless there is one place for each column, from 0 to below `n_places`."""
+    given = np.asarray(places)
+    if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
+        raise ValueError(
+            f"{name} is {places!r}, expected {n_columns} different places from 0 to below "
+            f"{n_places}. Give every column a place of its own."
+        )
+
+
+# Settings
+
+
+def check_count(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}={value!r} must be an int. Pass an int >= {minimum}.")
+    if value < minimum:
+        raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
+    return int(value)
+
+
+def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
+    """Raise unless `value` is a number from `smallest` to `largest`."""
+    expected = f"from {smallest:g} to {largest:g}"
+    _check_number(name, value, expected)
+    if not smallest <= value <= largest:
+        raise ValueError(f"{name}={value!r} must be {expected}. Pass such a float.")
+
+
+def check_not_negative(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number of at least 0."""
+    _check_number(name, value, ">= 0")
+    if not 0.0 <= value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and at least 0. Pass a float >= 0.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """Raise unless `value` is a finite number above 0."""
+    _check_number(name, value, "> 0")
+    if not 0.0 < value < np.inf:
+        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")
+
+
+def _check_number(name: str, value: Any, expected: str) -> None:
+    number = isinstance(value, (int, float, np.integer, np.floating))
+    if not number or isinstance(value, bool):
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float {expected}.")
+
+
+def check_flag(name: str, value: Any) -> None:
+    """Raise TypeError unless `value` is a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """Return `value` as a path."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise TypeError(f"{name}={value!r} must be a path. Pass a str or a pathlib.Path.")
+    return Path(value)
+
+
+def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+    """Raise TypeError unless `value` is an instance of one of `kinds`."""
+    if not isinstance(value, kinds):
+        known = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"{name}={value!r} must be a {known}. Pass one.")
+
+
+def check_part(name: str, value: Any, kind: type) -> None:
+    """Raise TypeError unless `value` is None or an instance of `kind`."""
+    if value is not None and not isinstance(value, kind):
+        raise TypeError(
+            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
+            f"Pass a {kind.__name__}, or None for the default."
+        )
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """Raise ValueError unless `value` is one of the names in `choices`."""
+    if not isinstance(value, str) or value not in choices:
+        known = ", ".join(f'"{choice}"' for choice in choices)
+        raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
+
+
+# Room in memory
 
 LIMIT = "ONLINELS_MEMORY_LIMIT"
 """Environment variable with the bytes that arrays may take, in place of what is found out."""
@@ -305,6 +342,10 @@ GIB = float(1 << 30)
 def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEATURES) -> None:
     """Raise ValueError if arrays cannot fit into memory, before they are made.
 
+    They are compared with all the memory there is, not with what is free at the moment: what is
+    refused could never fit. Linux promises more memory than it has, and ends the process when it
+    runs out; nothing could be said then.
+
     Parameters
     ----------
     n_bytes : int
@@ -313,12 +354,6 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
         What needs it and what to do about it, for the error.
     *sizes : int
         What to put into the fields of `what`.
-
-    Notes
-    -----
-    Compared with all the memory there is (`memory_limit`), not with what is free at the moment:
-    what is refused could never fit. Linux promises more memory than it has, and ends the process
-    when it runs out; nothing could be said then.
 
     Examples
     --------
@@ -343,11 +378,6 @@ def memory_limit() -> float:
     That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything; else the least of
     the machine's memory, the limits of the control groups the process is in (those of a container,
     of a job), and its limit of address space (`ulimit -v`). It is found out once.
-
-    Raises
-    ------
-    ValueError
-        If the variable holds no number above 0.
     """
     given = os.environ.get(LIMIT)
     if not given:
@@ -408,155 +438,11 @@ def _of_process() -> Iterator[float]:
         yield float(limit)
 
 
-DTYPES = {"float32": np.float32, "float64": np.float64}
-"""Precisions in which features and activations may be computed."""
-
-
-def check_count(name: str, value: Any, minimum: int) -> int:
-    """Return `value` as an int of at least `minimum`.
-
-    Raises
-    ------
-    TypeError
-        If `value` is not an integer.
-    ValueError
-        If it is smaller than `minimum`.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}={value!r} must be an int. Pass an int >= {minimum}.")
-    if value < minimum:
-        raise ValueError(f"{name}={value!r} must be at least {minimum}. Pass an int >= {minimum}.")
-    return int(value)
-
-
-def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
-    """Raise unless `value` is a number from `smallest` to `largest`.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number.
-    ValueError
-        If it is out of bounds or NaN.
-    """
-    _check_number(name, value, f"from {smallest:g} to {largest:g}")
-    if not smallest <= value <= largest:
-        raise ValueError(
-            f"{name}={value!r} must be from {smallest:g} to {largest:g}. Pass such a float."
-        )
-
-
-def check_not_negative(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number of at least 0.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number.
-    ValueError
-        If it is negative, infinite or NaN.
-    """
-    _check_number(name, value, ">= 0")
-    if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name}={value!r} must be finite and at least 0. Pass a float >= 0.")
-
-
-def check_positive(name: str, value: Any) -> None:
-    """Raise unless `value` is a finite number above 0.
-
-    Raises
-    ------
-    TypeError
-        If it is not a number.
-    ValueError
-        If it is 0 or negative, infinite or NaN.
-    """
-    _check_number(name, value, "> 0")
-    if not 0.0 < value < np.inf:
-        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")
-
-
-def _check_number(name: str, value: Any, expected: str) -> None:
-    number = isinstance(value, (int, float, np.integer, np.floating))
-    if not number or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float {expected}.")
-
-
-def check_flag(name: str, value: Any) -> None:
-    """Raise unless `value` is a bool.
-
-    Raises
-    ------
-    TypeError
-        If it is not.
-    """
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
-
-
-def check_path(name: str, value: Any) -> Path:
-    """Return `value` as a path.
-
-    Raises
-    ------
-    TypeError
-        If it is neither text nor a path.
-    """
-    if not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name}={value!r} must be a path. Pass a str or a pathlib.Path.")
-    return Path(value)
-
-
-def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
-    """Raise unless `value` is an instance of one of `kinds`.
-
-    Raises
-    ------
-    TypeError
-        If it is not.
-    """
-    if not isinstance(value, kinds):
-        known = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name}={value!r} must be a {known}. Pass one.")
-
-
-def check_part(name: str, value: Any, kind: type) -> None:
-    """Raise unless `value` is None or an instance of `kind`.
-
-    Raises
-    ------
-    TypeError
-        If it is neither.
-    """
-    if value is not None and not isinstance(value, kind):
-        raise TypeError(
-            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
-            f"Pass a {kind.__name__}, or None for the default."
-        )
-
-
-def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Raise unless `value` is one of the names in `choices`.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
-    if not isinstance(value, str) or value not in choices:
-        known = ", ".join(f'"{choice}"' for choice in choices)
-        raise ValueError(f"{name}={value!r} is not known. Pass one of {known}.")
+# Weights
 
 
 def check_weights(w: Any, n_rows: int) -> float | Floats:
     """Return row weights as one float for all rows, or as a vector with one weight per row.
-
-    Raises
-    ------
-    TypeError
-        If `w` is masked or not numeric.
-    ValueError
-        If a weight is negative or not finite, or their number is not `n_rows`.
 
     Examples
     --------
@@ -565,7 +451,6 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     """
     if w is None:
         return 1.0
-    refuse_masked("w", w)
     weights = _as_floats(w)
     if not np.all(np.abs(weights) <= LARGEST_VALUE):
         raise ValueError(
@@ -588,7 +473,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
 def _as_floats(w: Any) -> Floats:
     """Return weights of any kind of numbers as floats; None is NaN, and what is too large inf."""
     try:
-        weights = np.asarray(w)
+        weights = plain_array("w", w)
     except ValueError as error:
         raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
     if weights.dtype.kind in "biuf":
@@ -601,13 +486,7 @@ def _as_floats(w: Any) -> Floats:
 
 
 def check_mass(values: Matrix, w: float | Floats) -> None:
-    """Raise if weight times squared value could overflow a sum over a stream.
-
-    Raises
-    ------
-    ValueError
-        If the largest weight times the largest squared value is over 1e300.
-    """
+    """Raise ValueError if weight times squared value could overflow a sum over a stream."""
     heaviest = w if isinstance(w, float) else float(w.max())
     if heaviest <= 1.0 or not values.size:
         return
@@ -617,3 +496,50 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
             f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times "
             f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
         )
+
+
+def check_mergeable(model: Any, other: Any) -> None:
+    """Raise unless `other` is a model of the same kind with the same settings.
+
+    Raises
+    ------
+    TypeError
+        If it is of another class.
+    ValueError
+        If settings differ; the error names them.
+    """
+    if type(other) is not type(model):
+        raise TypeError(
+            f"other is of type {type(other).__name__}, expected {type(model).__name__}. "
+            "Merge models of one kind."
+        )
+    mine, theirs = model._get_params(), other._get_params()
+    differing = [name for name in mine if not same(mine[name], theirs[name])]
+    if differing:
+        shown = ", ".join(
+            f"{n}: {getattr(model, n)!r} and {getattr(other, n)!r}" for n in differing
+        )
+        raise ValueError(
+            f"other has different settings ({shown}), expected equal ones. "
+            "Start all models from one model's empty()."
+        )
+
+
+def same(a: Any, b: Any) -> bool:
+    """Tell whether two settings are equal, arrays, dataclasses and nested settings included.
+
+    Examples
+    --------
+    >>> same({"filters": np.ones(2)}, {"filters": np.ones(2)}), same(1.0, "paper")
+    (True, False)
+    """
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if is_dataclass(a) and type(a) is type(b):
+        names = [field.name for field in fields(a)]
+        return a is b or all(same(getattr(a, name), getattr(b, name)) for name in names)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    return bool(a == b)

@@ -1,4 +1,4 @@
-"""Labels and their columns."""
+"""Labels: what they may be, their columns, and arrays of them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Integers, Matrix, equals_itself
+from onlinels.saving import LABEL, WHOLE, savable, table
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
-
 
 ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
 """Types of labels that numpy has arrays of, with the kinds of their dtypes."""
 
 
+@savable(
+    {"_index": table(LABEL, WHOLE)},
+    lambda classes: [*classes._index.values()] == [*range(len(classes._index))],
+)
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.
 
@@ -67,20 +71,7 @@ class Classes:
 
 
 def read_label(y: Any) -> Label:
-    """Return a label as a hashable Python value.
-
-    Raises
-    ------
-    TypeError
-        If it is not hashable.
-    ValueError
-        If it is NaN, which equals nothing, not even itself.
-
-    Examples
-    --------
-    >>> read_label(np.int64(3))
-    3
-    """
+    """Return a label as a hashable Python value that equals itself; numpy scalars become such."""
     if isinstance(y, (np.datetime64, np.timedelta64)) or y is np.ma.masked:
         raise TypeError(
             f"y is {y!r}, expected a label that Python knows. Convert dates to text, and leave "
@@ -104,20 +95,7 @@ def read_label(y: Any) -> Label:
 
 
 def read_labels(y: Any, n_rows: int) -> list[Label]:
-    """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list.
-
-    Raises
-    ------
-    TypeError
-        If `y` is no sequence or a label is not hashable.
-    ValueError
-        If there are more or fewer labels than rows, `y` is not one-dimensional, or a label is NaN.
-
-    Examples
-    --------
-    >>> read_labels(np.array(["a", "b"]), n_rows=2)
-    ['a', 'b']
-    """
+    """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list."""
     labels = [read_label(label) for label in as_list(y)]
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
@@ -125,15 +103,7 @@ def read_labels(y: Any, n_rows: int) -> list[Label]:
 
 
 def as_list(y: Any, each: str = "label") -> list[Any]:
-    """Return the entries of an array, series (pandas, polars, pyarrow …), list or range.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these; the error speaks of one `each` per row.
-    ValueError
-        If it is not one-dimensional.
-    """
+    """Return the entries of an array, series or list; errors speak of one `each` per row."""
     if isinstance(y, (list, tuple)):
         return list(y)
     if getattr(y, "ndim", 1) != 1:

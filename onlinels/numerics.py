@@ -12,7 +12,7 @@ from itertools import starmap
 from math import prod
 from operator import call
 from threading import RLock, local
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from scipy.linalg.blas import dgemm, sgemm
@@ -109,6 +109,16 @@ def all_held(*locks: Lock) -> Iterator[None]:
         for lock in sorted(set(locks), key=id):
             stack.enter_context(lock)
         yield
+
+
+Thing = TypeVar("Thing")
+
+
+def shallow_copy(thing: Thing) -> Thing:
+    """Return a copy with attributes of its own, whose values are those of the original."""
+    new = object.__new__(type(thing))
+    vars(new).update(vars(thing))
+    return new
 
 
 def lengthened(vector: Matrix, length: int) -> Matrix:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinels.checks import Floats, check_count
-from onlinels.features.filters import make_bank, needs_examples
+from onlinels.features.filters import make_bank, recipes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,7 +61,7 @@ def plot_filters(
     >>> axes.images[0].get_array().shape
     (57, 57, 3)
     """
-    if needs_examples(filters):
+    if recipes(filters):
         raise ValueError(
             f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
             "ConvolutionalFeatures.from_examples(X, y, ...)."

@@ -2,58 +2,30 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 from onlinels.checks import check_choice
+from onlinels.features.hidden import HiddenLayer
 from onlinels.features.patches import Patches
-from onlinels.features.preprocessing import ZCA
+from onlinels.features.preprocessing import ZCA, ImagePreprocessing
+from onlinels.features.transformers import ConvolutionalFeatures
+from onlinels.linear.classifier import LeastSquaresClassifier
 
 Settings = dict[str, Any]
 
-PARTS = {
-    "preprocessing": (
-        "downsample",
-        "scale",
-        "grey_channel",
-        "whitening",
-        "deskew",
-        "image_shape",
-        "dtype",
-    ),
-    "features": (
-        "filters",
-        "pool_size",
-        "stride",
-        "padding",
-        "drop_ring",
-        "normalize",
-        "before_pooling",
-        "after_pooling",
-        "channels",
-        "contrast_offset",
-        "dtype",
-        "seed",
-        "pooling",
-    ),
-    "hidden": (
-        "n_hidden",
-        "input_weights",
-        "activation",
-        "seed",
-        "dtype",
-        "bias",
-        "receptive_fields",
-    ),
-    "classifier": (
-        "ridge",
-        "accumulator",
-        "fit_intercept",
-        "forgetting_factor",
-        "half_life",
-        "balance",
-    ),
-    "network": ("warm_up",),
+KINDS = {
+    "preprocessing": ImagePreprocessing,
+    "features": ConvolutionalFeatures,
+    "hidden": HiddenLayer,
+    "classifier": LeastSquaresClassifier,
 }
+
+PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()} | {
+    "network": ("warm_up",)
+}
+# Images come to the preprocessing, which knows the shape of what it passes on.
+PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
 """Which part of the network takes which setting; precision and seed are set in several at once."""
 
 GEOMETRY: Settings = {

@@ -16,7 +16,7 @@ from onlinels.features.filters import (
     check_filters,
     hand_designed,
     make_bank,
-    needs_examples,
+    recipes,
 )
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.transformers import ConvolutionalFeatures
@@ -179,10 +179,10 @@ def test_seeds_and_places_differ():
 
 
 def test_what_needs_examples():
-    assert not needs_examples("hand-designed")
-    assert not needs_examples((hand_designed(), ("hand-designed", make_bank("hand-designed"))))
-    assert needs_examples(Patches())
-    assert needs_examples(("hand-designed", (KMeansPatches(),)))
+    assert not recipes("hand-designed")
+    assert not recipes((hand_designed(), ("hand-designed", make_bank("hand-designed"))))
+    assert recipes(Patches())
+    assert recipes(("hand-designed", (KMeansPatches(),)))
 
 
 def test_a_bank_is_never_written_to():

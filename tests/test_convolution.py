@@ -13,11 +13,15 @@ from scipy.stats import norm
 
 from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures, FilterBank, Patches
-from onlinels.features import convolution as convolve
-from onlinels.features import convolution as pooling
-from onlinels.features import convolution as tiles
-from onlinels.features.convolution import Axis, Convolution, Power, TwoSidedRectifier, lp_pooling
-from onlinels.features.convolution import convolve as convolution
+from onlinels.features import convolution
+from onlinels.features.convolution import (
+    Axis,
+    Convolution,
+    Power,
+    TwoSidedRectifier,
+    convolve,
+    lp_pooling,
+)
 from onlinels.features.filters import hand_designed
 from strategies import axes, convolution_settings
 
@@ -138,11 +142,10 @@ def test_tiles_and_threads_make_no_difference(
     whole = convolve(images, filters, stage, offsets)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "PART_IMAGES", part_images)
-        patch.setattr(tiles, "TILE_FILTERS", tile_filters)
-        patch.setattr(tiles, "TILE_BYTES", tile_bytes)
-        for module in (tiles, pooling):
-            patch.setattr(module, "SMALL_PRODUCT", small_product)
-        patch.setattr("onlinels.threads._n_cores", lambda: 16)
+        patch.setattr(convolution, "TILE_FILTERS", tile_filters)
+        patch.setattr(convolution, "TILE_BYTES", tile_bytes)
+        patch.setattr(convolution, "SMALL_PRODUCT", small_product)
+        patch.setattr("onlinels.numerics._n_cores", lambda: 16)
         patch.setenv("OPENBLAS_NUM_THREADS", "1")
         tiled = convolve(images, filters, stage, offsets)
         patch.setenv("OPENBLAS_NUM_THREADS", "3")
@@ -164,7 +167,7 @@ def test_threads_make_no_difference_to_the_last_bit(
         filters, pool_size=7, stride=3, drop_ring=3, normalize=normalize, dtype="float32"
     )
     images = random.random((n_images, *shape), dtype=np.float32)
-    monkeypatch.setattr("onlinels.threads._n_cores", lambda: 16)
+    monkeypatch.setattr("onlinels.numerics._n_cores", lambda: 16)
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     alone = model.transform_many(images)
     for threads in "2357":

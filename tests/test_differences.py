@@ -23,7 +23,7 @@ from onlinels.features.input_weights import (
     formed_differences,
     landmark_differences,
 )
-from onlinels.merging import same
+from onlinels.checks import same
 
 RANDOM = np.random.default_rng(0)
 MANY_FEATURES = RANDOM.normal(size=(20, 400))

@@ -22,7 +22,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
-from onlinels.drift import alarms
+from onlinels.wrappers import alarms
 
 shares = st.sampled_from([0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
 

@@ -9,17 +9,26 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import strategies
+from onlinels import (
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    StreamClassifier,
+)
 from onlinels.rows import (
     ArrayFeature,
     Columns,
+    check_aligned,
     feature_key,
     key_text,
     names_of,
     read_batch,
     read_row,
+    reader_of,
     sorted_names,
 )
 
@@ -274,3 +283,85 @@ def test_an_absent_number_is_zero():
 def test_an_empty_frame_is_said_to_be_empty(make):
     with pytest.raises(ValueError, match="X has 0 rows"):
         read_batch(make({"a": []}))
+
+
+@given(strategies.rows(max_rows=9), st.data())
+def test_known_names_are_read_alike_with_and_without_detours(rows, data):
+    known = data.draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True))
+    names = data.draw(st.lists(st.sampled_from("abcdefgh"), min_size=1, unique=True))
+    columns = Columns().extended([tuple(known)])
+    kinds = data.draw(st.sampled_from([float, np.float64, np.float32, int]))
+    values = [kinds(value) for value in np.resize(rows.X, len(names)).tolist()]
+    x = dict(zip(names, values, strict=True))
+    reader = reader_of(columns, tuple(sorted(names)))
+    layout, read = read_row(x)
+    np.testing.assert_array_equal(reader.read(x), columns.place([layout], read[None])[0])
+    assert reader.is_complete == (set(names) <= set(known))
+
+
+@pytest.mark.parametrize("n_names", [1, 3, 100])
+@pytest.mark.parametrize(
+    "value",
+    [None, np.nan, np.inf, 1e76, 10**400, "1", 1j, np.complex64(1), np.ma.masked, [1.0]],
+    ids=repr,
+)
+def test_what_needs_a_closer_look_gets_it(n_names, value):
+    x = dict.fromkeys(range(n_names), 1.0)
+    reader = reader_of(Columns().extended([tuple(x)]), tuple(x))
+    assert reader.read(x).tolist() == [1.0] * n_names
+    assert reader.read(x | {0: value}) is None
+    assert reader.read(x | {"another": 1.0}) is None
+    assert reader.read({"another": 1.0}) is None
+
+
+def test_one_array_is_read_without_detours():
+    columns = Columns().extended([(ArrayFeature("h", 2), "b")])
+    reader = reader_of(columns, (ArrayFeature("h", 2),))
+    assert reader.read({"h": np.array([1, 2], np.float32)}).tolist() == [1.0, 2.0, 0.0]
+    for value in (np.ones(3), np.ones((1, 2)), np.array([1, 2]), np.array([1.0, np.nan]), 1.0):
+        assert reader.read({"h": value}) is None
+    assert reader_of(columns, (ArrayFeature("h", 2), "b")) is None
+
+
+indices = st.lists(
+    st.one_of(st.integers(0, 9), st.text("ab", max_size=2), st.dates()), min_size=2, max_size=6
+)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        LeastSquaresClassifier(),
+        LeastSquaresRegressor(),
+        LeastSquaresMultiTargetRegressor(),
+        StreamClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@settings(max_examples=20)
+@given(st.data(), indices)
+def test_targets_of_the_index_of_the_frame_come_in_its_order(model, data, index):
+    model, n_rows = model.clone(), len(index)
+    X = pd.DataFrame({"a": np.arange(n_rows, dtype=float)}, index=index)
+    y = pd.Series(np.arange(n_rows) % 2, index=index)
+    if isinstance(model, LeastSquaresMultiTargetRegressor):
+        y = pd.DataFrame({"y": y, "z": y})
+    order = data.draw(st.permutations(range(n_rows)))
+    shuffled = y.iloc[order]
+    if shuffled.index.tolist() != index:
+        with pytest.raises(ValueError, match=r"index of X in another order.*y\.to_numpy\(\)"):
+            model.learn_many(X, shuffled)
+        assert model.count == 0
+    for accepted in (y, y.copy(), shuffled.set_axis(range(100, 100 + n_rows))):
+        model.learn_many(X, accepted)
+    assert model.count == 3 * n_rows
+
+
+def test_only_pandas_has_an_index_to_align():
+    X, y = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1, 2], index=[1, 0])
+    for rows in (X.to_numpy(), X.to_dict("records"), pl.DataFrame(X), pa.table(X)):
+        check_aligned(rows, y)
+    for targets in (y.tolist(), y.to_numpy(), pl.Series(y), pd.Series([1, 2, 3], index=[1, 0, 2])):
+        check_aligned(X, targets)
+    with pytest.raises(ValueError, match=r"y\.reindex\(X\.index\)"):
+        check_aligned(X, y)

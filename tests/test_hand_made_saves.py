@@ -21,7 +21,6 @@ from river import compose, preprocessing
 import onlinels
 from onlinels import ConvolutionalFeatures, LeastSquaresClassifier, WindowedClassifier
 from onlinels import checks as memory
-from onlinels.saving.container import write_container
 from test_damaged_saves import state_of
 from test_saving import rewritten
 
@@ -52,7 +51,7 @@ def described(path, text):
     [
         b'"' + 300_000 * b'\\"',
         300_000 * b"\\",
-        b'{"onlinels": "' + 3_000_000 * b"x" + b'", "format": 1, "arrays": {}, "model": {}}',
+        b'{"onlinels": "' + 3_000_000 * b"x" + b'", "format": 2, "arrays": {}, "model": {}}',
         b'{"onlinels": ' + 300_000 * b'"a",',
         b"[" + 300_000 * b"[],",
     ],
@@ -90,11 +89,10 @@ def encoded():
     return model
 
 
-@pytest.mark.parametrize("values", [[{"range": [0, 30_000_000, 1]}], [5], [[1, 2]]])
-@pytest.mark.parametrize("factory", ["set", "dict", "float", "Mean"])
-def test_missing_values_are_made_as_the_class_makes_them(tmp_path, values, factory):
+@pytest.mark.parametrize("factory", ["dict", "float", "Mean", "exec", ["set"]])
+def test_missing_values_are_made_as_the_class_makes_them(tmp_path, factory):
     path = tmp_path / "model.npz"
-    pairs = {"defaultdict": [], "of": factory, "with": values}
+    pairs = {"defaultdict": [], "of": factory}
     changed(encoded(), path, "river.OneHotEncoder", values=pairs)
     refused(path)
 
@@ -111,10 +109,10 @@ def test_defaultdicts_of_users_come_back(tmp_path):
     "parts",
     [
         {"start": -1e5},
-        {"start": {"float": "-inf"}},
+        {"start": float("-inf")},
         {"time": 1e9},
         {"reached": 10**6},
-        {"reached": {"int": hex(2**2000)}},
+        {"reached": 2**2000},
     ],
 )
 def test_samples_were_drawn_up_to_the_last_reading(tmp_path, parts):
@@ -147,8 +145,8 @@ def test_gaps_that_take_more_memory_than_there_is_are_refused(monkeypatch):
 
 def test_names_of_one_hash_are_few(tmp_path):
     modulus = sys.hash_info.modulus
-    pairs = [[{"int": hex(modulus * number)}, 1] for number in range(8, 20_000)]
-    said = {"onlinels": "1", "format": 1, "model": {"dict": pairs}, "arrays": {}}
+    pairs = [[modulus * number, 1] for number in range(8, 20_000)]
+    said = {"onlinels": "1", "format": 2, "model": {"dict": pairs}, "arrays": {}}
     for model in ({"dict": pairs}, {"set": [key for key, _ in pairs]}):
         described(tmp_path / "model.npz", json.dumps(said | {"model": model}).encode())
         refused(tmp_path / "model.npz", "names have one hash")
@@ -162,9 +160,9 @@ def test_names_of_one_hash_are_few(tmp_path):
     [
         {"forgetting_factor": 0.0},
         {"forgetting_factor": 0.5},
-        {"forgetting_factor": {"int": hex(2**2000)}},
+        {"forgetting_factor": 2**2000},
         {"half_life": 0},
-        {"now": {"float": "inf"}},
+        {"now": float("inf")},
     ],
 )
 def test_a_clock_is_that_of_its_model(tmp_path, parts):
@@ -182,13 +180,18 @@ def learnt():
 def with_array(model, path, name, value):
     """Save a model, and put another number in the first place of one of its arrays."""
     model.save(path)
-    with zipfile.ZipFile(path) as file:
-        said = json.loads(file.read("model.json"))
-        arrays = {each: np.load(BytesIO(file.read(f"{each}.npy"))) for each in said.pop("arrays")}
-    (changed,) = [each for each in arrays if each.endswith(name)]
-    arrays[changed].flat[0] = value
-    with path.open("wb") as file:
-        write_container(file, said, arrays)
+    with np.load(path) as file:
+        (changed,) = [each for each in file.files if each.endswith(name)]
+        array = file[changed]
+    array.flat[0] = value
+    member = BytesIO()
+    np.save(member, array)
+
+    def change(said):
+        said["arrays"][changed] = hashlib.sha256(member.getvalue()).hexdigest()
+        return said
+
+    rewritten(path, change, {f"{changed}.npy": member.getvalue()})
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, 1e300])
@@ -203,17 +206,6 @@ def test_statistics_that_are_no_numbers_leave_no_ridge_to_choose(tmp_path):
     loaded = onlinels.load(tmp_path / "model.npz")
     with pytest.raises(ValueError, match="statistics that are not finite numbers"):
         loaded.learn_many([{"a": 1.0}] * 20, ["x", "y"] * 10)
-
-
-@pytest.mark.parametrize("text", ["\ud83d\ude00", "\ud83d", "a\udfff"])
-def test_halves_of_characters_stay_halves(tmp_path, text):
-    model = LeastSquaresClassifier()
-    model.learn_one({text: 1.0, "\U0001f600": 2.0}, text)
-    model.learn_one({text: 1.0}, ("\U0001f600", text))
-    model.learn_one({text: 1.0}, "\U0001f600")
-    model.save(tmp_path / "model.npz")
-    loaded = onlinels.load(tmp_path / "model.npz")
-    assert (loaded.classes, loaded.feature_names) == (model.classes, model.feature_names)
 
 
 def test_a_fold_gives_no_more_weight_than_it_has(tmp_path):

@@ -22,10 +22,9 @@ from hypothesis import strategies as st
 
 from formats import make_data, write
 from hostile import hostile_files
-from onlinels.array_files import ArrayArchive, read_npy
-from onlinels.bounded import PIECE
 from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
 from onlinels.features.filters import read_filters
+from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
 
 FEW = 4 * PIECE
 """Bytes that a refusal may take, where the file states gigabytes."""

@@ -315,7 +315,7 @@ def test_the_ridge_may_change_at_any_time():
     assert model.ridge_ == 7.0
     assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
     model.mutate({"classifier": {"ridge": 0.5}})
-    assert model._fixed.at_ridge(0.5) is model._linear_layer
+    assert model.ridge_ == 0.5
     assert_is_batch_solution(model, IMAGES[:50], LABELS[:50])
 
 

@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 from scipy.signal import convolve2d
 
 from onlinels import ConvolutionalFeatures
-from onlinels.features.filters import choose, draw, make_bank, sample_patches
-from onlinels.features.patches import FoldedRecipe, KMeansPatches, Patches, WhitenedPatches
+from onlinels.features.filters import make_bank
+from onlinels.features.patches import (
+    FoldedRecipe,
+    KMeansPatches,
+    Patches,
+    WhitenedPatches,
+    choose,
+    draw,
+    sample_patches,
+)
 from strategies import labelled_images, whitened_settings
 
 contrast_offsets = st.one_of(st.none(), st.floats(1e-4, 10.0))

@@ -16,7 +16,7 @@ from scipy.linalg import fractional_matrix_power
 from laws import assert_unchanged
 from onlinels import ConvolutionalFeatures, LeastSquaresClassifier
 from onlinels.features.preprocessing import ZCA, FixedZCA, ImagePreprocessing, row_slants
-from onlinels.merging import same
+from onlinels.checks import same
 from strategies import image_batches, preprocessing_settings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import errno
-import gc
 import hashlib
 import json
 import os
@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import threading
 import zipfile
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import date
@@ -21,13 +22,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose
+from river import compose, preprocessing
 
 import onlinels
 import savable
 from onlinels import LeastSquaresClassifier, StreamClassifier
-from onlinels.saving import building, replacing
-from onlinels.saving.kinds import KINDS
+from onlinels.saving import files
+from onlinels.saving.fields import KINDS_BY_NAME
 from strategies import classifier_settings, rows
 
 
@@ -68,8 +69,8 @@ def test_every_class_that_can_be_saved_is_saved_above(tmp_path):
         model = make(random)
         learn(model, random)
         described = content(model, tmp_path).decode("latin1")
-        saved |= {name for name in KINDS.by_name if f'"object":"{name}"' in described}
-    assert KINDS.by_name.keys() == saved
+        saved |= {name for name in KINDS_BY_NAME if f'"object":"{name}"' in described}
+    assert KINDS_BY_NAME.keys() == saved
 
 
 @given(data=st.data(), settings=classifier_settings(), drawn=rows(max_rows=40))
@@ -174,11 +175,6 @@ def test_numpy_can_open_the_file(tmp_path):
         assert file.testzip() is None
 
 
-@pytest.fixture
-def everything_later(monkeypatch):
-    monkeypatch.setattr(building, "READ_LATER", 0)
-
-
 @pytest.fixture(params=["gram", "orthogonal", "recursive"])
 def saved_linear(request, tmp_path):
     model = LeastSquaresClassifier(ridge=1.0, accumulator=request.param)
@@ -189,49 +185,16 @@ def saved_linear(request, tmp_path):
     return model, path
 
 
-def is_unread(model):
-    """Tell whether statistics are still in the file."""
-
-    def unread(value):
-        parts = vars(value).values() if hasattr(value, "__dict__") else ()
-        parts = value if isinstance(value, (list, tuple)) else parts
-        return "_unread" in getattr(value, "__dict__", ()) or any(map(unread, parts))
-
-    return unread(model._sums)
-
-
-@pytest.mark.usefixtures("everything_later")
-def test_predictions_leave_the_statistics_in_the_file(saved_linear):
-    model, path = saved_linear
-    loaded = onlinels.load(path)
-    X, y = savable.rows(np.random.default_rng(1), 9)
-    for row in X:
-        sample = dict(enumerate(row))
-        assert loaded.predict_one(sample) == model.predict_one(sample)
-        assert loaded.predict_proba_one(sample) == model.predict_proba_one(sample)
-    np.testing.assert_array_equal(loaded.predict_many(X), model.predict_many(X))
-    np.testing.assert_array_equal(loaded.output_weights, model.output_weights)
-    assert loaded.count == 50
-    assert is_unread(loaded)
-    for each in (model, loaded):
-        each.learn_many(X, y)
-    assert not is_unread(loaded)
-    np.testing.assert_array_equal(loaded.output_weights, model.output_weights)
-
-
-@pytest.mark.usefixtures("everything_later")
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_of_what_is_unread_are_whole(saved_linear, tmp_path, copied):
+def test_copies_of_a_loaded_model_are_whole(saved_linear, tmp_path, copied):
     model, path = saved_linear
     loaded = onlinels.load(path)
     copy_ = copied(loaded)
     os.unlink(path)
     assert content(copy_, tmp_path) == content(model, tmp_path)
-    assert not is_unread(copy_)
     assert content(loaded, tmp_path) == content(model, tmp_path)
 
 
-@pytest.mark.usefixtures("everything_later")
 def test_a_model_may_be_saved_where_it_comes_from(saved_linear, tmp_path):
     _, path = saved_linear
     loaded, other = onlinels.load(path), onlinels.load(path)
@@ -239,40 +202,16 @@ def test_a_model_may_be_saved_where_it_comes_from(saved_linear, tmp_path):
     X, y = savable.rows(np.random.default_rng(1), 9)
     loaded.learn_many(X, y)
     loaded.save(path)
-    # The other one still has the file that it was read from.
     other.learn_many(X, y)
     assert content(other, tmp_path) == path.read_bytes()
 
 
-@pytest.mark.usefixtures("everything_later")
-def test_threads_that_ask_at_once_read_once(saved_linear):
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are seen on Linux")
+def test_files_are_closed_once_they_are_loaded(saved_linear):
     _, path = saved_linear
-    for _ in range(20):
-        loaded = onlinels.load(path)
-        with ThreadPoolExecutor(4) as pool:
-            asked = [pool.submit(loaded._statistics.spectrum) for _ in range(4)]
-        squares = {each.result().target_squares.tobytes() for each in asked}
-        assert len(squares) == 1
-
-
-@pytest.mark.usefixtures("everything_later")
-def test_statistics_that_are_damaged_leave_a_model_that_predicts(saved_linear):
-    model, path = saved_linear
-    loaded = onlinels.load(path)
-    with zipfile.ZipFile(path) as file:
-        kept = ("corner.npy", "_factor.npy", "_base.npy")
-        statistics = next(each for each in file.infolist() if each.filename.endswith(kept))
-    with open(path, "rb+") as file:
-        file.seek(statistics.header_offset + 200 + len(statistics.filename))
-        byte = file.read(1)
-        file.seek(-1, os.SEEK_CUR)
-        file.write(bytes([byte[0] ^ 1]))
-    X, y = savable.rows(np.random.default_rng(1), 9)
-    for _ in range(2):
-        with pytest.raises(ValueError, match="does not match its checksum"):
-            loaded.learn_many(X, y)
-    assert loaded.count == 50
-    np.testing.assert_array_equal(loaded.predict_many(X), model.predict_many(X))
+    onlinels.load(path)
+    opened = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
+    assert str(path) not in opened
 
 
 def failing(*_):
@@ -285,7 +224,7 @@ def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
     model.save(tmp_path / "model.npz")
     before = (tmp_path / "model.npz").read_bytes()
     model.learn_one({"x": 1.0}, "a")
-    monkeypatch.setattr(replacing.os, place, failing)
+    monkeypatch.setattr(files.os, place, failing)
     with pytest.raises(OSError, match="as it was; free some space") as raised:
         model.save(tmp_path / "model.npz")
     assert raised.value.errno == errno.ENOSPC
@@ -357,8 +296,6 @@ def test_threads_that_save_to_one_path(tmp_path):
         model.learn_one({"x": 1.0}, number)
     expected = {content(model, tmp_path) for model in models}
     (tmp_path / "content.npz").unlink()
-    # As a process that was killed leaves it.
-    (tmp_path / ".model.npz.saving").write_bytes(b"half a file" * 10_000)
 
     def save(model):
         for _ in range(20):
@@ -374,34 +311,46 @@ def test_threads_that_save_to_one_path(tmp_path):
     assert onlinels.load(path).count == 1
 
 
-def rewritten(path, change):
-    """Change a file's description, with checksums that are right."""
+def rewritten(path, change, others=()):
+    """Change a file's description, and other members, with checksums that are right."""
     with zipfile.ZipFile(path) as file:
         members = {info.filename: file.read(info) for info in file.infolist()}
     said = change(json.loads(members["model.json"]))
     text = said if isinstance(said, bytes) else json.dumps(said).encode()
-    members |= {"model.json": text, "model.sha256": hashlib.sha256(text).hexdigest().encode()}
+    members |= {
+        **dict(others),
+        "model.json": text,
+        "model.sha256": hashlib.sha256(text).hexdigest().encode(),
+    }
     with zipfile.ZipFile(path, "w") as file:
         for name, held in members.items():
             file.writestr(name, held)
 
 
-def test_later_formats_are_refused(saved_linear):
+@pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (3, "9.1")])
+def test_other_formats_are_refused_by_their_version(saved_linear, number, version):
     _, path = saved_linear
-    rewritten(path, lambda said: said | {"format": 2, "onlinels": "9.1"})
-    with pytest.raises(ValueError, match=r"is of format 2, expected 1.*wrote it: 9\.1"):
+    rewritten(path, lambda said: said | {"format": number, "onlinels": version})
+    expected = f"is of format {number}, expected 2. Load it with onlinels {version}, the version"
+    with pytest.raises(ValueError, match=expected):
         onlinels.load(path)
 
 
-@pytest.mark.skipif(not hasattr(os, "O_NOFOLLOW"), reason="links are refused as on POSIX")
-def test_a_link_in_the_way_is_not_followed(tmp_path):
-    victim = tmp_path / "victim"
-    victim.write_text("precious")
-    (tmp_path / ".model.npz.saving").symlink_to(victim)
-    with pytest.raises(OSError, match="as it was"):
-        LeastSquaresClassifier().save(tmp_path / "model.npz")
-    assert victim.read_text() == "precious"
-    assert not (tmp_path / "model.npz").exists()
+FILE_OF_0_1_0 = (
+    "eNp1UM1KxDAQ3h/1IB736MU5h5ImbbbtyXsRerb0kLSzuEvbLGlllVLx7DsIHnwCn8Yn8DlMd1HZghOG+fhm5svHJPH8"
+    "ZDE5xNXk8/3m7cWiIc9tVrrA0tk0uu5A1+W6xrKBCKjjOhQIrLSpZAuRS2A/CVEHxTq3TJqC0bsGCM9IClu9QwPEaqgN"
+    "Dm1IDgzU95WyIKIEmla2OCjgw1bXWNsx5tC+z7KegDRGPtqvu75Pjhw/vd5+XVs05MWv4+ZOMl+IQiw5y5nnqyDwuFIe"
+    "soDLkOMKKVNUSIGKhtwtXE/RPETPt7yH+VIEXIgwiaezxfz/6/zE83RydKvx3tjj397HyHESn54NnZl9xtbLvfI3Gs5h"
+    "HA=="
+)
+"""A model's file, compressed, as that version wrote it."""
+
+
+def test_files_of_version_0_1_0_are_refused_by_their_version(tmp_path):
+    path = tmp_path / "model.npz"
+    path.write_bytes(zlib.decompress(base64.b64decode(FILE_OF_0_1_0)))
+    with pytest.raises(ValueError, match=r"of format 1, expected 2.* with onlinels 0\.1\.0,"):
+        onlinels.load(path)
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "recursive"])
@@ -432,21 +381,6 @@ def test_streams_that_have_seen_arrays_can_be_saved(tmp_path):
     for each in (model, loaded):
         each.learn_one({"image": np.ones(3), "x": 2.0}, 1)
     assert content(loaded, tmp_path) == content(model, tmp_path)
-
-
-@pytest.mark.usefixtures("everything_later")
-def test_files_are_closed_once_learning_has_gone_on(saved_linear):
-    _, path = saved_linear
-    loaded = onlinels.load(path)
-    X, y = savable.rows(np.random.default_rng(1), 300)
-    for row, label in zip(X, y.tolist(), strict=True):
-        loaded.learn_one(dict(enumerate(row)), label)
-        loaded.predict_one(dict(enumerate(row)))
-    gc.collect()
-    assert not is_unread(loaded)
-    if os.path.isdir("/proc/self/fd"):
-        opened = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
-        assert str(path) not in opened
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
@@ -494,3 +428,38 @@ def test_a_model_that_is_saved_while_another_thread_learns_is_whole(tmp_path):
             assert np.trace(loaded._statistics.gram) == pytest.approx(expected)
         done.set()
         learning.result()
+
+
+def in_threads(*functions, n_rounds=50):
+    """Call functions again and again, each in a thread of its own."""
+
+    def again(function):
+        for _ in range(n_rounds):
+            function()
+
+    with ThreadPoolExecutor(len(functions)) as pool:
+        for done in [pool.submit(again, function) for function in functions]:
+            done.result(timeout=300)
+
+
+def test_saves_of_the_same_models_in_two_orders_end(tmp_path):
+    a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
+    in_threads(
+        lambda: onlinels.save({"a": a, "b": b}, tmp_path / "one"),
+        lambda: onlinels.save([b, a], tmp_path / "other"),
+    )
+
+
+def test_what_a_wrapper_in_a_container_holds_is_saved_as_a_whole(tmp_path):
+    inner = LeastSquaresClassifier()
+    wrapper = onlinels.CalibratedClassifier(preprocessing.StandardScaler() | inner)
+    path, counts = tmp_path / "model", []
+
+    def save():
+        onlinels.save(({"held": [wrapper]},), path)
+        saved = onlinels.load(path)[0]["held"][0].classifier["LeastSquaresClassifier"]
+        assert saved.count == saved._class_counts.sum() == saved._statistics.weight
+        counts.append(saved.count)
+
+    in_threads(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]))
+    assert counts == sorted(counts)

@@ -20,9 +20,9 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.commit import Commit
+from onlinels.numerics import Update, apply
 from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Pool
-from onlinels.stream.features import Activations
+from onlinels.stream.features import N_UNITS
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
@@ -43,28 +43,26 @@ class Log:
         return weights
 
     def assert_solved_by(self, expert, long):
-        n_activations, n_classes = expert.output_weights.shape
+        n_activations, n_classes = expert.weights.shape
         A = np.zeros((len(self.columns), n_activations))
         for row, activations in zip(A, self.activations, strict=True):
             row[: len(activations)] = activations
         Y = np.eye(n_classes)[self.columns]
-        diagonal = expert.ridge_diagonal
+        diagonal = np.full(n_activations, expert.level)
         assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
-        laws.assert_solves_weighted_ridge(expert.output_weights, diagonal, A, Y, self.weights(long))
+        laws.assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
 
 
 def learn_logged(model, learn, forced=frozenset()):
     """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
     logs = Log(), Log()
-    original = Pool.learn
+    original = Pool.plan
 
-    def logged(pool, outlook, column, is_new, _):
+    def logged(pool, outlook, column, is_new):
         pairs = pool.wide, pool.narrow
         before = [memories.n_takeovers for memories in pairs]
-        commit = Commit()
-        original(pool, outlook, column, is_new, commit)
-        commit.make()
-        seen = outlook.activations, Activations.narrow(outlook.activations)
+        apply(original(pool, outlook, column, is_new))
+        seen = outlook.activations, outlook.activations[N_UNITS:]
         for memories, log, n_before, activations in zip(pairs, logs, before, seen, strict=True):
             row = len(log.columns)
             log.activations.append(activations.copy())
@@ -72,18 +70,19 @@ def learn_logged(model, learn, forced=frozenset()):
             if memories.n_takeovers > n_before:
                 log.takeovers.append(row)
             if row in forced:
-                memories.long = memories.long.going_on_from(memories.short)
+                memories.long = memories.short.copied()
                 log.takeovers.append(row + 1)
+        return Update()
 
-    with mock.patch.object(Pool, "learn", logged):
+    with mock.patch.object(Pool, "plan", logged):
         learn(model)
     return logs
 
 
 def assert_exact(model, logs):
     for memories, log in zip((model._pool.wide, model._pool.narrow), logs, strict=True):
-        for expert, long in zip(memories.experts, (True, False), strict=True):
-            log.assert_solved_by(expert, long)
+        log.assert_solved_by(memories.long, long=True)
+        log.assert_solved_by(memories.short, long=False)
 
 
 @settings(max_examples=25)

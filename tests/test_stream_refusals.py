@@ -14,7 +14,7 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.stream.experts import Expert
+from onlinels.stream.experts import Recursion
 
 BAD_SAMPLES = [
     (["a"], "x is of type list"),
@@ -195,8 +195,8 @@ def test_too_little_memory_to_grow():
     model.learn_one({"a": 1.0}, "x")
     before = state_of(model)
     for number in range(4):
-        grown = [Expert.grown] * number + [MemoryError]
-        with mock.patch.object(Expert, "grown", Failing(grown)), pytest.raises(MemoryError):
+        grown = [Recursion.grown] * number + [MemoryError]
+        with mock.patch.object(Recursion, "grown", Failing(grown)), pytest.raises(MemoryError):
             model.learn_one({"a": 2.0, "b": 1.0}, "y")
         assert state_of(model) == before
         assert model.predict_one({"a": 2.0, "b": 1.0}) == "x"

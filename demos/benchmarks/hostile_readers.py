@@ -13,10 +13,10 @@ from hostile_changes import Choices, changed, one_of
 from hostile_formats import METHODS, gzipped, matlab, plain, zipped
 from hostile_reading import Reader
 
-from onlinels.bounded import LARGEST_RATIO
 from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
 from onlinels.datasets.norb import PARTS as NORB_STARTS
 from onlinels.features.filters import OVERFEAT_FILES, read_filters
+from onlinels.saving.arrays import LARGEST_RATIO
 
 IMAGES = 16
 """Bytes allocated for each byte of images: read whole, in mini-batches, and printed."""

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.array_files import ArrayArchive
-from onlinels.damage import UNREADABLE
+from onlinels.saving.arrays import UNREADABLE, ArrayArchive
 
 Array = NDArray[Any]
 

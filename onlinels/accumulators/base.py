@@ -1,30 +1,143 @@
-"""The interface that all accumulators share."""
+"""What all accumulators share: rows counted and weighed, changes that come whole or not at all."""
 
 from __future__ import annotations
 
-from collections import deque
-from typing import Any, Self
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from onlinels.accumulators.ledger import lengthened
-from onlinels.accumulators.planning import Planning
-from onlinels.accumulators.removal import row_squares
 from onlinels.checks import (
     LEAST_ROWS,
+    SMALLEST_SQUARES,
+    TOO_MANY_FEATURES,
     Floats,
     Integers,
     Matrix,
     check_mass,
     check_matrix,
+    check_places,
+    check_room,
     check_weights,
     row_blocks,
 )
-from onlinels.commit import Commit
-from onlinels.targets import check_targets
+from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.selection import Spectrum, Sums
+from onlinels.numerics import Update, apply, apply_in_blocks, joined, lengthened, shallow_copy
+from onlinels.rows import Name
+from onlinels.saving import INT64, SHARE, VECTOR, WHOLE, Savable
+
+MOST_ROWS = int(np.iinfo(np.int64).max)
+"""Rows that can be counted."""
+
+RESIDUE = 1e-13
+"""Sum of squares, relative to what was taken out of it, up to which nothing is left."""
+
+SLACK = 1e-9
+"""Relative excess that rounding errors and decayed weights may cause."""
+
+LEDGER = {
+    "_n_features": WHOLE,
+    "_n_targets": WHOLE,
+    "_count": INT64,
+    "_weight": SHARE,
+    "_target_squares": VECTOR,
+    "_taken": VECTOR,
+    "_targets_taken": VECTOR,
+}
+"""Fields of every accumulator in a saved model."""
 
 
-class Accumulator(Planning):
+def has_sound_sizes(accumulator: Any) -> bool:
+    """Tell whether what is counted by feature and by target has as many entries."""
+    sizes = accumulator.n_features, accumulator.n_targets
+    vectors = accumulator._taken, accumulator._targets_taken
+    fits = all(len(each) == size for each, size in zip(vectors, sizes, strict=True))
+    return fits and len(accumulator._target_squares) == accumulator.n_targets
+
+
+class Rows(NamedTuple):
+    """Checked rows with weights of one sign.
+
+    Attributes
+    ----------
+    values : ndarray (n, n_features)
+        Float32 or float64.
+    targets : ndarray (n,) of int, or (n, n_targets) of float
+        The column of every row's label, or its targets.
+    w : float or ndarray (n,)
+        Weights, at least 0.
+    sign : float
+        1 where the rows are learnt, -1 where they are taken out.
+    last : ndarray (n_targets,), optional
+        Targets of one more row of values, at their end; `w` is its weight, too.
+    """
+
+    values: Matrix
+    targets: Matrix
+    w: float | Floats = 1.0
+    sign: float = 1.0
+    last: Floats | None = None
+
+    def dense_targets(self, columns: slice) -> Floats:
+        """Return the targets of all rows in some columns, (n, n_columns)."""
+        dense = np.zeros((len(self.values), columns.stop - columns.start), order="F")
+        n_rows = len(self.targets)
+        if self.targets.ndim == 1:
+            here = (self.targets >= columns.start) & (self.targets < columns.stop)
+            dense[np.flatnonzero(here), self.targets[here] - columns.start] = 1.0
+        else:
+            part = self.targets[:, columns]
+            dense[:n_rows, : part.shape[1]] = part
+        if self.last is not None:
+            dense[-1] = self.last[columns]
+        return dense
+
+    def weights(self) -> Floats:
+        """Return the weights as a vector (n,)."""
+        return np.broadcast_to(np.asarray(self.w, dtype=np.float64), len(self.values))
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance of output weights, in units of the noise variance.
+
+    Parameters
+    ----------
+    matrix : ndarray (n_features, n_features)
+        (A'A + c I)^-1.
+    n_parameters : float
+        Effective number of parameters, the trace of (A'A + c I)^-1 A'A; plus 1 for an intercept.
+    origin : ndarray (n_features,), optional
+        The mean of the features if there is an intercept, else None.
+    intercept_share : float
+        Variance of the mean of the targets, if there is an intercept: 1 / n.
+
+    Examples
+    --------
+    >>> covariance = Covariance(np.diag([0.5, 0.1]), n_parameters=2.0)
+    >>> covariance.leverages(np.array([[2.0, 1.0]]))
+    array([2.1])
+    """
+
+    matrix: Floats
+    n_parameters: float
+    origin: Floats | None = None
+    intercept_share: float = 0.0
+
+    def leverages(self, rows: Floats) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row x (about the mean), plus the intercept's share."""
+        about = rows if self.origin is None else rows - self.origin
+        shares = np.einsum("ij,ij->i", about @ self.matrix, about)
+        leverages: Floats = np.maximum(shares, 0.0) + self.intercept_share
+        return leverages
+
+
+class Accumulator(Savable, ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -40,6 +153,177 @@ class Accumulator(Planning):
     n_targets : int
         Targets (classes) known beforehand. More may come at any time.
     """
+
+    room_remedy = TOO_MANY_FEATURES
+    """What to do about too many features or targets."""
+
+    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
+        self._n_features = self._n_targets = 0
+        self.check_room(n_features, n_targets)
+        self._n_features, self._n_targets = n_features, n_targets
+        # A numpy integer is pickled to the same number of bytes whatever its value.
+        self._count = np.int64(0)
+        self._weight = 0.0
+        self._target_squares = np.zeros(n_targets)
+        # Squares of features and targets that were taken out, whose rounding errors stay.
+        self._taken = np.zeros(n_features)
+        self._targets_taken = np.zeros(n_targets)
+
+    # What is known of the rows.
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the activations."""
+        return self._n_features
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets (classes)."""
+        return self._n_targets
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt, whatever their weights."""
+        return int(self._count)
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows learnt, as it counts now."""
+        return self._weight
+
+    @property
+    def target_squares(self) -> Floats:
+        """Every target's weighted sum of squares, (n_targets,), as a new array."""
+        return self._target_squares.copy()
+
+    @property
+    def holds_ridge(self) -> bool:
+        """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
+        return False
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds in which rows are kept apart; 1 where they are not."""
+        return 1
+
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the statistics; None where it enters only when weights are solved."""
+        return None
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> Floats:
+        """Every feature's weighted sum of squares, (n_features,)."""
+
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        """Return the weighted sums of squares of features and targets, not about their means."""
+        return self.diagonal, self._target_squares
+
+    def _squares_taken(self) -> tuple[Floats, Floats]:
+        """Return the squares of features and targets that were taken out, as they came."""
+        return self._taken, self._targets_taken
+
+    def _without_residue(self, squares: Floats) -> Floats:
+        """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
+        squares[(squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken)] = 0.0
+        return squares
+
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        squares, taken = self._raw_squares()[1], self._squares_taken()[1]
+        held: Floats = np.where(squares > share * taken, squares, 0.0)
+        return held
+
+    @property
+    def weightless(self) -> NDArray[np.bool_]:
+        """Whether all that was learnt of a target is taken out again, (n_targets,)."""
+        nothing: NDArray[np.bool_] = self.held_targets(SLACK) == 0.0
+        return nothing
+
+    # Memory.
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        return 16 * n_features * (n_features + n_targets)
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise if so many features and targets can never fit into memory.
+
+        Raises
+        ------
+        ValueError
+            If they are more than there are so far, and too many; see `onlinels.memory`.
+        """
+        if n_features > self._n_features or n_targets > self._n_targets:
+            sizes = max(n_features, self._n_features), max(n_targets, self._n_targets)
+            what = "To learn and to solve {:,} features with {:,} targets"
+            check_room(self.bytes_for(*sizes), what, *sizes, remedy=self.room_remedy)
+
+    # Rows.
+
+    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+        """Plan to let everything decay and to learn checked rows, or take them out.
+
+        Nothing changes before the update is applied. Without rows everything decays. A solution of
+        these statistics follows a single row, if it is given.
+        """
+        sums = self._plan_sums(rows, decay)
+        if solution is not None:
+            sums = joined(sums, followed(solution, rows, 1.0))
+        squares, total = self._target_squares, 0.0
+        if decay != 1.0:
+            squares = squares * decay
+        if rows.targets.shape == (1,) and isinstance(rows.w, float):
+            total, squares = rows.sign * rows.w, squares.copy()
+            squares[rows.targets[0]] += total
+        elif len(rows.targets):
+            each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
+            squares = squares + rows.sign * target_sums(each, self._n_targets, rows.weights())
+            total = rows.sign * float(rows.weights().sum())
+        return Update(
+            sums.calls,
+            (
+                *sums.state,
+                *self._counted(rows, decay),
+                (self, "_weight", max(0.0, self._weight * decay + total)),
+                (self, "_target_squares", squares),
+            ),
+        )
+
+    def _counted(self, rows: Rows, decay: float) -> tuple[tuple[object, str, Any], ...]:
+        """Return the new state of what every accumulator counts, whatever rows are about."""
+        count = (self, "_count", self._count + int(rows.sign) * len(rows.targets))
+        taken = self._targets_taken
+        if not taken.any() and rows.sign > 0.0:
+            return (count,)
+        taken = taken * decay
+        if rows.sign < 0.0:
+            each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
+            taken = taken + target_sums(each, self._n_targets, rows.weights())
+        return (count, (self, "_targets_taken", taken))
+
+    def _squares_noted(self, rows: Rows, decay: float) -> tuple[tuple[object, str, Any], ...]:
+        """Return the new state of the features' squares that were taken out."""
+        if rows.sign < 0.0:
+            squares = rows.weights() @ np.square(rows.values, dtype=np.float64)
+            return ((self, "_taken", self._taken * decay + squares),)
+        if decay != 1.0 and self._taken.any():
+            return ((self, "_taken", self._taken * decay),)
+        return ()
+
+    def take_out(self, rows: Rows) -> None:
+        """Take checked rows out, in place, and forget features of which only rounding is left."""
+        self._become(*self.removal(rows, self._n_targets))
+        self._become(self.without_unused(), Update())
+
+    def without_unused(self) -> Self:
+        """Return it without what it knows of features of which only rounding errors are left."""
+        return self
+
+    @abstractmethod
+    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+        """Plan what `plan` does to the sums of products, and to nothing else."""
 
     def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Add rows to the statistics, in place.
@@ -59,47 +343,15 @@ class Accumulator(Planning):
         TypeError, ValueError
             If shapes do not fit or a value is not finite; nothing has changed then.
         """
-        activations, targets, n_targets, w = self._read(activations, targets, w)
-        self.check_room(activations.shape[1], n_targets)
-        self._check_rows(activations, w)
-        blocks = deque(row_blocks(len(activations), activations.shape[1], LEAST_ROWS))
-        if len(blocks) > 1 and self.fixed_ridge is None:
-            self._learn_blocks(blocks, activations, targets, n_targets, w)
+        rows, n_targets = self._read(activations, targets, w)
+        self.check_room(rows.values.shape[1], n_targets)
+        grown = self.grown(rows.values.shape[1], n_targets)
+        blocks = list(row_blocks(len(rows.values), rows.values.shape[1], LEAST_ROWS))
+        if len(blocks) == 1 or self.holds_ridge:
+            self._become(grown, grown.plan(rows))
             return
-
-        def plan(draft: Self, commit: Commit) -> None:
-            """Learn all rows."""
-            draft.plan_growth(activations.shape[1], n_targets)
-            draft.plan_blocks(activations, targets, w, 1, commit)
-
-        self._make(plan)
-
-    def _learn_blocks(
-        self,
-        blocks: deque[slice],
-        activations: Matrix,
-        targets: Matrix,
-        n_targets: int,
-        w: float | Floats,
-    ) -> None:
-        """Learn the blocks of a batch too long for one commit; all of them, once it has begun."""
-        n_blocks = len(blocks)
-
-        def plan(draft: Self, commit: Commit) -> None:
-            """Learn the next block."""
-            rows = blocks[0]
-            draft.plan_growth(activations.shape[1], n_targets)
-            weights = w if isinstance(w, float) else w[rows]
-            draft.plan_rows(activations[rows], targets[rows], weights, 1, commit)
-            commit.then(blocks.popleft)
-
-        try:
-            while blocks:
-                self._make(plan)
-        except BaseException:
-            while 0 < len(blocks) < n_blocks:
-                self._make(plan)
-            raise
+        apply(Update(((vars(self).update, vars(grown)),)))
+        apply_in_blocks(blocks, lambda block: self.plan(_part(rows, block)))
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Take rows out of the statistics again, in place: the inverse of `update`.
@@ -112,47 +364,43 @@ class Accumulator(Planning):
             As `update`, and if more would be taken out than was learnt, so far as count, weight
             and sums of squares tell; nothing has changed then.
         """
-        self._make(self.removal(activations, targets, w))
+        rows, n_targets = self._read(activations, targets, w)
+        self._become(*self.removal(rows, n_targets))
 
-    def removal(self, activations: Matrix, targets: Matrix, w: Any) -> Any:
-        """Return what plans the removal of rows on a draft; raise if they cannot be taken out."""
+    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, Update]:
+        """Return statistics, and the update by which they are without rows; raise if it cannot be.
+
+        Nothing has changed before the update is applied and the statistics are put in place.
+        """
         self._check_subtracts()
-        read = self._read(activations, targets, w)
-        weight, taken = self._check_holds_rows(*read)
-        is_all = self._is_all(len(read[0]), weight)
-        rows, targets, n_targets, w = read
-        if not is_all:
-            self._check_rows(rows, -1 * w)
+        weight = float(rows.weights().sum())
+        self._check_holds_rows(rows, n_targets)
+        grown = self.grown(rows.values.shape[1], max(n_targets, self._n_targets))
+        if len(rows.targets) == self._count and self.weight <= (1.0 + SLACK) * weight:
+            return grown, grown.clearing()
+        return grown, grown.plan(rows._replace(sign=-1.0))
 
-        def plan(draft: Self, commit: Commit) -> None:
-            """Take the rows out."""
-            if is_all:
-                draft._clear(commit)
-                return
-            draft.plan_growth(rows.shape[1], n_targets)
-            draft.plan_blocks(rows, targets, -1 * w, -1, commit)
-            draft._remove_squares(*taken)
+    def clearing(self) -> Update:
+        """Return the update by which nothing is left, not even rounding errors."""
+        nothing = self.plan(self._no_rows(), 0.0)
+        zeros = (
+            (self, "_count", np.int64(0)),
+            (self, "_taken", np.zeros(self._n_features)),
+            (self, "_targets_taken", np.zeros(self._n_targets)),
+        )
+        return Update(nothing.calls, (*nothing.state, *zeros))
 
-        return plan
+    def _no_rows(self) -> Rows:
+        return Rows(np.zeros((0, self._n_features)), np.zeros(0, dtype=np.intp))
 
-    def _check_holds_rows(
-        self, activations: Matrix, targets: Matrix, n_targets: int, w: float | Floats
-    ) -> tuple[float, tuple[Floats, Floats]]:
-        """Return weight and squares of read rows to be taken out, or raise if they are not in."""
-        if len(activations) > self._count:
-            raise ValueError(
-                f"activations has {len(activations)} rows, expected at most the {self._count} "
-                "that were learnt. Take out only rows that are in."
-            )
-        weights = np.broadcast_to(w, len(activations))
-        taken = row_squares(activations, targets, n_targets, weights)
-        self._check_removable(float(weights.sum()), *taken)
-        return float(weights.sum()), taken
+    def _become(self, other: Self, update: Update) -> None:
+        """Take the state of statistics on whose behalf an update was planned, and apply that."""
+        state = tuple((self if each[0] is other else each[0], *each[1:]) for each in update.state)
+        mine = () if other is self else tuple((self, *item) for item in vars(other).items())
+        apply(Update(update.calls, (*mine, *state)))
 
-    def _read(
-        self, activations: Matrix, targets: Matrix, w: Any
-    ) -> tuple[Matrix, Matrix, int, float | Floats]:
-        """Return rows, targets, the number of targets and weights, all checked."""
+    def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
+        """Return rows and the number of targets, all checked."""
         activations = check_matrix("activations", activations)
         if activations.shape[1] < self._n_features:
             raise ValueError(
@@ -162,11 +410,99 @@ class Accumulator(Planning):
         targets, n_targets = check_targets(targets, len(activations))
         weights = check_weights(w, len(activations))
         check_mass(activations, weights)
-        return activations, targets, max(n_targets, self._n_targets), weights
+        if activations.dtype != np.float32:
+            activations = activations.astype(np.float64, copy=False)
+        return Rows(activations, targets, weights), max(n_targets, self._n_targets)
+
+    def _check_subtracts(self) -> None:
+        """Raise if rows cannot be taken out of this kind of statistics."""
+
+    def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
+        """Raise if rows to be taken out are not in, so far as sums can tell."""
+        if len(rows.targets) > self._count:
+            raise ValueError(
+                f"activations has {len(rows.targets)} rows, expected at most the {self._count} "
+                "that were learnt. Take out only rows that are in."
+            )
+        weights = rows.weights()
+        features = np.zeros(rows.values.shape[1])
+        for block in row_blocks(*rows.values.shape):
+            features += weights[block] @ np.square(rows.values[block], dtype=np.float64)
+        each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
+        squares = features, target_sums(each, n_targets, weights)
+        self._check_removable(float(weights.sum()), squares)
+
+    def _check_removable(self, weight: float, squares: tuple[Floats, Floats]) -> None:
+        """Raise if weight or sums of squares to be taken out exceed what was learnt."""
+        _check_at_most("weight", np.array([self.weight]), np.array([weight]), np.zeros(1), False)
+        names = "features' sum of squares", "targets' sum of squares"
+        known = self._raw_squares(), self._squares_taken()
+        for what, there, before, taken in zip(names, *known, squares, strict=True):
+            n = len(taken)
+            _check_at_most(what, lengthened(there, n), taken, lengthened(before, n), True)
+
+    # Rare changes: a new object aside.
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for features and targets that were 0 so far: itself, if it has that.
+
+        Both share memory: let one of the two learn.
+        """
+        n_features, n_targets = max(n_features, self._n_features), max(n_targets, self._n_targets)
+        if (n_features, n_targets) == (self._n_features, self._n_targets):
+            return self
+        new = shallow_copy(self)
+        new._n_features, new._n_targets = n_features, n_targets
+        new._taken = lengthened(self._taken, n_features)
+        new._targets_taken = lengthened(self._targets_taken, n_targets)
+        new._target_squares = lengthened(self._target_squares, n_targets)
+        new._grow_sums()
+        return new
+
+    @abstractmethod
+    def _grow_sums(self) -> None:
+        """Make room in the sums, in arrays that may be shared, for features and targets."""
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
-        self._make(lambda draft, _: draft.plan_growth(n_features, n_targets))
+        self._become(self.grown(n_features, n_targets), Update())
+
+    def placed(
+        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return a copy whose columns stand at the given places among more columns.
+
+        Parameters
+        ----------
+        feature_columns : ndarray (self.n_features,) of int
+            The new column of every feature.
+        target_columns : ndarray (self.n_targets,) of int
+            The new column of every target.
+        n_features, n_targets : int
+            The sizes of the copy.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one place, or a place is beyond the sizes.
+        """
+        check_places("feature_columns", feature_columns, self._n_features, n_features)
+        check_places("target_columns", target_columns, self._n_targets, n_targets)
+        new = shallow_copy(self)
+        new._n_features, new._n_targets = n_features, n_targets
+        new._taken = _spread(self._taken, feature_columns, n_features)
+        new._targets_taken = _spread(self._targets_taken, target_columns, n_targets)
+        new._target_squares = _spread(self._target_squares, target_columns, n_targets)
+        new._place_sums(self, np.asarray(feature_columns), np.asarray(target_columns))
+        return new
+
+    @abstractmethod
+    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+        """Take over the sums of `other`, in new arrays whose columns stand at given places."""
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -178,7 +514,9 @@ class Accumulator(Planning):
         """
         self._check_kind(other)
         self.check_joins(other, other.n_features, other.n_targets)
-        self._make(lambda draft, commit: draft.plan_merger(other, 1, commit))
+        new = self.copied().grown(other.n_features, other.n_targets)
+        new.absorb(other, 1.0)
+        self._become(new, Update())
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -192,31 +530,80 @@ class Accumulator(Planning):
         """
         self._check_kind(other)
         self._check_subtracts()
-        taken = self._check_holds(other)
-        self._make(lambda draft, commit: draft._plan_subtraction(other, taken, commit))
+        self.check_holds(other)
+        new = self.copied().grown(other.n_features, other.n_targets)
+        new.absorb(other, -1.0)
+        self._become(new, Update())
 
-    def _plan_subtraction(self, other: Self, taken: list[Floats], commit: Commit) -> None:
-        if self._is_all(other.count, other.weight):
-            self._clear(commit)
-        else:
-            self.plan_merger(other, -1, commit)
-            self._remove_squares(*taken)
+    def merged(self, placed: Self) -> Self:
+        """Return the statistics of both, in the memory of `placed`, which has all columns."""
+        if self.holds_ridge:
+            new = self.copied().grown(placed.n_features, placed.n_targets)
+            new.absorb(placed, 1.0)
+            return new
+        placed.absorb(self, 1.0)
+        return placed
 
-    def _check_holds(self, other: Self) -> list[Floats]:
-        """Return the squares of statistics to be taken out, or raise if they are not in."""
+    def absorb(self, other: Self, sign: float) -> None:
+        """Add checked statistics of at most as many columns, or take them away, in place.
+
+        Nothing else may look meanwhile: the half of it may be seen.
+        """
+        if sign < 0.0 and other.count == self._count and self.weight <= (1 + SLACK) * other.weight:
+            apply(self.clearing())
+            return
+        self._absorb_sums(other, sign)
+        self._count += int(sign) * other._count
+        self._weight = max(0.0, self._weight + sign * other._weight)
+        squares = lengthened(other._target_squares, self._n_targets)
+        self._target_squares = self._target_squares + sign * squares
+        self._targets_taken = self._targets_taken + lengthened(
+            other._targets_taken if sign > 0.0 else other._raw_squares()[1], self._n_targets
+        )
+
+    @abstractmethod
+    def _absorb_sums(self, other: Self, sign: float) -> None:
+        """Add or take away the sums of `other`, and note the features' squares taken out."""
+
+    def _note_absorbed(self, other: Self, sign: float) -> None:
+        """Add up the features' squares that were taken out."""
+        taken = other._taken if sign > 0.0 else other.diagonal
+        self._taken = self._taken + lengthened(taken, self._n_features)
+
+    def check_joins(self, other: Self, n_features: int, n_targets: int) -> None:
+        """Raise if statistics of two streams can never be held together.
+
+        Raises
+        ------
+        ValueError
+            If features and targets take too much memory, or rows are too many to be counted in
+            64 bits, or sums of squares beyond float64.
+        """
+        self.check_room(n_features, n_targets)
+        if self.count + other.count > MOST_ROWS:
+            raise ValueError(
+                f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+                f"the {self.count} here: rows are counted in 64 bits. Leave one of them out."
+            )
+        with np.errstate(over="ignore"):
+            squares = [self._raw_squares(), other._raw_squares()]
+            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        if not sum(largest) < np.inf:
+            raise ValueError(
+                f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
+                "expected sums that float64 holds. Rescale features or weights of rows."
+            )
+
+    def check_holds(self, other: Self) -> None:
+        """Raise if statistics to be taken out are not in, so far as sums can tell."""
         if other._count > self._count:
             raise ValueError(
                 f"other has learnt {other._count} rows, expected at most the {self._count} here. "
                 "Subtract only what was merged."
             )
-        sizes = map(max, self._sizes, other._sizes)
-        taken = [lengthened(*each) for each in zip(other._raw_squares(), sizes, strict=True)]
-        self._check_removable(other.weight, *taken)
-        return taken
-
-    def unfolded(self) -> Accumulator:
-        """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
-        return self
+        sizes = max(self.n_features, other.n_features), max(self.n_targets, other.n_targets)
+        features, targets = map(lengthened, other._raw_squares(), sizes)
+        self._check_removable(other.weight, (features, targets))
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -240,12 +627,204 @@ class Accumulator(Planning):
         """
         if not 0.0 <= factor < np.inf:
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
-        self._make(lambda draft, commit: draft.plan_scaling(factor, commit))
+        apply(self.fading(float(factor)))
+
+    def fading(self, factor: float) -> Update:
+        """Plan to multiply the weight of everything learnt so far by a checked factor."""
+        return self.plan(self._no_rows(), factor)
 
     def restore_ridge(self) -> None:
         """Bring a ridge inside that has decayed with the rows back; does nothing without one."""
-        self._make(lambda draft, commit: draft.plan_restoring(commit))
+        self._become(self.with_ridge_restored(), Update())
+
+    def with_ridge_restored(self) -> Self:
+        """Return it with a ridge inside that has decayed brought back; itself without one."""
+        return self
+
+    def fix_ridge(self, ridge: float) -> None:
+        """Take a ridge into the statistics; does nothing where it enters only at solve time."""
+        self._become(self.with_ridge(ridge), Update())
+
+    def with_ridge(self, ridge: float) -> Self:
+        """Return it with a ridge inside; itself, where it enters only at solve time."""
+        return self
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
-        self._make(lambda draft, commit: draft.plan_choice(columns, commit))
+        self._become(self.with_targets(columns), Update())
+
+    def with_targets(self, columns: Integers) -> Self:
+        """Return it without all targets but those at the given columns, in the order given."""
+        new = shallow_copy(self)
+        new._n_targets = len(columns)
+        new._targets_taken = self._targets_taken[columns]
+        new._target_squares = self._target_squares[columns]
+        new._keep_sums(columns)
+        return new
+
+    @abstractmethod
+    def _keep_sums(self, columns: Integers) -> None:
+        """Drop the sums of all targets but some, in new arrays."""
+
+    def unfolded(self) -> Accumulator:
+        """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
+        return self
+
+    def name_features(self, names: Sequence[Name]) -> None:
+        """Take the names of all features, in the order of their columns; most do not need them."""
+        self._become(self.named(names), Update())
+
+    def named(self, names: Sequence[Name]) -> Self:
+        """Return it with the names of all features, in the order of their columns."""
+        return self
+
+    # What follows from the statistics.
+
+    @property
+    def recursion(self) -> Recursion | None:
+        """The solution that follows every row, where the statistics are one."""
+        return None
+
+    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
+        """Return a solution that may follow single rows beside the sums; None if it cannot."""
+        return None
+
+    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution of these statistics gives a row."""
+        return solution.scores(row)
+
+    @abstractmethod
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return the output weights (n_features, n_targets).
+
+        Parameters
+        ----------
+        ridge : float
+            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        diagonal : ndarray (n_features,), optional
+            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        """
+
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,) of output weights: 0 where rows are as they are."""
+        return np.zeros(output_weights.shape[1])
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature, (n_features,), if `ridge` is the setting."""
+        return np.full(self._n_features, ridge)
+
+    @abstractmethod
+    def spectrum(self) -> Spectrum:
+        """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
+
+    @abstractmethod
+    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+        """Return the covariance of the weights that `solve` gives; parameters are those of it.
+
+        A feature without data, always 0 (with an intercept: constant), has the variance 1 / c; at
+        ridge 0 it has none.
+        """
+
+    @abstractmethod
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return by how much weights lower every target's sum of squares, (n_targets,).
+
+        That is 2 W'A'Y - W'A'A W, so `target_squares` minus it is the residual sum of squares of
+        any weights (n_features, n_targets).
+        """
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return plain sums of products of the rows, with `centre` at the origin.
+
+        That is about the means of `centre` where there is an intercept, whatever the means here;
+        about 0 otherwise. With them the squared error of any output weights can be told.
+
+        Raises
+        ------
+        TypeError
+            If this kind of statistics holds no sums of products.
+        """
+        raise TypeError(
+            f"{type(self).__name__} holds no sums of products, which folds need. "
+            'Use accumulator="gram".'
+        )
+
+
+def followed(solution: Recursion, rows: Rows, decay: float) -> Update:
+    """Return the update by which a recursion learns a single row, or gives it back."""
+    row = rows.values[0]
+    if row.dtype != np.float64:
+        row = row.astype(np.float64)
+    if rows.targets.ndim == 2 and rows.targets.shape[1] == solution.n_targets:
+        errors = rows.targets[0] - solution.scores(row)
+    else:
+        errors = -solution.scores(row)
+        if rows.targets.ndim == 1:
+            errors[rows.targets[0]] += 1.0
+        else:
+            errors[: rows.targets.shape[1]] += rows.targets[0]
+    w = rows.w if isinstance(rows.w, float) else float(rows.w[0])
+    return solution.plan(row, errors, rows.sign * w, decay)
+
+
+def _part(rows: Rows, block: slice) -> Rows:
+    w = rows.w if isinstance(rows.w, float) else rows.w[block]
+    return Rows(rows.values[block], rows.targets[block], w, rows.sign)
+
+
+def _spread(vector: Floats, columns: Integers, length: int) -> Floats:
+    spread = np.zeros(length)
+    spread[columns] = vector
+    return spread
+
+
+def _check_at_most(what: str, held: Floats, taken: Floats, before: Floats, by_column: bool) -> None:
+    """Raise if sums to be taken out exceed those of what was learnt, `before` taken out of them."""
+    excess = (taken > held + SLACK * (np.abs(held) + before)) & (taken > 0.0)
+    if excess.any():
+        column = int(excess.argmax())
+        where = f" in column {column}" if by_column else ""
+        raise ValueError(
+            f"The {what} to be taken out is {taken[column]:g}{where}, expected at "
+            f"most the {held[column]:g} learnt. Take out only rows that are in, "
+            "with their weights as they count now."
+        )
+
+
+def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
+    """Return the targets as an array, and how many target columns they need."""
+    array = np.asarray(targets)
+    if array.ndim == 1:
+        _check_label_columns(array)
+        n_targets = int(array.max()) + 1 if array.size else 0
+    else:
+        array = check_matrix("targets", array).astype(np.float64, copy=False)
+        n_targets = array.shape[1]
+    if len(array) != n_rows:
+        raise ValueError(
+            f"targets has {len(array)} rows, expected {n_rows}. Pass one target per row."
+        )
+    return array, n_targets
+
+
+def _check_label_columns(labels: Matrix) -> None:
+    if labels.dtype.kind not in "iu":
+        raise TypeError(
+            f"targets has dtype {labels.dtype}, expected the integer columns of the labels. "
+            "Pass real-valued targets as a matrix (n_rows, n_targets)."
+        )
+    if labels.size and labels.min() < 0:
+        raise ValueError(
+            f"targets holds {labels.min()}, expected label columns of at least 0. "
+            "Number the labels from 0."
+        )
+
+
+def target_sums(targets: Matrix, n_targets: int, w: Floats) -> Floats:
+    """Return the weighted sum of every target: the labels' weights if they are label columns."""
+    sums = np.zeros(n_targets)
+    if targets.ndim == 1:
+        np.add.at(sums, targets, w)
+    else:
+        sums[: targets.shape[1]] += w @ targets
+    return sums

@@ -3,77 +3,391 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from scipy.linalg.blas import daxpy
 
-from onlinels.accumulators.comoments import CoMoments
-from onlinels.accumulators.uncertainty import Covariance
-from onlinels.checks import Floats
-from onlinels.commit import Commit
+from onlinels.accumulators.base import (
+    LEDGER,
+    Accumulator,
+    Covariance,
+    Rows,
+    followed,
+    has_sound_sizes,
+    target_sums,
+)
+from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
+from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
+from onlinels.numerics import Update, apply, joined, lengthened, shallow_copy
+from onlinels.saving import VECTOR, Field, is_instance, savable
+
+CONSTANT = 1e-28
+"""Variance, relative to the squared mean, up to which a feature is constant (deviation 1e-14)."""
+
+EMPTY = 1e-14
+"""Total weight, relative to the weights that led to it, up to which nothing is left."""
+
+SETTLED = 64
+"""Single rows after which the origin of means is settled where they are."""
+
+MEAN = Field(
+    f"{VECTOR.said}, of values up to {LARGEST_VALUE:g}",
+    # Nor is the way from an origin to a mean much longer.
+    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * LARGEST_VALUE).all()),
+)
 
 
-class CentredAccumulator(CoMoments):
+def _is_sound(acc: Any) -> bool:
+    inner = acc.comoments
+    same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
+    fits = len(acc._origin) == len(acc._offset) == acc.n_features
+    fits = fits and len(acc._target_origin) == len(acc._target_offset) == acc.n_targets
+    return bool(same and fits and has_sound_sizes(acc))
+
+
+@savable(
+    {
+        **LEDGER,
+        "comoments": is_instance(Accumulator),
+        "_origin": MEAN,
+        "_offset": MEAN,
+        "_target_origin": MEAN,
+        "_target_offset": MEAN,
+    },
+    _is_sound,
+)
+class CentredAccumulator(Accumulator):
     """Learn rows relative to their mean, so that the intercept is exact and carries no ridge.
 
-    Rows are taken about their mean (see `CoMoments`).
+    The co-moments of two parts add up once the outer product of the way between their means is
+    added, weighted by n_a n_b / (n_a + n_b): Chan, Golub and LeVeque (1983). A mean is kept as an
+    origin (the first row, at first) and an offset, so that it keeps its digits far from 0.
 
     Parameters
     ----------
     comoments : Accumulator
-        An empty accumulator, which will hold the centred rows.
-
-    Notes
-    -----
-    Never n * mean * mean' is subtracted, so features with a mean of 1e6 and a deviation of 1 keep
-    their digits. The centred copy of a batch is one more temporary array of its size.
+        Empty statistics, which meet rows about their means.
 
     Examples
     --------
-    >>> import numpy as np
-    >>> from onlinels.accumulators.gram import GramAccumulator
+    >>> from onlinels import GramAccumulator
     >>> acc = CentredAccumulator(GramAccumulator())
     >>> acc.update(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> weights = acc.solve(ridge=0.0)
-    >>> round(weights.item(), 12), round(acc.intercept(weights).item(), 12)
-    (2.0, 8.0)
+    >>> weights.round(9), acc.intercept(weights).round(9)
+    (array([[2.]]), array([8.]))
     """
+
+    def __init__(self, comoments: Accumulator) -> None:
+        self.comoments = comoments
+        super().__init__(comoments.n_features, comoments.n_targets)
+        self._origin, self._offset = np.zeros((2, self._n_features))
+        self._target_origin, self._target_offset = np.zeros((2, self._n_targets))
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        return self.comoments.bytes_for(n_features, n_targets)
 
     @property
     def holds_ridge(self) -> bool:
         """Whether the co-moments hold their ridge inside."""
-        return self._comoments.holds_ridge
+        return self.comoments.holds_ridge
 
     @property
     def fixed_ridge(self) -> float | None:
         """The ridge inside the co-moments; None where it enters only when weights are solved."""
-        return self._comoments.fixed_ridge
+        return self.comoments.fixed_ridge
 
-    def fix_ridge(self, ridge: float) -> None:
-        """Take a ridge into the co-moments; does nothing where it enters only at solve time."""
-        self._comoments.fix_ridge(ridge)
+    @property
+    def recursion(self) -> Recursion | None:
+        """The recursion of the co-moments, if they are one."""
+        return self.comoments.recursion
 
-    def plan_ridge(self, ridge: float, commit: Commit) -> None:
-        """Do as `fix_ridge` when the commit is made."""
-        self._comoments.plan_ridge(ridge, commit)
+    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
+        """Return a solution of the co-moments that may follow single rows; None if it cannot."""
+        return self.comoments.recursion_of(output_weights, ridge)
 
-    def own(self) -> None:
-        """Hold co-moments that are no other's, so that changes may build on one another."""
-        self._comoments.own()
+    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
+        scores = solution.scores(self.about_mean(row))
+        scores += self._target_origin
+        scores += self._target_offset
+        return scores
 
-    def plan_restoring(self, commit: Commit) -> None:
-        """Bring a ridge inside the co-moments back to c; see `RecursiveAccumulator`."""
-        self._comoments.plan_restoring(commit)
+    def about_mean(self, row: Floats) -> Floats:
+        """Return how far a row (n_features,) lies from the mean."""
+        apart: Floats = row - self._origin
+        apart -= self._offset
+        return apart
+
+    @property
+    def feature_mean(self) -> Floats:
+        """Mean of the rows, (n_features,)."""
+        return self._origin + self._offset
+
+    @property
+    def target_mean(self) -> Floats:
+        """Mean of the targets, (n_targets,)."""
+        mean: Floats = self._target_origin + self._target_offset
+        return mean
+
+    @property
+    def diagonal(self) -> Floats:
+        """Every feature's weighted sum of squares about its mean, (n_features,)."""
+        squares = self.comoments.diagonal
+        with np.errstate(over="ignore"):  # Nothing stands beside what is beyond float64.
+            squares[squares <= CONSTANT * self._weight * self.feature_mean**2] = 0.0
+        return squares
+
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        return (
+            self.comoments._raw_squares()[0] + self._weight * self.feature_mean**2,
+            self._target_squares + self._weight * self.target_mean**2,
+        )
+
+    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+        """Plan to let everything decay and to learn checked rows; see `Accumulator.plan`."""
+        past = self._weight * decay
+        n_rows, w = len(rows.targets), rows.w
+        total = rows.sign * (w * n_rows if isinstance(w, float) else float(w.sum()))
+        counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
+        if not total:
+            return self._plan_decay(decay, counted)
+        after = past + total
+        if abs(after) <= EMPTY * (past + abs(total)):
+            return self._plan_decay(0.0, counted)
+        if n_rows == 1:
+            return self._plan_one(rows, total, past, decay, counted, solution)
+        return self._plan_many(rows, total, past, decay, counted)
+
+    def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> Update:
+        """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
+        sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else Update()
+        state: tuple[tuple[object, str, Any], ...] = (
+            (self, "_weight", self._weight * decay),
+            (self, "_target_squares", self._target_squares * decay),
+        )
+        if decay == 0.0:
+            for name in ("_origin", "_offset", "_target_origin", "_target_offset"):
+                state = (*state, (self, name, np.zeros(len(getattr(self, name)))))
+        return Update(sums.calls, (*sums.state, *counted, *state))
+
+    def _plan_one(
+        self,
+        rows: Rows,
+        total: float,
+        past: float,
+        decay: float,
+        counted: tuple[Any, ...],
+        solution: Recursion | None,
+    ) -> Update:
+        """Plan to learn a row, which is its own mean."""
+        row = np.asarray(rows.values[0], dtype=np.float64)
+        targets_apart = -self._target_origin
+        if rows.targets.ndim == 1:
+            targets_apart[rows.targets[0]] += 1.0
+        else:
+            targets_apart[: rows.targets.shape[1]] += rows.targets[0]
+        after = past + total
+        if not past:
+            return self._plan_begin(row, targets_apart + self._target_origin, total, counted)
+        apart = self.about_mean(row)
+        targets_apart -= self._target_offset
+        between, share = past * (total / after), total / after
+        joining = Rows(apart[None], targets_apart[None], abs(between), rows.sign)
+        sums = self.comoments._plan_sums(joining, decay)
+        if solution is not None:
+            sums = joined(sums, followed(solution, joining, 1.0))
+        squares = self._target_squares * decay if decay != 1.0 else self._target_squares
+        state = (
+            *sums.state,
+            *counted,
+            (self, "_weight", after),
+            (self, "_target_squares", squares + between * targets_apart * targets_apart),
+        )
+        if self._count % SETTLED == 0:
+            return Update(sums.calls, (*state, *self._moved(apart, targets_apart, share)))
+        calls = (
+            *sums.calls,
+            (daxpy, apart, self._offset, len(apart), share),
+            (daxpy, targets_apart, self._target_offset, len(targets_apart), share),
+        )
+        return Update(calls, state)
+
+    def _plan_begin(
+        self, row: Floats, targets: Floats, total: float, counted: tuple[Any, ...]
+    ) -> Update:
+        """Plan to learn the first row: it is the mean."""
+        sums = self.comoments._plan_sums(self._no_rows(), 0.0)
+        return Update(
+            sums.calls,
+            (
+                *sums.state,
+                *counted,
+                (self, "_weight", total),
+                (self, "_target_squares", np.zeros(self._n_targets)),
+                (self, "_origin", row.copy()),
+                (self, "_offset", np.zeros(self._n_features)),
+                (self, "_target_origin", targets),
+                (self, "_target_offset", np.zeros(self._n_targets)),
+            ),
+        )
+
+    def _plan_many(
+        self, rows: Rows, total: float, past: float, decay: float, counted: tuple[Any, ...]
+    ) -> Update:
+        """Plan to learn rows about their mean, and the way between the means as one row more."""
+        values, first, shift = _about_mean(rows, abs(total))
+        targets, target_first, target_shift, squares = _targets_about_mean(
+            rows, self._n_targets, abs(total)
+        )
+        squares = rows.sign * squares
+        if not past:
+            centred = Rows(values[:-1], targets, rows.w, rows.sign)
+            sums = self.comoments._plan_sums(centred, decay)
+            means = _settled(first, shift, target_first, target_shift)
+            state: tuple[tuple[object, str, Any], ...] = tuple(
+                (self, name, value) for name, value in means
+            )
+        else:
+            after = past + total
+            between = past * (abs(total) / after)
+            apart = (first - self._origin) + (shift - self._offset)
+            targets_apart = (target_first - self._target_origin) + (
+                target_shift - self._target_offset
+            )
+            values[-1] = apart
+            last, w = targets_apart, rows.w
+            if isinstance(w, float):
+                # One weight for all rows: BLAS then adds them as they are.
+                root = np.sqrt(between / w)
+                values[-1] *= root
+                last = root * last
+            else:
+                w = np.append(w, between)
+            if targets.ndim == 2:
+                dense = np.zeros((len(values), self._n_targets))
+                dense[:-1, : targets.shape[1]] = targets
+                dense[-1] = last
+                joining = Rows(values, dense, w, rows.sign)
+            else:
+                joining = Rows(values, targets, w, rows.sign, last)
+            sums = self.comoments._plan_sums(joining, decay)
+            squares = self._target_squares * decay + squares
+            squares += rows.sign * between * targets_apart**2
+            state = self._moved(apart, targets_apart, total / after)
+        ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
+        return Update(sums.calls, (*sums.state, *counted, *ledger, *state))
+
+    def _moved(
+        self, apart: Floats, targets_apart: Floats, share: float
+    ) -> tuple[tuple[object, str, Floats], ...]:
+        """Return the means after a step, settled, as new state."""
+        offsets = self._offset + share * apart, self._target_offset + share * targets_apart
+        means = _settled(self._origin, offsets[0], self._target_origin, offsets[1])
+        return tuple((self, name, value) for name, value in means)
+
+    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+        return self.comoments._plan_sums(rows, decay)
+
+    def _check_subtracts(self) -> None:
+        self.comoments._check_subtracts()
+
+    def _check_kind(self, other: Any) -> None:
+        super()._check_kind(other)
+        self.comoments._check_kind(other.comoments)
+
+    def _absorb_sums(self, other: Self, sign: float) -> None:
+        taken = other._taken if sign > 0.0 else other._raw_squares()[0]
+        self._taken = self._taken + lengthened(taken, self._n_features)
+        self.comoments._absorb_sums(other.comoments, sign)
+        total = self._weight + sign * other._weight
+        size = self._n_features, self._n_targets
+        means = other._origin, other._offset, other._target_origin, other._target_offset
+        sizes = size[0], size[0], size[1], size[1]
+        theirs = [lengthened(*each) for each in zip(means, sizes, strict=True)]
+        if not other._weight:
+            return
+        if not self._weight:
+            self._origin, self._offset, self._target_origin, self._target_offset = theirs
+            return
+        if abs(total) <= EMPTY * (self._weight + other._weight):
+            apply(self._plan_decay(0.0, ()))
+            return
+        apart = (theirs[0] - self._origin) + (theirs[1] - self._offset)
+        targets_apart = (theirs[2] - self._target_origin) + (theirs[3] - self._target_offset)
+        between = self._weight * (other._weight / total)
+        joining = Rows(apart[None], targets_apart[None], between, sign)
+        apply(self.comoments._plan_sums(joining, 1.0))
+        self._target_squares = self._target_squares + sign * between * targets_apart**2
+        for _, name, value in self._moved(apart, targets_apart, sign * other._weight / total):
+            setattr(self, name, value)
+
+    def _grow_sums(self) -> None:
+        size = self._n_features, self._n_targets
+        self.comoments = self.comoments.grown(*size)
+        self._origin, self._offset = (lengthened(v, size[0]) for v in (self._origin, self._offset))
+        self._target_origin = lengthened(self._target_origin, size[1])
+        self._target_offset = lengthened(self._target_offset, size[1])
+
+    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+        size = self._n_features, self._n_targets
+        self.comoments = other.comoments.placed(features, targets, *size)
+        for name, places, length in (
+            ("_origin", features, size[0]),
+            ("_offset", features, size[0]),
+            ("_target_origin", targets, size[1]),
+            ("_target_offset", targets, size[1]),
+        ):
+            placed = np.zeros(length)
+            placed[places] = getattr(other, name)
+            setattr(self, name, placed)
+
+    def _keep_sums(self, columns: Integers) -> None:
+        self.comoments = self.comoments.with_targets(columns)
+        self._target_origin = self._target_origin[columns]
+        self._target_offset = self._target_offset[columns]
+
+    def with_ridge(self, ridge: float) -> Self:
+        """Return it with a ridge inside the co-moments, where it is held there."""
+        return self._with(self.comoments.with_ridge(ridge))
+
+    def with_ridge_restored(self) -> Self:
+        """Return it with a ridge inside the co-moments brought back to c."""
+        return self._with(self.comoments.with_ridge_restored())
+
+    def without_unused(self) -> Self:
+        """Return it with features forgotten of which only rounding errors are left."""
+        return self._with(self.comoments.without_unused())
+
+    def _with(self, comoments: Accumulator) -> Self:
+        if comoments is self.comoments:
+            return self
+        new = shallow_copy(self)
+        new.comoments = comoments
+        # A copy's means move on their own.
+        new._offset, new._target_offset = self._offset.copy(), self._target_offset.copy()
+        return new
+
+    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+        """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
+        return self.comoments.solve(ridge, self.diagonal if diagonal is None else diagonal)
+
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
+        constant: Floats = self.target_mean - self.feature_mean @ output_weights
+        return constant
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature, (n_features,)."""
-        return self._comoments.ridge_diagonal(ridge)
+        return self.comoments.ridge_diagonal(ridge)
 
     def spectrum(self) -> Spectrum:
         """Return the co-moments in their eigenbasis; the intercept is one parameter more."""
         return replace(
-            self._comoments.spectrum(),
+            self.comoments.spectrum(),
             target_squares=self.target_squares,
             weight=self.weight,
             n_free=1,
@@ -81,9 +395,12 @@ class CentredAccumulator(CoMoments):
 
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products about the means of `centre`: one row more than the co-moments."""
-        sums = self._comoments.sums_about(centre._comoments)
+        sums = self.comoments.sums_about(centre.comoments)
         # With nothing to centre on, means of 0 make every prediction 0.
-        apart, targets_apart = centre._apart(self._feature_mean, self._target_mean)
+        apart = (self._origin - centre._origin) + (self._offset - centre._offset)
+        targets_apart = (self._target_origin - centre._target_origin) + (
+            self._target_offset - centre._target_offset
+        )
         return Sums(
             sums.gram + self._weight * np.triu(np.outer(apart, apart)),
             sums.cross + self._weight * np.outer(apart, targets_apart),
@@ -93,35 +410,58 @@ class CentredAccumulator(CoMoments):
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (C + c I)^-1 for rows about the mean; the intercept is one parameter more."""
         diagonal = self.diagonal if diagonal is None else diagonal
-        slopes = self._comoments.covariance(ridge, diagonal)
+        slopes = self.comoments.covariance(ridge, diagonal)
         return replace(
             slopes,
             n_parameters=slopes.n_parameters + 1.0,
-            origin=self._feature_mean.value,
+            origin=self.feature_mean,
             intercept_share=1.0 / self._weight if self._weight else np.inf,
         )
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return by how much weights lower every target's sum of squares about its mean."""
-        return self._comoments.explained_squares(output_weights)
+        return self.comoments.explained_squares(output_weights)
 
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
-        return self._comoments.solve(ridge, self.diagonal if diagonal is None else diagonal)
 
-    def row_scores(self, row: Floats) -> Floats | None:
-        """Return the outputs (n_targets,) for a row, or None where weights would be solved first.
+def _settled(
+    origin: Floats, offset: Floats, target_origin: Floats, target_offset: Floats
+) -> tuple[tuple[str, Floats], ...]:
+    """Return means of the same values, exactly, with these as their origins."""
+    means = []
+    for name, start, way in (
+        ("", origin, offset),
+        ("_target", target_origin, target_offset),
+    ):
+        value = start + way
+        apart = value - start
+        rest = (start - (value - apart)) + (way - apart)
+        means += [(f"{name}_origin", value), (f"{name}_offset", rest)]
+    return tuple(means)
 
-        The mean of the targets, and what the row's distance from the mean row adds.
-        """
-        if self.fixed_ridge is None:
-            return None
-        scores = self._comoments.row_scores(self._feature_mean.to(row))
-        if scores is None or self.diagonal.min() <= 0.0:
-            return None
-        return self._target_mean.value + scores
 
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
-        constant: Floats = self._target_mean.value - self._feature_mean.value @ output_weights
-        return constant
+def _about_mean(rows: Rows, total: float) -> tuple[Floats, Floats, Floats]:
+    """Return rows about their mean, with room for one more, and the mean: its origin and offset."""
+    values = rows.values
+    # Relative to the first row: a constant feature then has exactly its value as mean.
+    first = values[0].astype(np.float64)
+    centred = np.empty((len(values) + 1, values.shape[1]))
+    block = centred[:-1]
+    np.subtract(values, first, out=block)
+    shift = block.mean(axis=0) if isinstance(rows.w, float) else rows.w @ block / total
+    block -= shift
+    return centred, first, shift
+
+
+def _targets_about_mean(
+    rows: Rows, n_targets: int, total: float
+) -> tuple[Matrix, Floats, Floats, Floats]:
+    """Return targets about their mean, the mean, and the weighted sums of squares about it."""
+    targets, weights = rows.targets, rows.weights()
+    if targets.ndim == 1:
+        shares = target_sums(targets, n_targets, weights) / total
+        return targets, np.zeros(n_targets), shares, total * shares * (1.0 - shares)
+    about = targets - targets[0]
+    shift = target_sums(about, n_targets, weights) / total
+    about -= shift[: targets.shape[1]]
+    squares = target_sums(about**2, n_targets, weights)
+    return about, lengthened(targets[0].copy(), n_targets), shift, squares

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
+from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.tracker import Tracker
-from onlinels.accumulators.uncertainty import Covariance
-from onlinels.checks import Floats, Integers, Matrix, check_places, uncast
-from onlinels.commit import Commit, add_to_columns, picked_columns
-from onlinels.linalg.packed import PANEL, SymmetricPanels
+from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.packed import PANEL, PackedSymmetric
+from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
-from onlinels.numerics import capacity, enlarged, padded, product
-from onlinels.solve import invert_gram
+from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
+from onlinels.numerics import Update, capacity, enlarged, padded, product
+from onlinels.saving import COLUMNS, made_of, savable
 
 FEW_CLASSES = 64
 """Classes up to which a batch's labels are added by a product; of more each row for itself.
@@ -24,6 +24,13 @@ Measured at 6,400 columns: of 10 classes in half the time.
 """
 
 
+def _is_sound(acc: Any) -> bool:
+    rows, columns = acc._cross.shape
+    fits = rows == acc._gram.reserved and columns >= acc.n_targets
+    return bool(fits and acc._gram.size == acc.n_features and has_sound_sizes(acc))
+
+
+@savable({**LEDGER, "_gram": made_of(PackedSymmetric), "_cross": COLUMNS}, _is_sound)
 class GramAccumulator(Accumulator):
     """Accumulate A'A and A'Y, the sufficient statistics of least squares without an intercept.
 
@@ -68,28 +75,20 @@ class GramAccumulator(Accumulator):
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         super().__init__(n_features, n_targets)
-        self._gram = SymmetricPanels(n_features)
+        self._gram = PackedSymmetric(n_features)
         # Fortran order: BLAS would silently work on a copy of anything else.
         self._cross = np.zeros((n_features, n_targets), order="F")
-        self._tracker = Tracker()
 
     @classmethod
     def of(cls, gram: Floats, cross: Floats) -> Self:
-        """Return the accumulator of given sums A'A and A'Y, whose rows it does not count.
-
-        Parameters
-        ----------
-        gram : ndarray (n_features, n_features)
-            Only its upper triangle is read.
-        cross : ndarray (n_features, n_targets)
-        """
-        new = cls(0, 0)
-        new._n_features, new._n_targets = cross.shape
-        new._gram, new._cross = SymmetricPanels.of(gram), np.array(cross, order="F")
+        """Return the accumulator of given sums A'A and A'Y, whose rows it does not count."""
+        new = cls()
+        new = new.grown(*cross.shape)
+        new._gram, new._cross = PackedSymmetric.of(gram), np.array(cross, order="F")
         return new
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes of the sums and of a factor: see `SymmetricPanels`."""
+        """Return the bytes of the sums and of a factor: see `PackedSymmetric`."""
         return 8 * n_features * (n_features + min(n_features, PANEL) + 2 * n_targets)
 
     @property
@@ -108,90 +107,76 @@ class GramAccumulator(Accumulator):
         return self._without_residue(self._gram.diagonal())
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._gram.diagonal(), self.target_squares
+        return self._gram.diagonal(), self._target_squares
 
-    def accumulate(self, block: Matrix, targets: Matrix, w: float | Floats, commit: Commit) -> None:
-        """Add checked float rows with weights of any one sign, without counting them."""
-        if not self._n_features:
-            return
-        tracker = self._tracker.having_learnt(block, targets, self._n_targets, w)
-        commit.assign(self, _tracker=tracker)
-        lines = self._gram.as_lines(block, commit)
-        self._gram.add_products(lines, w, commit)
-        if targets.ndim == 1:
-            self._add_labels(block, lines, targets, w, commit)
-        else:
-            sums = product(lines.T, targets * (w if isinstance(w, float) else w[:, None]))
-            here = self._cross[:, : sums.shape[1]]
-            commit.then(np.add, here, sums, here)
+    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+        calls: tuple[tuple[Any, ...], ...] = ()
+        if decay != 1.0:
+            scaling = (np.multiply, self._cross, decay, self._cross)
+            calls = (*self._gram.plan_scaling(decay), scaling)
+        if len(rows.values) and self._n_features:
+            products = self._gram.plan_products(rows.values, rows.w, rows.sign)
+            calls = (*calls, *products, *self._plan_cross(rows))
+        return Update(calls, self._squares_noted(rows, decay))
 
-    def _cast(self, rows: Matrix) -> Matrix:
-        # Of several panels rows are cast as they are turned, in one pass instead of two.
-        return uncast(rows) if min(len(rows), len(self._gram.panels)) > 1 else super()._cast(rows)
-
-    def _add_labels(
-        self, block: Matrix, lines: Floats, labels: Matrix, w: float | Floats, commit: Commit
-    ) -> None:
-        """Add the rows of every class present to its column, without a wide one-hot matrix."""
-        if len(block) == 1:
-            here = self._cross[:, labels[0]]
-            commit.then(np.add, here, lines[0] * w, here)
-            return
-        present, which = np.unique(labels, return_inverse=True)
-        weights, rows = np.broadcast_to(np.float64(w), len(block)), np.arange(len(block))
+    def _plan_cross(self, rows: Rows) -> tuple[tuple[Any, ...], ...]:
+        values, targets, w, sign, last = rows
+        if len(values) == 1 and isinstance(w, float):
+            row = padded(values, len(self._cross))[0]
+            if targets.ndim == 2:
+                here = self._cross[:, : targets.shape[1]]
+                return ((dger, sign * w, row, targets[0], 1, 1, here, 0, 0, 1),)
+            here = self._cross[:, targets[0]]
+            return ((np.add, here, row * (sign * w), here),)
+        weights = sign * rows.weights()
+        calls: tuple[tuple[Any, ...], ...] = ()
+        if last is not None:
+            row = padded(values[-1:], len(self._cross))[0]
+            here = self._cross[:, : len(last)]
+            calls = ((dger, weights[-1], row, last, 1, 1, here, 0, 0, 1),)
+            values, weights = values[:-1], weights[:-1]
+        if targets.ndim == 2:
+            sums = product(values.T, targets * weights[:, None])
+            here = self._cross[: sums.shape[0], : sums.shape[1]]
+            return (*calls, (np.add, here, sums, here))
+        # The rows of every class present enter its column, without a wide one-hot matrix.
+        present, which = np.unique(targets, return_inverse=True)
+        places = np.arange(len(values))
         if len(present) <= FEW_CLASSES:
-            one_hot = np.zeros((len(block), len(present)))
-            one_hot[rows, which] = weights
-            sums: Any = product(lines.T, one_hot).T
+            one_hot = np.zeros((len(values), len(present)))
+            one_hot[places, which] = weights
+            sums = product(values.T, one_hot).T
         else:
-            of_classes = csr_array((weights, (which, rows)), shape=(len(present), len(block)))
-            sums = padded(of_classes @ block, len(self._cross))
-        add_to_columns(self._cross, present, sums, commit)
+            of_classes = csr_array((weights, (which, places)), shape=(len(present), len(values)))
+            sums = of_classes @ values
+        columns = self._cross.T
+        total = np.empty((len(present), columns.shape[1]))
+        here = total[:, : sums.shape[1]]
+        return (
+            *calls,
+            # "clip" spares numpy a copy.
+            (columns.take, present, 0, total, "clip"),
+            (np.add, here, sums, here),
+            (columns.__setitem__, present, total),
+        )
 
-    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
-        self._tracker = Tracker.lost()
-        n_features, n_targets = other.n_features, other.n_targets
-        self._gram.add(other._gram, sign, commit)
-        here, there = (cross[:n_features, :n_targets] for cross in (self._cross, other._cross))
-        commit.then(np.add if sign > 0 else np.subtract, here, there, out=here)
+    def _absorb_sums(self, other: Self, sign: float) -> None:
+        self._note_absorbed(other, sign)
+        self._gram.add(other._gram, sign)
+        self._cross[: other.n_features, : other.n_targets] += sign * other.cross
 
-    def _scale(self, factor: float, commit: Commit) -> None:
-        self._tracker = self._tracker.decayed(factor)
-        self._gram.scale(factor, commit)
-        commit.then(np.multiply, self._cross, factor, out=self._cross)
-
-    def plan_growth(self, n_features: int, n_targets: int) -> None:
-        """Make room in a draft for features and targets that were 0 in every row so far.
-
-        Notes
-        -----
-        The first size is taken as it is; later ones reserve half as much again within a panel of
-        1,024 columns, so a stream whose features arrive one by one copies little.
-        """
-        n_features = max(n_features, self._n_features)
-        n_targets = max(n_targets, self._n_targets)
-        if n_features > self._n_features:
-            self._tracker = Tracker.lost()
-        self._gram = self._gram.grown(n_features)
-        columns = capacity(self._cross.shape[1], n_targets)
+    def _grow_sums(self) -> None:
+        self._gram = self._gram.grown(self._n_features)
+        columns = capacity(self._cross.shape[1], self._n_targets)
         self._cross = enlarged(self._cross, self._gram.reserved, columns)
-        self._n_features, self._n_targets = n_features, n_targets
 
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
-        check_places("feature_columns", feature_columns, self._n_features, n_features)
-        check_places("target_columns", target_columns, self._n_targets, n_targets)
-        copy = type(self)(n_features, n_targets)
-        copy._gram = self._gram.placed(feature_columns, n_features)
-        copy._cross[np.ix_(feature_columns, target_columns)] = self.cross
-        copy._weigh_like(self, feature_columns, target_columns)
-        return copy
+    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+        self._gram = other._gram.placed(features, self._n_features)
+        self._cross = np.zeros((self._n_features, self._n_targets), order="F")
+        self._cross[np.ix_(features, targets)] = other.cross
 
-    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
-        self._tracker = Tracker.lost()
-        self._cross = picked_columns(self._cross, columns, commit)
+    def _keep_sums(self, columns: Integers) -> None:
+        self._cross = np.asfortranarray(self._cross[:, columns])
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
@@ -222,11 +207,17 @@ class GramAccumulator(Accumulator):
         """
         check_ridge(ridge)
         cross = self._cross[: self._n_features, : self._n_targets]
-        diagonal = self.diagonal if diagonal is None else diagonal
-        return self._tracker.solve(self._gram, cross, ridge, diagonal)
+        return solve_gram(self._gram, cross, ridge, self.diagonal if diagonal is None else diagonal)
+
+    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
+        """Return a solution that may follow single rows; None where rounding would mislead it."""
+        inverse = inverse_of_gram(self._gram, ridge)
+        if inverse is None:
+            return None
+        return Recursion.of_inverse(inverse, np.array(output_weights, order="F"), ridge)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
+        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
         return Covariance(*invert_gram(self._gram, ridge, diagonal))
 

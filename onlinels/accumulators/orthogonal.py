@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from functools import partial
-from operator import setitem
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.uncertainty import Covariance
-from onlinels.checks import Floats, Integers, Matrix, check_places
-from onlinels.commit import AT_ONCE, Commit, picked_columns
+from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
-from onlinels.numerics import capacity, enlarged
-from onlinels.saving.unread import ReadLater
-from onlinels.solve_factor import invert_factor, solve_factor
-from onlinels.triangle import add_rows, weighted_targets
+from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
+from onlinels.numerics import Update, capacity, enlarged
+from onlinels.saving import COLUMNS, savable
 
 
-class OrthogonalAccumulator(ReadLater, Accumulator):
+def _is_sound(acc: Any) -> bool:
+    rows, columns = acc._rotated.shape
+    fits = acc._factor.shape == (rows, rows) and rows >= acc.n_features
+    return bool(fits and columns >= acc.n_targets and has_sound_sizes(acc))
+
+
+@savable({**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS}, _is_sound)
+class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
 
     For rows a_k with targets y_k and weights w_k, the rows of A are sqrt(w_k) a_k and those of Y
@@ -59,18 +61,13 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         super().__init__(n_features, n_targets)
-        # Fortran order: LAPACK would silently work on a copy of anything else.
+        # Fortran order, as LAPACK takes and gives it.
         self._factor = np.zeros((n_features, n_features), order="F")
         self._rotated = np.zeros((n_features, n_targets), order="F")
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes of the factor and of the three that a solution is made from."""
         return 32 * n_features * (n_features + n_targets)
-
-    def draft(self) -> Self:
-        """Return statistics to plan changes on, all of them read."""
-        self.read_unread()
-        return super().draft()
 
     @property
     def factor(self) -> Floats:
@@ -89,28 +86,36 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
         squares: Floats = np.einsum("ij,ij->j", factor, factor)
         return self._without_residue(squares)
 
-    def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self.diagonal, self.target_squares
+    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+        factor, rotated = self._factor, self._rotated
+        if decay != 1.0:
+            factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
+        if len(rows.values) and self._n_features:
+            root = np.sqrt(rows.weights())[:, None]
+            wide = np.zeros((len(rows.values), len(factor)), order="F")
+            np.multiply(rows.values, root, out=wide[:, : rows.values.shape[1]])
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
-        """Add checked float64 rows with weights of at least 0, without counting them."""
-        if not self._n_features:
-            return
-        roots = np.broadcast_to(np.sqrt(w), len(block))
-        rows = np.zeros((len(block), len(self._factor)), order="F")
-        np.multiply(block, roots[:, None], out=rows[:, : block.shape[1]])
-        weighted = partial(_one_hot if targets.ndim == 1 else weighted_targets, targets, roots)
-        add_rows(self._factor, self._rotated[:, : self._n_targets], rows, weighted, commit=commit)
+            def targets(columns: slice) -> Floats:
+                dense = rows.dense_targets(columns)
+                dense *= root
+                return dense
 
-    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
-        """Factor both factors, one above the other; the second is triangular like the first."""
-        if not other._n_features:
-            return
-        rows = np.zeros((other._n_features, len(self._factor)), order="F")
-        rows[:, : other._n_features] = other._factor[: other._n_features, : other._n_features]
-        targets = partial(weighted_targets, other.rotated_targets, np.ones(len(rows)))
-        rotated = self._rotated[:, : self._n_targets]
-        add_rows(self._factor, rotated, rows, targets, len(rows), commit)
+            factor, rotated = with_rows(factor, rotated, wide, targets)
+        state = ((self, "_factor", factor), (self, "_rotated", rotated))
+        return Update(state=(*state, *self._squares_noted(rows, decay)))
+
+    def _absorb_sums(self, other: Self, sign: float) -> None:
+        """Factor both factors, one above the other."""
+        self._note_absorbed(other, sign)
+        if other.n_features:
+            wide = np.zeros((other.n_features, len(self._factor)), order="F")
+            wide[:, : other.n_features] = other.factor
+            targets = np.zeros((other.n_features, self._rotated.shape[1]), order="F")
+            targets[:, : other.n_targets] = other.rotated_targets
+            both = self._factor, self._rotated
+            self._factor, self._rotated = with_rows(
+                *both, wide, lambda part: targets[:, part], len(wide)
+            )
 
     def _check_subtracts(self) -> None:
         raise ValueError(
@@ -118,53 +123,29 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
             'do so. Keep the Gram form, GramAccumulator or accumulator="gram", to unlearn.'
         )
 
-    def _scale(self, factor: float, commit: Commit) -> None:
-        for array in (self._factor, self._rotated):
-            commit.then(np.multiply, array, np.sqrt(factor), out=array)
-
-    def plan_growth(self, n_features: int, n_targets: int) -> None:
-        """Make room in a draft for features and targets that were 0 in every row so far.
-
-        Notes
-        -----
-        See `onlinels.capacity.capacity` for what is reserved.
-        """
-        n_features = max(n_features, self._n_features)
-        n_targets = max(n_targets, self._n_targets)
+    def _grow_sums(self) -> None:
         rows, columns = self._rotated.shape
-        rows, columns = capacity(rows, n_features), capacity(columns, n_targets)
-        factor = enlarged(self._factor, rows, rows)
-        rotated = enlarged(self._rotated, rows, columns)
-        self._factor, self._rotated = factor, rotated
-        self._n_features, self._n_targets = n_features, n_targets
+        rows, columns = capacity(rows, self._n_features), capacity(columns, self._n_targets)
+        self._factor = enlarged(self._factor, rows, rows)
+        self._rotated = enlarged(self._rotated, rows, columns)
 
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places; see `Accumulator.placed`.
-
-        Notes
-        -----
-        ``M^2`` operations where features keep their order. Otherwise the factor is no longer
-        triangular, and ``2 M^3`` make it so again.
-        """
-        check_places("feature_columns", feature_columns, self._n_features, n_features)
-        check_places("target_columns", target_columns, self._n_targets, n_targets)
-        copy = type(self)(n_features, n_targets)
-        rotated = np.zeros((self._n_features, n_targets), order="F")
-        rotated[:, target_columns] = self.rotated_targets
-        if np.all(np.diff(feature_columns) > 0):
-            copy._factor[np.ix_(feature_columns, feature_columns)] = self.factor
-            copy._rotated[feature_columns] = rotated
+    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+        size = self._n_features, self._n_targets
+        self._factor = np.zeros((size[0], size[0]), order="F")
+        self._rotated = np.zeros(size, order="F")
+        rotated = np.zeros((other.n_features, size[1]), order="F")
+        rotated[:, targets] = other.rotated_targets
+        if np.all(np.diff(features) > 0):
+            self._factor[np.ix_(features, features)] = other.factor
+            self._rotated[features] = rotated
         else:
-            rows = np.zeros((self._n_features, n_features), order="F")
-            rows[:, feature_columns] = self.factor
-            copy.accumulate(rows, rotated, 1.0, AT_ONCE)
-        copy._weigh_like(self, feature_columns, target_columns)
-        return copy
+            wide = np.zeros((other.n_features, size[0]), order="F")
+            wide[:, features] = other.factor
+            both = self._factor, self._rotated
+            self._factor, self._rotated = with_rows(*both, wide, lambda part: rotated[:, part])
 
-    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
-        self._rotated = picked_columns(self._rotated, columns, commit)
+    def _keep_sums(self, columns: Integers) -> None:
+        self._rotated = np.asfortranarray(self._rotated[:, columns])
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
@@ -189,7 +170,7 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
         return solve_factor(self.factor, self.rotated_targets, ridge, diagonal)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Uncertainty.covariance`."""
+        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
         return Covariance(*invert_factor(self.factor, ridge, diagonal))
 
@@ -202,10 +183,3 @@ class OrthogonalAccumulator(ReadLater, Accumulator):
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, by one SVD of the factor."""
         return factor_spectrum(self.factor, self.rotated_targets, self.target_squares, self.weight)
-
-
-def _one_hot(labels: Matrix, roots: Floats, columns: slice, out: Floats, commit: Commit) -> None:
-    """Plan to write the weighted one-hot targets of some columns."""
-    here = np.flatnonzero((labels >= columns.start) & (labels < columns.stop))
-    commit.then(out.fill, 0.0)
-    commit.then(setitem, out, (here, labels[here] - columns.start), roots[here])

@@ -3,21 +3,45 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from scipy.linalg import eigh
 
-from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.base import (
+    LEDGER,
+    Accumulator,
+    Covariance,
+    Rows,
+    followed,
+    has_sound_sizes,
+)
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.pivots import OUTWEIGHED
-from onlinels.accumulators.recursion import Recursion
-from onlinels.accumulators.refusal import check_fixable
-from onlinels.accumulators.uncertainty import Covariance
-from onlinels.checks import Floats, Integers, Matrix
-from onlinels.commit import Commit, draft_of
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Spectrum, check_ridge
+from onlinels.numerics import Update, joined, lengthened
+from onlinels.saving import VECTOR, made_of, savable
+
+EPS = float(np.finfo(np.float64).eps)
 
 
+def _is_sound(acc: Any) -> bool:
+    inner = acc._gram if acc._recursion is None else acc._recursion
+    fits = (acc._gram is None) != (acc._recursion is None) and len(acc._squares) == acc.n_features
+    same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
+    return bool(fits and same and has_sound_sizes(acc))
+
+
+@savable(
+    {
+        **LEDGER,
+        "_gram": made_of(GramAccumulator, type(None)),
+        "_recursion": made_of(Recursion, type(None)),
+        "_squares": VECTOR,
+    },
+    _is_sound,
+)
 class RecursiveAccumulator(Accumulator):
     """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
 
@@ -74,10 +98,15 @@ class RecursiveAccumulator(Accumulator):
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
-        self._inner: GramAccumulator | Recursion = GramAccumulator(n_features, n_targets)
-        if ridge is not None:
+        self._squares = np.zeros(n_features)
+        # One of the two: the sums, until a ridge is known; then the recursion.
+        self._gram: GramAccumulator | None = None
+        self._recursion: Recursion | None = None
+        if ridge is None:
+            self._gram = GramAccumulator(n_features, n_targets)
+        else:
             check_fixable(ridge)
-            self._inner = Recursion(n_features, n_targets, float(ridge))
+            self._recursion = Recursion(n_features, n_targets, float(ridge))
 
     @property
     def holds_ridge(self) -> bool:
@@ -87,160 +116,178 @@ class RecursiveAccumulator(Accumulator):
     @property
     def fixed_ridge(self) -> float | None:
         """The ridge c inside the statistics; None while they are held as a Gram."""
-        return self._inner.fixed_ridge
+        return None if self._recursion is None else self._recursion.ridge
 
-    def fix_ridge(self, ridge: float) -> None:
-        """Take a ridge into the statistics, in place of one that may be inside.
+    @property
+    def recursion(self) -> Recursion | None:
+        """The inverse and the weights, which change with every row; None without a ridge."""
+        return self._recursion
 
-        Parameters
-        ----------
-        ridge : float
-            c, greater than 0.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If it is not such a number.
-
-        Notes
-        -----
-        ``2 M^3`` operations, nothing where that ridge is inside already; another ``M^3`` if it
-        takes the place of one. D is c everywhere then.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> acc = RecursiveAccumulator()
-        >>> acc.update(np.array([[1.0]]), np.array([[4.0]]))
-        >>> acc.fix_ridge(1.0)
-        >>> acc.solve(1.0), acc.fixed_ridge
-        (array([[2.]]), 1.0)
-        """
-        commit = Commit()
-        self.plan_ridge(ridge, commit)
-        commit.make()
-
-    def plan_ridge(self, ridge: float, commit: Commit) -> None:
-        """Do as `fix_ridge` when the commit is made."""
+    def with_ridge(self, ridge: float) -> Self:
+        """Return it with a ridge inside, in place of one that may be there."""
         check_fixable(ridge)
-        if ridge != self.fixed_ridge:
-            inner = Recursion.of_gram(self._gram(), self._inner.diagonal, float(ridge))
-            commit.set(self, _inner=inner)
+        if ridge == self.fixed_ridge:
+            return self
+        new = self.copied()
+        new._recursion, new._gram = _recursion_of(self._sums(), float(ridge), self.diagonal), None
+        return new
 
-    def draft(self) -> Self:
-        """Return statistics to plan changes on."""
-        draft = draft_of(self)
-        draft._inner = self._inner.draft()
-        return draft
-
-    def own(self) -> None:
-        """Hold arrays that are no other's, so that changes may build on one another."""
-        self._inner.own()
-
-    def unit_rows(self, n_rows: int) -> int:
-        """Return how many of the rows of a batch can be learnt by one commit."""
-        return self._inner.unit_rows(n_rows)
-
-    def plan_restoring(self, commit: Commit) -> None:
-        """Bring every entry of a ridge inside back to c."""
-        self._inner.plan_restoring(commit)
-
-    def _gram(self) -> GramAccumulator:
-        inner = self._inner
-        return inner if isinstance(inner, GramAccumulator) else inner.information()
+    def _sums(self) -> GramAccumulator:
+        """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""
+        if self._recursion is None:
+            assert self._gram is not None
+            return self._gram
+        gram, weights = self._recursion.information(), self._recursion.weights
+        cross = gram @ weights + self._recursion.level * weights
+        never = self._squares == 0.0
+        gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
+        return GramAccumulator.of(gram, cross)
 
     def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature: D, from c/2 to c, if `ridge` is inside."""
-        return self._inner.ridge_diagonal(ridge)
+        """Return the ridge in force on each feature: from c/2 to c, if `ridge` is inside."""
+        if self._recursion is not None and ridge == self._recursion.ridge:
+            ridge = self._recursion.level
+        return np.full(self._n_features, ridge)
 
     @property
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        return self._without_residue(self._inner.diagonal)
+        return self._without_residue(self._squares.copy())
 
-    def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self.diagonal, self.target_squares
+    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+        update = self._plan_inner(rows, decay)
+        used = slice(None) if isinstance(rows.w, float) or rows.w.all() else np.flatnonzero(rows.w)
+        squares = self._squares * decay if decay != 1.0 else self._squares
+        if len(rows.values):
+            values = rows.values[used]
+            w = rows.weights()[used]
+            squares = squares + rows.sign * (w @ np.square(values, dtype=np.float64))
+        noted = self._squares_noted(rows, decay)
+        return joined(update, Update(state=((self, "_squares", squares), *noted)))
 
-    def harmless_length(self, weight: float) -> float:
-        """Return how long rows may be that cannot outweigh a ridge inside, 0 until it is known."""
-        # No entry of P is over 2/c.
-        ridge = self.fixed_ridge
-        if ridge is None or not weight:
-            return np.inf if ridge else 0.0
-        return float((0.5 * OUTWEIGHED * ridge / weight) ** 0.5)
+    def _plan_inner(self, rows: Rows, decay: float) -> Update:
+        recursion = self._recursion
+        if recursion is None:
+            assert self._gram is not None
+            return self._gram._plan_sums(rows, decay)
+        n_rows = len(rows.values)
+        if n_rows == 1 and isinstance(rows.w, float) and decay >= FAINTEST:
+            return followed(recursion, rows, decay)
+        if decay == 0.0:
+            recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
+        elif decay != 1.0:
+            recursion = recursion.scaled(decay)
+        used = np.flatnonzero(rows.weights()) if n_rows else ()
+        if len(used) and self._n_features:
+            values = np.asarray(rows.values[used], dtype=np.float64)
+            targets = rows.dense_targets(slice(0, self._n_targets))[used]
+            recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
+        return Update(state=((self, "_recursion", recursion),))
 
-    def _check_rows(self, activations: Matrix, w: float | Floats) -> None:
-        self._inner._check_rows(activations, w)
+    def _absorb_sums(self, other: Self, sign: float) -> None:
+        self._note_absorbed(other, sign)
+        sums = self._sums()
+        sums._absorb_sums(other._sums(), sign)
+        self._squares = self._squares + sign * lengthened(other._squares, self._n_features)
+        if self._recursion is not None:
+            ridge = self._recursion.ridge
+            if sign > 0.0:
+                self._recursion = _recursion_of(sums, ridge, self.diagonal)
+            else:
+                weights = sums.solve(ridge, self.diagonal)
+                self._recursion = Recursion.of_gram(sums.gram, weights, ridge)
 
-    def accumulate(self, block: Floats, targets: Matrix, w: float | Floats, commit: Commit) -> None:
-        """Add checked float64 rows with weights of any one sign, without counting them."""
-        self._inner.accumulate(block, targets, w, commit)
+    def without_unused(self) -> Self:
+        """Return it with features forgotten of which only rounding errors are left."""
+        unused = (self.diagonal == 0.0) & (self._squares != 0.0)
+        if self._recursion is None or not unused.any():
+            return self
+        new = self.copied()
+        new._recursion = self._recursion.without(unused)
+        return new
 
-    def accumulate_both(
-        self,
-        parts: tuple[Floats, Matrix, float | Floats],
-        row: tuple[Floats, Floats, float],
-        commit: Commit,
-    ) -> None:
-        """Do as `accumulate` for rows and for one more row."""
-        self._inner.accumulate_both(parts, row, commit)
+    def with_ridge_restored(self) -> Self:
+        """Return it with every entry of a ridge inside brought back to c."""
+        if self._recursion is None or self._recursion.level == self._recursion.ridge:
+            return self
+        new = self.copied()
+        new._recursion = self._recursion.restored()
+        return new
 
-    def _combine(self, other: Self, sign: int, commit: Commit) -> None:
-        if isinstance(self._inner, GramAccumulator):
-            self._inner._combine(other._gram(), sign, commit)
-        else:
-            self._inner.combine_gram(other._gram(), other.diagonal, sign)
+    def _grow_sums(self) -> None:
+        size = self._n_features, self._n_targets
+        self._squares = lengthened(self._squares, self._n_features)
+        if self._recursion is not None:
+            self._recursion = self._recursion.grown(*size)
+        if self._gram is not None:
+            self._gram = self._gram.grown(*size)
 
-    def _scale(self, factor: float, commit: Commit) -> None:
-        self._inner._scale(factor, commit)
+    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+        places = features, targets, self._n_features, self._n_targets
+        self._squares = np.zeros(self._n_features)
+        self._squares[features] = other._squares
+        if other._recursion is not None:
+            self._recursion = other._recursion.placed(*places)
+        if other._gram is not None:
+            self._gram = other._gram.placed(*places)
 
-    def row_scores(self, row: Floats) -> Floats | None:
-        """Return the outputs (n_targets,) for a row; None while no ridge is inside."""
-        return self._inner.row_scores(row)
-
-    def plan_growth(self, n_features: int, n_targets: int) -> None:
-        """Make room in a draft for features and targets that were 0 in every row so far."""
-        self._inner.plan_growth(n_features, n_targets)
-        self._n_features, self._n_targets = self._inner.n_features, self._inner.n_targets
-
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places; see `Accumulator.placed`."""
-        copy = type(self)()
-        copy._inner = self._inner.placed(feature_columns, target_columns, n_features, n_targets)
-        copy._n_features, copy._n_targets = n_features, n_targets
-        copy._weigh_like(self, feature_columns, target_columns)
-        return copy
-
-    def _keep_targets(self, columns: Integers, commit: Commit) -> None:
-        self._inner.plan_choice(columns, commit)
+    def _keep_sums(self, columns: Integers) -> None:
+        if self._recursion is not None:
+            self._recursion = self._recursion.with_targets(columns)
+        if self._gram is not None:
+            self._gram = self._gram.with_targets(columns)
 
     def spectrum(self) -> Spectrum:
         """Return the statistics in the eigenbasis of the Gram, in about 11 M^3 operations."""
-        spectrum = self._inner.spectrum()
+        spectrum = self._sums().spectrum()
         return replace(spectrum, target_squares=self.target_squares, weight=self.weight)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + D)^-1; see `Uncertainty.covariance`."""
-        return self._inner.covariance(ridge, diagonal)
+        """Return (A'A + D)^-1; see `Accumulator.covariance`."""
+        if self._recursion is None or ridge != self._recursion.ridge:
+            return self._sums().covariance(ridge, self.diagonal if diagonal is None else diagonal)
+        matrix = self._recursion.inverse()
+        parameters = self._n_features - self._recursion.level * float(np.trace(matrix))
+        return Covariance(matrix, parameters)
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of the Gram."""
-        return self._inner.explained_squares(output_weights)
+        return self._sums().explained_squares(output_weights)
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets) as a new array; see `Statistics.solve`.
-
-        Raises
-        ------
-        ValueError
-            If the ridge is 0 and one is inside: rounding errors have hidden the rank then.
-        """
+        """Return the output weights (n_features, n_targets) as a new array."""
         check_ridge(ridge)
-        if ridge == 0.0 and self.fixed_ridge is not None:
+        if ridge == 0.0 and self._recursion is not None:
             raise ValueError(
                 "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
                 'or accumulator="gram" or "orthogonal".'
             )
-        return self._inner.solve(ridge, diagonal)
+        diagonal = self.diagonal if diagonal is None else diagonal
+        if self._recursion is None or ridge != self._recursion.ridge:
+            return self._sums().solve(ridge, diagonal)
+        weights = self._recursion.weights.copy(order="F")
+        weights[diagonal <= 0.0] = 0.0
+        return weights
+
+
+def _recursion_of(sums: GramAccumulator, ridge: float, diagonal: Floats) -> Recursion:
+    """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
+    gram, weights = sums.gram, sums.solve(ridge, diagonal)
+    try:
+        return Recursion.of_gram(gram, weights, ridge)
+    except ValueError:
+        eigenvalues, vectors = eigh(gram)
+        gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        # Eigenvalues next to 0 may be below it once more.
+        gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
+        return Recursion.of_gram(gram, weights, ridge)
+
+
+def check_fixable(ridge: Any) -> None:
+    """Raise unless a ridge can be held inside statistics: a number greater than 0."""
+    check_ridge(ridge)
+    if isinstance(ridge, str) or not ridge > 0.0:
+        raise ValueError(
+            f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
+            'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
+        )

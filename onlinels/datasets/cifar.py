@@ -1,4 +1,10 @@
-"""The binary version of CIFAR-10."""
+"""The binary version of CIFAR-10.
+
+A row is a byte of label and 3072 bytes of image: the red, the green and the blue channel, each row
+by row. There is no header: a file that is cut between two rows reads as a smaller one.
+
+A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
+"""
 
 from __future__ import annotations
 
@@ -19,40 +25,12 @@ PARTS = {
 }
 NAMES = (*PARTS["train"], *PARTS["test"])
 N_CLASSES = 10
-N_CHANNELS = 3
-SIDE = 32
-ROW = 1 + N_CHANNELS * SIDE * SIDE
+CHANNELS = (3, 32, 32)
+ROW = 1 + 3 * 32 * 32
 
 
 def cifar_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
-    """Open the files of CIFAR-10's binary version in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    part : {"train", "test"}
-
-    Returns
-    -------
-    tuple of ImageSource, one for each file
-        Images of uint8 (32, 32, 3), labels of uint8 from 0 to 9.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing.
-    ValueError
-        If the size of one is no multiple of 3073 bytes; when it is read, if it holds other labels.
-
-    Notes
-    -----
-    A row is a byte of label and 3072 bytes of image: the red, the green and the blue channel, each
-    row by row. There is no header: a file that is cut between two rows reads as a smaller one.
-
-    References
-    ----------
-    A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
-    """
+    """Open the files of a part in a folder: images (32, 32, 3), labels from 0 to 9."""
     return tuple(_source(find_file(folder, (name,), WHERE)) for name in PARTS[part])
 
 
@@ -64,15 +42,14 @@ def _source(path: Path) -> ImageSource:
             f"image in each row. It is cut short or of another format; {WHERE}"
         )
     rows = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
-    shape = (SIDE, SIDE, N_CHANNELS)
-    return ImageSource(len(rows), shape, rows.dtype, partial(_chunks, rows))
+    return ImageSource(len(rows), (*CHANNELS[1:], 3), rows.dtype, partial(_chunks, rows))
 
 
 def _chunks(rows: RowFile, n_rows: int) -> Iterator[Batch]:
     for chunk in rows.chunks(n_rows):
         labels = chunk[:, 0].copy()
         check_labels(rows.path, labels, N_CLASSES, WHERE)
-        channels = chunk[:, 1:].reshape(-1, N_CHANNELS, SIDE, SIDE)
+        channels = chunk[:, 1:].reshape(-1, *CHANNELS)
         yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
 
 

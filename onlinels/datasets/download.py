@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from onlinels.checks import check_choice, check_path
-from onlinels.datasets.cifar import ARCHIVE as CIFAR_ARCHIVE
-from onlinels.datasets.cifar import NAMES as CIFAR_NAMES
-from onlinels.datasets.cifar import URL as CIFAR_URL
-from onlinels.datasets.idx import FASHION_URL, MNIST_URL
-from onlinels.datasets.norb import PARTS as NORB_PARTS
-from onlinels.datasets.norb import URL as NORB_URL
-from onlinels.datasets.svhn import EXTRA
-from onlinels.datasets.svhn import URL as SVHN_URL
+from onlinels.datasets import cifar, idx, norb, svhn
 
 
 @dataclass(frozen=True)
@@ -29,80 +22,59 @@ class Published:
     members: tuple[str, ...] = ()
 
 
+def _checksums(listed: str) -> dict[str, str]:
+    """Return checksums by file name, of lines as sha256sum writes them."""
+    return {name: checksum for checksum, name in map(str.split, listed.strip().splitlines())}
+
+
 # The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
 PUBLISHED = {
     "mnist": Published(
-        MNIST_URL,
-        {
-            "train-images-idx3-ubyte.gz": (
-                "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"
-            ),
-            "train-labels-idx1-ubyte.gz": (
-                "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"
-            ),
-            "t10k-images-idx3-ubyte.gz": (
-                "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"
-            ),
-            "t10k-labels-idx1-ubyte.gz": (
-                "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"
-            ),
-        },
+        idx.MNIST_URL,
+        _checksums("""
+440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 train-images-idx3-ubyte.gz
+3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c train-labels-idx1-ubyte.gz
+8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6 t10k-images-idx3-ubyte.gz
+f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6 t10k-labels-idx1-ubyte.gz
+"""),
     ),
     "fashion-mnist": Published(
-        FASHION_URL,
-        {
-            "train-images-idx3-ubyte.gz": (
-                "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84"
-            ),
-            "train-labels-idx1-ubyte.gz": (
-                "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845"
-            ),
-            "t10k-images-idx3-ubyte.gz": (
-                "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073"
-            ),
-            "t10k-labels-idx1-ubyte.gz": (
-                "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5"
-            ),
-        },
+        idx.FASHION_URL,
+        _checksums("""
+3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84 train-images-idx3-ubyte.gz
+a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845 train-labels-idx1-ubyte.gz
+346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073 t10k-images-idx3-ubyte.gz
+67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5 t10k-labels-idx1-ubyte.gz
+"""),
     ),
     "cifar10": Published(
-        CIFAR_URL,
-        {CIFAR_ARCHIVE: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
-        members=tuple(f"cifar-10-batches-bin/{name}" for name in CIFAR_NAMES),
+        cifar.URL,
+        {cifar.ARCHIVE: "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"},
+        members=tuple(f"cifar-10-batches-bin/{name}" for name in cifar.NAMES),
     ),
     "svhn": Published(
-        SVHN_URL,
-        {
-            "train_32x32.mat": "435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8",
-            "test_32x32.mat": "cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b",
-        },
+        svhn.URL,
+        _checksums("""
+435e94d69a87fde4fd4d7f3dd208dfc32cb6ae8af2240d066de1df7508d083b8 train_32x32.mat
+cdce80dfb2a2c4c6160906d0bd7c68ec5a99d7ca4831afa54f09182025b6a75b test_32x32.mat
+"""),
     ),
     "svhn-extra": Published(
-        SVHN_URL,
-        {EXTRA: "a133a4beb38a00fcdda90c9489e0c04f900b660ce8a316a5e854838379a71eb3"},
+        svhn.URL,
+        {svhn.EXTRA: "a133a4beb38a00fcdda90c9489e0c04f900b660ce8a316a5e854838379a71eb3"},
     ),
     "norb": Published(
-        NORB_URL,
-        {
-            f"{NORB_PARTS['train']}-dat.mat.gz": (
-                "5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873"
-            ),
-            f"{NORB_PARTS['train']}-cat.mat.gz": (
-                "2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa"
-            ),
-            f"{NORB_PARTS['train']}-info.mat.gz": (
-                "de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32"
-            ),
-            f"{NORB_PARTS['test']}-dat.mat.gz": (
-                "cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474"
-            ),
-            f"{NORB_PARTS['test']}-cat.mat.gz": (
-                "ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff"
-            ),
-            f"{NORB_PARTS['test']}-info.mat.gz": (
-                "16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2"
-            ),
-        },
+        norb.URL,
+        _checksums(
+            """
+5ffd6272a07d32695ee1082a26a41a93a37aab8c28da047f8c34ed348d214873 {train}-dat.mat.gz
+2784e542c1922060691090952b6cd6278879a216c90f81476f0f00256d42cdaa {train}-cat.mat.gz
+de7eb932ebe7a4ee16217fead60660d0eb3d23632c2f4d1c51f88c501c17bf32 {train}-info.mat.gz
+cf7104eed3e51174d2f65b66d1e5878b9da233b886f161b0d88f4510ba2c7474 {test}-dat.mat.gz
+ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff {test}-cat.mat.gz
+16adf314226327ee006d1a44db8cfef52773c06c829951d5653a9f6f310248a2 {test}-info.mat.gz
+""".format_map(norb.PARTS)
+        ),
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Image data sets in mini-batches, without holding the whole."""
+"""Image data sets, whole or in mini-batches without holding the whole."""
 
 from __future__ import annotations
 
@@ -43,9 +43,6 @@ class ImageData:
     y_test: NDArray[Any]
 
 
-FORMATS = (IDX, CIFAR, SVHN, NORB)
-
-
 def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData:
     """Read an image data set in the files that it is published in.
 
@@ -84,9 +81,12 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
 
     Notes
     -----
-    Memory: hardly more than the arrays returned; `stream_image_data` reads in mini-batches. No
-    file, nor compressed array of an .npz file, stands for more than 2 GiB, no compressed byte for
-    more than 1,032: what states more is refused.
+    Memory: hardly more than the arrays returned, of SVHN twice as much; `stream_image_data` reads
+    in mini-batches. No file, nor compressed array of an .npz file, stands for more than 2 GiB, no
+    compressed byte for more than 1,032: what states more is refused.
+
+    SVHN's files are read by `scipy.io.loadmat`: none of these bounds holds for them, and they are
+    not safe from strangers. Read only those that were published; `download` checks them.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     """
     path = check_path("path", path)
     if not path.is_dir():
-        refuse_extra(extra, path)
+        _refuse_extra(extra, path)
         return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))
     train, test = (open_part(path, part, extra) for part in PARTS)
     try:
@@ -109,79 +109,6 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
             f"The files in {path} state images that take more memory than there is. Read them in "
             "mini-batches, with stream_image_data, if they are that large."
         ) from error
-
-
-def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource, ...]:
-    """Open the files of the data set that lies in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    part : {"train", "test"}
-    extra : bool or None
-        As of `read_image_data`.
-
-    Returns
-    -------
-    tuple of ImageSource
-
-    Raises
-    ------
-    TypeError, FileNotFoundError, ValueError
-        As of `read_image_data`.
-    """
-    if extra is not None:
-        check_flag("extra", extra)
-    folder, found = recognise(folder)
-    if found is SVHN:
-        return svhn_sources(folder, part, extra)
-    refuse_extra(extra, folder)
-    return found.open_part(folder, part)
-
-
-def recognise(folder: Path) -> tuple[Path, Format]:
-    """Tell which data set lies in a folder or, if none does, in a folder within.
-
-    Parameters
-    ----------
-    folder : Path
-
-    Returns
-    -------
-    folder : Path
-        The one that holds the files.
-    found : Format
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    ValueError
-        If there is more than one.
-    """
-    found = [(folder, each) for each in FORMATS if _lies_in(folder, each)]
-    if not found:
-        within = sorted(path for path in folder.iterdir() if path.is_dir())
-        found = [(path, each) for path in within for each in FORMATS if _lies_in(path, each)]
-    if not found:
-        sought = "; ".join(
-            f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS
-        )
-        raise FileNotFoundError(f"{folder} holds no data set that is known. Sought: {sought}.")
-    if len(found) > 1:
-        listed = ", ".join(f"{each.title} in {path}" for path, each in found)
-        raise ValueError(f"{folder} holds more than one data set: {listed}. Pass a folder of one.")
-    return found[0]
-
-
-def refuse_extra(extra: bool | None, path: Path) -> None:
-    """Raise if `extra` is given for other data than SVHN."""
-    if extra is not None:
-        raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
-
-
-def _lies_in(folder: Path, wanted: Format) -> bool:
-    return any((folder / name).is_file() for name in wanted.names)
 
 
 def stream_image_data(
@@ -219,7 +146,8 @@ def stream_image_data(
     Notes
     -----
     Memory: one or two mini-batches and the labels, whether the files are compressed or not; the
-    arrays of an .npz file are read whole.
+    arrays of an .npz file are read whole, and so are SVHN's files, by `scipy.io.loadmat`: these
+    are not streamed, nor safe from strangers.
 
     Examples
     --------
@@ -236,5 +164,44 @@ def stream_image_data(
     path = check_path("path", path)
     if path.is_dir():
         return batches_of(open_part(path, part, extra), batch_size)
-    refuse_extra(extra, path)
+    _refuse_extra(extra, path)
     return slices_of(*read_npz(path, part), batch_size)
+
+
+def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource, ...]:
+    """Open the files of the data set that lies in a folder, or in one within."""
+    if extra is not None:
+        check_flag("extra", extra)
+    folder, found = _recognised(folder)
+    if found is SVHN:
+        return svhn_sources(folder, part, extra)
+    _refuse_extra(extra, folder)
+    return found.open_part(folder, part)
+
+
+def _refuse_extra(extra: bool | None, path: Path) -> None:
+    if extra is not None:
+        raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
+
+
+FORMATS = (IDX, CIFAR, SVHN, NORB)
+
+
+def _recognised(folder: Path) -> tuple[Path, Format]:
+    """Return the folder that holds a data set, this one or one within, and the data set."""
+    for places in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
+        found = [
+            (place, each)
+            for place in places
+            for each in FORMATS
+            if any((place / name).is_file() for name in each.names)
+        ]
+        if len(found) > 1:
+            listed = ", ".join(f"{each.title} in {place}" for place, each in found)
+            raise ValueError(
+                f"{folder} holds more than one data set: {listed}. Pass a folder of one."
+            )
+        if found:
+            return found[0]
+    sought = "; ".join(f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS)
+    raise FileNotFoundError(f"{folder} holds no data set that is known. Sought: {sought}.")

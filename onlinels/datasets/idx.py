@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
-    Batch,
     Format,
     ImageSource,
     RowFile,
@@ -19,7 +15,6 @@ from onlinels.datasets.reading import (
     check_pairs,
     find_file,
     read_beginning,
-    with_labels,
 )
 
 MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
@@ -43,37 +38,16 @@ NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(par
 
 
 def idx_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
-    """Open the IDX files of images and labels in a folder.
-
-    Parameters
-    ----------
-    folder : Path
-    part : {"train", "test"}
-
-    Returns
-    -------
-    tuple of one ImageSource
-        Images of uint8 (height, width), labels of uint8 from 0 to 9.
-
-    Raises
-    ------
-    FileNotFoundError
-        If a file is missing.
-    ValueError
-        If one is damaged, or images and labels differ in number.
-    """
-    images_path, labels_path = (
-        find_file(folder, names_of(part, kind), WHERE) for kind in ("images", "labels")
-    )
-    images, labels = open_idx(images_path), open_idx(labels_path).read()
+    """Open the files of images (height, width) and of labels in a folder."""
+    paths = [find_file(folder, names_of(part, kind), WHERE) for kind in KINDS]
+    images, labels = open_idx(paths[0]), open_idx(paths[1]).read()
     if len(images.shape) != KINDS["images"]:
         raise ValueError(
-            f"{images_path} states the shape {images.shape}, expected (n, height, width). Pass the "
+            f"{paths[0]} states the shape {images.shape}, expected (n, height, width). Pass the "
             f"file of the images; {WHERE}"
         )
-    check_pairs(images, labels_path, labels, N_CLASSES)
-    chunks = partial(_chunks, images, labels)
-    return (ImageSource(len(images), images.shape[1:], labels.dtype, chunks),)
+    check_pairs(images, paths[1], labels, N_CLASSES)
+    return (images.with_labels(labels, lambda rows: rows),)
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -121,21 +95,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 
 def open_idx(path: Path) -> RowFile:
-    """Read the header of an IDX file of unsigned bytes.
-
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    RowFile
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or of another format.
-    """
+    """Read the header of an IDX file of unsigned bytes."""
     header = read_beginning(path, WORD * 256, WHERE)
     if len(header) < WORD or header[:3] != bytes([0, 0, UNSIGNED_BYTE]):
         raise ValueError(
@@ -145,10 +105,6 @@ def open_idx(path: Path) -> RowFile:
     start = WORD * (1 + header[3])
     shape = tuple(int.from_bytes(header[at : at + WORD], "big") for at in range(WORD, start, WORD))
     return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)
-
-
-def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    return with_labels(images.chunks(n_rows), labels)
 
 
 IDX = Format("MNIST or Fashion-MNIST", NAMES, WHERE, idx_sources)

@@ -1,9 +1,11 @@
-"""The binary matrix format of small NORB, gzipped or not."""
+"""The binary matrix format of small NORB, gzipped or not.
+
+Y. LeCun, F. J. Huang and L. Bottou, "Learning methods for generic object recognition with
+invariance to pose and lighting", CVPR 2004.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
-    Batch,
     Format,
     ImageSource,
     RowFile,
@@ -19,7 +20,6 @@ from onlinels.datasets.reading import (
     check_pairs,
     find_file,
     read_beginning,
-    with_labels,
 )
 
 URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
@@ -46,44 +46,20 @@ NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in name
 
 
 def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
-    """Open the files of small NORB in a folder.
+    """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories.
 
-    Parameters
-    ----------
-    folder : Path
-    part : {"train", "test"}
-
-    Returns
-    -------
-    tuple of one ImageSource
-        Stereo pairs of uint8 (96, 96, 2), the two cameras as channels; labels of int32: 0 animal,
-        1 human, 2 airplane, 3 truck, 4 car.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file of images (dat) or of categories (cat) is missing; the one that tells instance,
-        elevation, azimuth and lighting (info) is not needed, `read_norb` reads it.
-    ValueError
-        If one is damaged, or images and categories differ in number.
-
-    References
-    ----------
-    Y. LeCun, F. J. Huang and L. Bottou, "Learning methods for generic object recognition with
-    invariance to pose and lighting", CVPR 2004.
+    Labels are 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance,
+    elevation, azimuth and lighting (info) is not needed; `read_norb` reads it.
     """
-    images_path, labels_path = (
-        find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat")
-    )
-    images, labels = open_norb(images_path), read_norb(labels_path)
+    paths = [find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat")]
+    images, labels = open_norb(paths[0]), open_norb(paths[1]).read()
     if images.shape[1:] != IMAGE or images.dtype != np.uint8:
         raise ValueError(
-            f"{images_path} is a matrix of {images.dtype} of shape {images.shape}, expected uint8 "
+            f"{paths[0]} is a matrix of {images.dtype} of shape {images.shape}, expected uint8 "
             f"(n, 2, 96, 96). Pass the file of the images; {WHERE}"
         )
-    check_pairs(images, labels_path, labels, N_CLASSES)
-    shape = (*IMAGE[1:], IMAGE[0])
-    return (ImageSource(len(images), shape, labels.dtype, partial(_chunks, images, labels)),)
+    check_pairs(images, paths[1], labels, N_CLASSES)
+    return (images.with_labels(labels, lambda pairs: pairs.transpose(0, 2, 3, 1)),)
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:
@@ -124,21 +100,6 @@ def read_norb(path: str | Path) -> NDArray[Any]:
 def open_norb(path: Path) -> RowFile:
     """Read the header of a binary matrix.
 
-    Parameters
-    ----------
-    path : Path
-
-    Returns
-    -------
-    RowFile
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or of another format.
-
-    Notes
-    -----
     Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
     which there are at least three even if fewer count.
     """
@@ -159,11 +120,6 @@ def open_norb(path: Path) -> RowFile:
         )
     shape = tuple(words[2 : 2 + n_dimensions])
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
-
-
-def _chunks(images: RowFile, labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    pairs = (chunk.transpose(0, 2, 3, 1) for chunk in images.chunks(n_rows))
-    return with_labels(map(np.ascontiguousarray, pairs), labels)
 
 
 NORB = Format("small NORB", NAMES, WHERE, norb_sources)

@@ -1,4 +1,4 @@
-"""Images and their labels from where they lie: whole or in mini-batches."""
+"""Images and their labels from where they lie: rows of binary files and .npz files, in chunks."""
 
 from __future__ import annotations
 
@@ -15,47 +15,51 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.array_files import ArrayArchive
-from onlinels.bounded import LARGEST_FILE, LARGEST_RATIO, read_up_to
 from onlinels.checks import check_path
-from onlinels.damage import UNREADABLE
+from onlinels.saving.arrays import (
+    LARGEST_FILE,
+    LARGEST_RATIO,
+    UNREADABLE,
+    ArrayArchive,
+    read_up_to,
+)
+
+Batch = tuple[NDArray[Any], NDArray[Any]]
+
+CHUNK = 1024
+"""Images that are read at a time when all are wanted."""
 
 MOST_DIMENSIONS = 32
 """Numpy's arrays have at most 64."""
 
 
 @dataclass(frozen=True)
+class ImageSource:
+    """Images with labels in order; `chunks` yields them, at most so many at a time."""
+
+    n_images: int
+    image_shape: tuple[int, ...]
+    label_type: np.dtype[Any]
+    chunks: Callable[[int], Iterator[Batch]]
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a data set is published; `open_part` opens "train" or "test" of a folder."""
+
+    title: str
+    names: tuple[str, ...]
+    where: str
+    open_part: Callable[[Path, str], tuple[ImageSource, ...]]
+
+
+@dataclass(frozen=True)
 class RowFile:
-    """Rows of equal size in a binary file.
+    """Rows of equal size in a binary file, after `start` bytes; `where` tells where to get it.
 
-    Parameters
-    ----------
-    path : Path
-        The file; one that ends in ".gz" is unzipped as it is read.
-    start : int
-        Bytes before the first row.
-    shape : tuple of int
-        The number of rows, then the shape of a row.
-    dtype : dtype
-        Of the values.
-    where : str
-        Where to get the file, for messages.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot hold so many rows; nothing has been allocated by then.
-
-    Notes
-    -----
-    The size of a zipped file is known once it has been read: its reading fails at the end, or here
-    if not even the best compression could hold the rows. So a file stands for at most 2 GiB and
-    1,032 times its own bytes, and no more is unzipped than its header states. Rows take memory as
-    they are read, not as they are stated.
-
-    References
-    ----------
-    P. Deutsch, "DEFLATE compressed data format specification version 1.3", RFC 1951, 1996.
+    A file that ends in ".gz" is unzipped as it is read. Its size is known once it has been read,
+    so what it states is bounded by what the best compression could hold, and 2 GiB (RFC 1951).
+    Rows take memory as they are read, not as they are stated.
     """
 
     path: Path
@@ -86,23 +90,7 @@ class RowFile:
         return self.shape[0]
 
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
-        """Read the rows in order, so many at a time.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of a chunk; the last one may be shorter.
-
-        Yields
-        ------
-        ndarray
-            Rows of the shape and type that the file has.
-
-        Raises
-        ------
-        ValueError
-            If the file turns out to be damaged.
-        """
+        """Yield the rows in order, so many at a time; raise ValueError where they end too soon."""
         with _opened(self.path, self.where) as file:
             file.read(self.start)
             for at in range(0, len(self), n_rows):
@@ -119,17 +107,7 @@ class RowFile:
                 yield np.ndarray(shape, self.dtype, content)
 
     def read(self) -> NDArray[Any]:
-        """Read all rows.
-
-        Returns
-        -------
-        ndarray of the shape and type that the file has
-
-        Raises
-        ------
-        ValueError
-            If the file turns out to be damaged, or they do not fit into memory.
-        """
+        """Return all rows."""
         try:
             return next(self.chunks(len(self)))
         except MemoryError as error:
@@ -138,79 +116,18 @@ class RowFile:
                 f"is. Take other data, or {self.where}"
             ) from error
 
+    def with_labels(
+        self, labels: NDArray[Any], arranged: Callable[[NDArray[Any]], NDArray[Any]]
+    ) -> ImageSource:
+        """Return the rows as images, their axes arranged, with a label for each."""
 
-def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
-    """Return the first bytes of a file, unzipped; fewer if it is shorter."""
-    with _opened(path, where) as file:
-        return file.read(n_bytes)
+        def chunks(n_rows: int) -> Iterator[Batch]:
+            for number, rows in enumerate(self.chunks(n_rows)):
+                yield np.ascontiguousarray(arranged(rows)), labels[number * n_rows :][: len(rows)]
 
-
-def as_file(path: str | Path, where: str) -> Path:
-    """Return the path of a file that is there.
-
-    Parameters
-    ----------
-    path : str or Path
-    where : str
-        Where to get the file, for the message.
-
-    Raises
-    ------
-    TypeError
-        If it is no path.
-    FileNotFoundError
-        If nothing is there.
-    ValueError
-        If it is a folder, a device or a pipe.
-    """
-    path = check_path("path", path)
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
-    if not path.is_file():
-        # What is neither would be waited for, or never end.
-        kind = "folder" if path.is_dir() else "device or a pipe"
-        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {where}")
-    return path
-
-
-def check_pairs(images: RowFile, labels_path: Path, labels: NDArray[Any], n_classes: int) -> None:
-    """Raise unless there is one label from 0 to `n_classes` - 1 for every image."""
-    if labels.shape != (len(images),):
-        raise ValueError(
-            f"{labels_path} holds labels of shape {labels.shape}, expected ({len(images)},): one "
-            f"for every image of {images.path}. Get both files again; {images.where}"
-        )
-    check_labels(labels_path, labels, n_classes, images.where)
-
-
-def check_labels(path: Path, labels: NDArray[Any], n_classes: int, where: str) -> None:
-    """Raise unless all labels are from 0 to `n_classes` - 1."""
-    if labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(
-            f"{path} holds labels from {labels.min()} to {labels.max()}, expected 0 to "
-            f"{n_classes - 1}. Pass other data as an .npz file, or {where}"
-        )
-
-
-def find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
-    """Return the first file of a folder that has one of the names.
-
-    Parameters
-    ----------
-    folder : Path
-    names : tuple of str
-    where : str
-        Where to get the file, for the message.
-
-    Raises
-    ------
-    FileNotFoundError
-        If there is none.
-    """
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
+        # No row is read for its shape.
+        image_shape = arranged(np.broadcast_to(self.dtype.type(0), self.shape)).shape[1:]
+        return ImageSource(len(self), image_shape, labels.dtype, chunks)
 
 
 @contextmanager
@@ -222,32 +139,58 @@ def _opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
         raise ValueError(f"{path} is no gzip file or damaged: {error}; {where}") from error
 
 
+def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
+    """Return the first bytes of a file, unzipped; fewer if it is shorter."""
+    with _opened(path, where) as file:
+        return file.read(n_bytes)
+
+
+def as_file(path: str | Path, where: str) -> Path:
+    """Return the path of a file that is there, or raise."""
+    path = check_path("path", path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
+    if not path.is_file():
+        # What is neither would be waited for, or never end.
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {where}")
+    return path
+
+
+def find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
+    """Return the first file of a folder that has one of the names, or raise."""
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
+
+
+def check_pairs(images: RowFile, labels_path: Path, labels: NDArray[Any], n_classes: int) -> None:
+    """Raise ValueError unless there is one label from 0 to `n_classes` - 1 for every image."""
+    if labels.shape != (len(images),):
+        raise ValueError(
+            f"{labels_path} holds labels of shape {labels.shape}, expected ({len(images)},): one "
+            f"for every image of {images.path}. Get both files again; {images.where}"
+        )
+    check_labels(labels_path, labels, n_classes, images.where)
+
+
+def check_labels(path: Path, labels: NDArray[Any], n_classes: int, where: str) -> None:
+    """Raise ValueError unless all labels are from 0 to `n_classes` - 1."""
+    if labels.min() < 0 or labels.max() >= n_classes:
+        raise ValueError(
+            f"{path} holds labels from {labels.min()} to {labels.max()}, expected 0 to "
+            f"{n_classes - 1}. Pass other data as an .npz file, or {where}"
+        )
+
+
 ARRAYS = ("x_train", "y_train", "x_test", "y_test")
-IMAGE_DIMENSIONS = (3, 4)
 ZIPPED = b"PK"
 """What an .npz file begins with."""
 
 
 def read_npz(path: Path, part: str) -> Batch:
-    """Read the images and labels of one part from an .npz file.
-
-    Parameters
-    ----------
-    path : Path
-    part : {"train", "test"}
-
-    Returns
-    -------
-    images, labels : ndarray
-
-    Raises
-    ------
-    FileNotFoundError
-        If the file does not exist.
-    ValueError
-        If it is damaged or no .npz file, an array is missing, or images and labels differ in
-        number.
-    """
+    """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
         raise FileNotFoundError(
             f"{path} does not exist or is no file. Pass an .npz file with x_train, y_train, x_test "
@@ -259,14 +202,17 @@ def read_npz(path: Path, part: str) -> Batch:
             if opened.read(len(ZIPPED)) != ZIPPED:
                 raise ValueError("it is no .npz file")
             opened.seek(0)
-            images, labels = _load(ArrayArchive(opened), part)
+            archive = ArrayArchive(opened)
+            if missing := [name for name in ARRAYS if name not in archive.names]:
+                raise ValueError(f"no array {missing[0]}")
+            images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
         raise ValueError(
             f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of plain arrays "
             "x_train, y_train, x_test and y_test; or, of a data set in several files, their "
             f"folder: {path.absolute().parent}."
         ) from error
-    if images.ndim not in IMAGE_DIMENSIONS or labels.ndim != 1 or len(images) != len(labels):
+    if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
         raise ValueError(
             f"{path}: x_{part} has shape {images.shape} and y_{part} {labels.shape}, expected "
             "(n, height, width[, n_channels]) and (n,). Pass one label per image."
@@ -274,83 +220,8 @@ def read_npz(path: Path, part: str) -> Batch:
     return images, labels
 
 
-def _load(archive: ArrayArchive, part: str) -> Batch:
-    missing = [name for name in ARRAYS if name not in archive.names]
-    if missing:
-        raise ValueError(f"no array {missing[0]}")
-    return archive.read(f"x_{part}"), archive.read(f"y_{part}")
-
-
-Batch = tuple[NDArray[Any], NDArray[Any]]
-CHUNK = 1024
-"""Images that are read at a time when all are wanted."""
-
-
-@dataclass(frozen=True)
-class ImageSource:
-    """Images with labels that can be read in order, from the first on, as often as wanted.
-
-    Parameters
-    ----------
-    n_images : int
-    image_shape : tuple of int
-        (height, width[, n_channels]).
-    label_type : dtype
-    chunks : callable
-        Of a number of rows: an iterator over (images, labels) of at most so many rows each.
-    """
-
-    n_images: int
-    image_shape: tuple[int, ...]
-    label_type: np.dtype[Any]
-    chunks: Callable[[int], Iterator[Batch]]
-
-
-@dataclass(frozen=True)
-class Format:
-    """How a data set is published.
-
-    Parameters
-    ----------
-    title : str
-    names : tuple of str
-        Of its files.
-    where : str
-        Where to get them, for messages.
-    open_part : callable
-        Of a folder and "train" or "test": the sources of its images.
-    """
-
-    title: str
-    names: tuple[str, ...]
-    where: str
-    open_part: Callable[[Path, str], tuple[ImageSource, ...]]
-
-
-def with_labels(images: Iterator[NDArray[Any]], labels: NDArray[Any]) -> Iterator[Batch]:
-    """Yield batches of images together with their labels, the next ones of all labels."""
-    at = 0
-    for batch in images:
-        yield batch, labels[at : at + len(batch)]
-        at += len(batch)
-
-
 def read_all(sources: tuple[ImageSource, ...]) -> Batch:
-    """Read all images and labels of sources with images of one shape.
-
-    Parameters
-    ----------
-    sources : tuple of ImageSource
-
-    Returns
-    -------
-    images : ndarray of uint8 (n, height, width[, n_channels])
-    labels : ndarray (n,)
-
-    Notes
-    -----
-    The arrays are filled a chunk at a time: hardly more memory than they need themselves.
-    """
+    """Return all images and labels of sources, read into place chunk by chunk."""
     n_images = sum(source.n_images for source in sources)
     images = np.empty((n_images, *sources[0].image_shape), np.uint8)
     labels = np.empty(n_images, sources[0].label_type)
@@ -364,25 +235,12 @@ def read_all(sources: tuple[ImageSource, ...]) -> Batch:
 
 
 def batches_of(sources: tuple[ImageSource, ...], batch_size: int) -> Iterator[Batch]:
-    """Read sources one after the other in mini-batches of one size; the last may be smaller.
+    """Yield sources one after the other in batches of one size, the last of what is left.
 
-    Parameters
-    ----------
-    sources : tuple of ImageSource
-    batch_size : int
-
-    Yields
-    ------
-    images : ndarray (batch_size, height, width[, n_channels])
-    labels : ndarray (batch_size,)
-
-    Notes
-    -----
-    A batch may begin in one source and end in the next. At most two batches are held.
+    A batch may begin in one source and end in the next. At most two are held.
     """
-    chunks = (chunk for source in sources for chunk in source.chunks(batch_size))
     held: list[Batch] = []
-    for chunk in chunks:
+    for chunk in (chunk for source in sources for chunk in source.chunks(batch_size)):
         held.append(chunk)
         n_over = sum(len(labels) for _, labels in held) - batch_size
         if n_over >= 0:
@@ -393,14 +251,14 @@ def batches_of(sources: tuple[ImageSource, ...], batch_size: int) -> Iterator[Ba
         yield _joined(held)
 
 
-def slices_of(images: NDArray[Any], labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    """Cut arrays into chunks of `n_rows` rows."""
-    for at in range(0, len(labels), n_rows):
-        yield images[at : at + n_rows], labels[at : at + n_rows]
-
-
 def _joined(batches: Iterable[Batch]) -> Batch:
     all_images, all_labels = zip(*batches, strict=True)
     if len(all_labels) == 1:
         return all_images[0], all_labels[0]
     return np.concatenate(all_images), np.concatenate(all_labels)
+
+
+def slices_of(images: NDArray[Any], labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
+    """Cut arrays into contiguous chunks of `n_rows` rows."""
+    for at in range(0, len(labels), n_rows):
+        yield np.ascontiguousarray(images[at : at + n_rows]), labels[at : at + n_rows]

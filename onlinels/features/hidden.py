@@ -10,20 +10,21 @@ from river import base
 from scipy.special import expit
 
 from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_flag, check_part
-from onlinels.commit import draft_of
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCES,
     DISTRIBUTIONS,
+    FixedWeights,
     InputWeights,
-    RandomWeights,
+    LandmarkWeights,
     ReceptiveFields,
     check_units,
     draw_row,
+    extend_random,
     make_differences,
 )
 from onlinels.labels import read_labels
-from onlinels.numerics import Lock, product
+from onlinels.numerics import Lock, Update, apply, product
 from onlinels.rows import (
     Columns,
     Layout,
@@ -33,7 +34,15 @@ from onlinels.rows import (
     read_batch,
     read_row,
 )
-from onlinels.saving.files import Savable
+from onlinels.saving import (
+    ANY_MATRIX,
+    ANY_VECTOR,
+    Savable,
+    made_of,
+    maybe,
+    savable_settings,
+    settings_hold,
+)
 
 
 def _cube(projections: Matrix, out: Matrix) -> Matrix:
@@ -68,25 +77,7 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 
 
 def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
-    """Return the activations of projections, written over them.
-
-    Parameters
-    ----------
-    activation : str
-    projections : ndarray (n, n_hidden)
-    features : ndarray (n, n_features)
-        What was projected, for the error.
-
-    Raises
-    ------
-    ValueError
-        If an activation leaves the range of the precision.
-
-    Examples
-    --------
-    >>> activate("cube", np.array([[2.0]]), np.ones((1, 1)))
-    array([[8.]])
-    """
+    """Return the activations of projections of features, written over them, if all are finite."""
     # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
     with np.errstate(over="ignore", invalid="ignore"):
         activations = ACTIVATIONS[activation](projections, out=projections)
@@ -108,13 +99,7 @@ def check_input_weights(
     bias: bool,
     receptive_fields: ReceptiveFields | None,
 ) -> None:
-    """Raise unless input weights are known, of the right width, and go with the other settings.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
+    """Raise unless input weights are known, of the right width, and go with the other settings."""
     check_units(n_hidden, 1)
     if not isinstance(input_weights, InputWeights):
         check_choice("input_weights", input_weights, [*DISTRIBUTIONS, *DIFFERENCES])
@@ -135,6 +120,24 @@ def check_input_weights(
         )
 
 
+def _layer_fits(layer: Any) -> bool:
+    rows, columns = layer._weights.shape
+    offsets = layer._offsets
+    fits = columns == layer.n_hidden and (layer._fixed or len(layer._columns) <= rows)
+    # That is checked first: whoever is made with a bias draws as many numbers as it says.
+    fits = fits and (offsets is None) == (layer.bias is False)
+    fits = fits and (offsets is None or offsets.shape == (columns,))
+    return bool(fits and settings_hold(layer))
+
+
+@savable_settings(
+    _layer_fits,
+    _columns=made_of(Columns),
+    _fixed=maybe(made_of(FixedWeights, LandmarkWeights)),
+    _lock=made_of(Lock),
+    _weights=ANY_MATRIX,
+    _offsets=maybe(ANY_VECTOR),
+)
 class HiddenLayer(base.MiniBatchTransformer, Savable):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
@@ -211,8 +214,9 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
         self.dtype = dtype
         self.bias = bias
         self.receptive_fields = receptive_fields
-        self._columns, self._fixed, self._n_drawn = Columns(), None, 0
         self._lock = Lock()
+        self._columns, self._fixed = Columns(), None
+        # Random ones, a row for every known column, and room for more.
         self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
         self._offsets: Matrix | None = None
         if bias:
@@ -267,7 +271,7 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
         labels = read_labels(y, len(batch.values))
         if layer.is_fixed:
             return layer
-        columns = layer._known(batch.layouts)
+        columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
         examples = (columns.names, features, labels)
         made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
@@ -308,44 +312,35 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
         return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
-        with self._lock:
-            self._check_fixed()
-            layer = self if self._fixed is not None else self._knowing(layouts)
-            with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
-                placed = layer._columns.place(layouts, values).astype(
-                    DTYPES[self.dtype], copy=False
-                )
-                projections = layer._project(placed)
-            activations = activate(self.activation, projections, values)
-            vars(self).update(vars(layer))
-            return activations
-
-    def _project(self, features: Matrix) -> Matrix:
-        if self._fixed is not None:
-            return self._fixed.project(features)
-        projections = product(features, self._weights[: features.shape[1]])
-        if self._offsets is not None:
-            projections += self._offsets
-        return projections
-
-    def _check_fixed(self) -> None:
         if not self.is_fixed:
             raise ValueError(
                 f"input_weights={self.input_weights!r} is made from examples, and none were given. "
                 "Use HiddenLayer.from_examples(X, y, ...) before the first row."
             )
+        with self._lock:
+            columns, weights = self._columns, self._weights
+            if self._fixed is None:
+                columns = self._extended(layouts)
+                if len(columns) > len(self._columns):
+                    drawn = (len(self._columns), columns.names, str(self.input_weights), self.seed)
+                    weights = extend_random(weights, *drawn, self.receptive_fields)
+            with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
+                features = columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
+                projections = self._project(features, weights)
+            activations = activate(self.activation, projections, values)
+            apply(Update(state=((self, "_columns", columns), (self, "_weights", weights))))
+            return activations
 
-    def _known(self, layouts: tuple[Layout, ...]) -> Columns:
+    def _project(self, features: Matrix, weights: Matrix) -> Matrix:
+        if self._fixed is not None:
+            return self._fixed.project(features)
+        projections = product(features, weights[: features.shape[1]])
+        if self._offsets is not None:
+            projections += self._offsets
+        return projections
+
+    def _extended(self, layouts: tuple[Layout, ...]) -> Columns:
         """Return columns that know the layouts too, which must be of whole maps."""
         if self.receptive_fields is not None:
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
-
-    def _knowing(self, layouts: tuple[Layout, ...]) -> Self:
-        columns, layer = self._known(layouts), draft_of(self)
-        if len(columns) > self._n_drawn:
-            source = RandomWeights(str(self.input_weights), self.seed, self.receptive_fields)
-            layer._weights = source.extend(self._weights, self._n_drawn, columns.names)
-            layer._n_drawn = len(columns)
-        layer._columns = columns
-        return layer

@@ -1,65 +1,17 @@
-"""Bilinear sampling: the values of images between their pixels."""
+"""Images and sensor windows: read in any form, averaged, and sampled between their pixels."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
-from onlinels.checks import Integers, Matrix, check_values
-from onlinels.rows import ArrayFeature, Batch, Layout, Name, names_of, read_batch, read_sample
-
-
-@dataclass(frozen=True)
-class Kind:
-    """What is read, in words for names and errors.
-
-    Parameters
-    ----------
-    name : str
-    pixel : str
-        What one number of it is called.
-    axes : tuple of str
-        Its axes but for the channels.
-    """
-
-    name: str
-    pixel: str
-    axes: tuple[str, ...]
-
-    @property
-    def one(self) -> str:
-        """The name with its article."""
-        return f"{'an' if self.name[0] in 'aeio' else 'a'} {self.name}"
-
-    @property
-    def sizes(self) -> str:
-        """The shape without channels and with them, in words."""
-        axes = ", ".join(self.axes)
-        return f"({axes}{',' * (len(self.axes) == 1)}) or ({axes}, n_channels)"
-
-    @property
-    def batch(self) -> str:
-        """The shape of a batch with channels, in words."""
-        return f"(n, {', '.join(self.axes)}, n_channels)"
-
-    @property
-    def places(self) -> str:
-        """The place of a pixel, in words."""
-        return {1: "(time, channel)", 2: "(row, column[, channel])"}[len(self.axes)]
-
-    @property
-    def example(self) -> str:
-        """A sample of this kind, in words."""
-        return f'{{"{self.name}": array}}'
-
-
-IMAGE = Kind("image", "pixel", ("height", "width"))
-WINDOW = Kind("window", "value", ("length",))
-
+from onlinels.checks import Matrix, check_values
+from onlinels.rows import ArrayFeature, Batch, Name, names_of, read_batch, read_sample
 
 Shape = tuple[int, ...]
 
@@ -68,19 +20,49 @@ IMAGE_NAME = "image"
 
 
 @dataclass(frozen=True)
-class Images:
-    """Images as read.
+class Kind:
+    """What is read, in words for names and errors: an image or a window."""
 
-    Parameters
-    ----------
-    values : ndarray (n, height, width, n_channels)
-        Windows have height 1.
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    from_pixels : bool
-        Whether every image came as a sample of named pixels, not as an array.
-    has_channels: bool
-        Whether the arrays came with an axis of channels, or flat and `image_shape` has one.
+    name: str
+    one: str
+    pixel: str
+    n_axes: int
+    sizes: str
+    batch: str
+    places: str
+
+    @property
+    def example(self) -> str:
+        """A sample of this kind."""
+        return f'{{"{self.name}": array}}'
+
+
+IMAGE = Kind(
+    "image",
+    "an image",
+    "pixel",
+    n_axes=2,
+    sizes="(height, width) or (height, width, n_channels)",
+    batch="(n, height, width, n_channels)",
+    places="(row, column[, channel])",
+)
+WINDOW = Kind(
+    "window",
+    "a window",
+    "value",
+    n_axes=1,
+    sizes="(length,) or (length, n_channels)",
+    batch="(n, length, n_channels)",
+    places="(time, channel)",
+)
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images (n, height, width, n_channels) as read, windows with height 1, and how they came.
+
+    `source` is what was read, for answers in kind; `from_pixels` tells that all came as samples of
+    named pixels, `has_channels` that arrays have an axis of channels, or stand for such.
     """
 
     values: Matrix
@@ -96,20 +78,12 @@ class Images:
 def check_image_shape(
     image_shape: Any, kind: Kind = IMAGE, optional: bool = True, name: str | None = None
 ) -> None:
-    """Raise unless `image_shape` is a shape of this kind, or None where it is optional.
-
-    Its name in errors is `name`, by default the kind's (image_shape or window_shape).
-
-    Raises
-    ------
-    ValueError
-        If it is not, or a size is below 1.
-    """
+    """Raise ValueError unless `image_shape` is a shape of this kind, or None where that may be."""
     if image_shape is None and optional:
         return
     sizes = image_shape if isinstance(image_shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
-    if len(sizes) - len(kind.axes) not in (0, 1) or not whole or min(sizes) < 1:
+    if len(sizes) - kind.n_axes not in (0, 1) or not whole or min(sizes) < 1:
         raise ValueError(
             f"{name or f'{kind.name}_shape'}={image_shape!r} is no {kind.name} shape. "
             f"Pass {kind.sizes}."
@@ -121,13 +95,6 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
 
     Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
     text that ends in these numbers and holds no others ("12", "pixel_3_4"). An absent pixel is 0.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not a mapping or a pixel is not a number.
-    ValueError
-        If it holds several arrays, a shape does not fit, or a name is no pixel's.
 
     Examples
     --------
@@ -145,18 +112,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
 
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
-    """Read a mini-batch of images.
-
-    Parameters
-    ----------
-    X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-        A column per pixel needs `image_shape`.
-    image_shape : tuple or None
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `X` cannot be read as images of one shape.
+    """Read a mini-batch: an array of images or of rows of pixels, a frame, or a list of samples.
 
     Examples
     --------
@@ -169,7 +125,14 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
             raise ValueError(f"X has 0 {kind.name}s, expected at least one. Skip empty batches.")
         return _read_arrays(X, image_shape, X, kind)
     if isinstance(X, (list, tuple)) and X and _only_array(X[0], kind) is not None:
-        return _stack([read_image(x, image_shape, kind) for x in X], X, kind)
+        images = [read_image(x, image_shape, kind) for x in X]
+        shapes = {image.values.shape[1:] for image in images}
+        if len(shapes) > 1:
+            raise ValueError(
+                f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
+            )
+        values = np.concatenate([image.values for image in images])
+        return Images(values, X, has_channels=any(image.has_channels for image in images))
     if isinstance(X, (list, tuple)) and X and isinstance(X[0], np.ndarray):
         raise TypeError(
             f"X is a {type(X).__name__} of arrays, expected one array. Pass np.stack(X), or "
@@ -183,17 +146,7 @@ def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: K
     is_flat = values.ndim == 2 and image_shape is not None and len(image_shape) > 1
     n_axes = len(image_shape or ()) if is_flat else values.ndim - 1
     images = _as_images(values, image_shape, kind)
-    return Images(images, source, has_channels=n_axes > len(kind.axes))
-
-
-def _stack(images: list[Images], source: Any, kind: Kind) -> Images:
-    shapes = {image.values.shape[1:] for image in images}
-    if len(shapes) > 1:
-        raise ValueError(
-            f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
-        )
-    values = np.concatenate([image.values for image in images])
-    return Images(values, source, has_channels=any(image.has_channels for image in images))
+    return Images(images, source, has_channels=n_axes > kind.n_axes)
 
 
 def _only_array(x: Any, kind: Kind) -> Matrix | None:
@@ -212,33 +165,26 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
 def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
     """Return the shape with channels that arrays of a shape have, which must fit `image_shape`.
 
-    Raises
-    ------
-    ValueError
-        If they do not.
-
     Examples
     --------
     >>> full_shape((8, 8), None), full_shape((64,), (8, 8))
     ((8, 8, 1), (8, 8, 1))
     """
-    n_axes = len(kind.axes)
     if image_shape is None:
-        if len(shape) - n_axes not in (0, 1) or 0 in shape:
+        if len(shape) - kind.n_axes not in (0, 1) or 0 in shape:
             raise ValueError(
                 f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}. "
                 f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
-        return (*shape, 1)[: n_axes + 1]
-    full = (*image_shape, 1)[: n_axes + 1]
-    without_channel = full[:-1] if full[-1] == 1 else full
-    n_pixels = int(np.prod(full))
-    if len(shape) == 1 < n_axes and shape != (n_pixels,):
+        return (*shape, 1)[: kind.n_axes + 1]
+    full = (*image_shape, 1)[: kind.n_axes + 1]
+    n_pixels = prod(full)
+    if len(shape) == 1 < kind.n_axes and shape != (n_pixels,):
         raise ValueError(
             f"A row has {shape[0]} {kind.pixel}s, expected the {n_pixels} of {kind.one} of shape "
             f"{image_shape}. Bring all rows to this length, or set {kind.name}_shape."
         )
-    if shape not in (full, without_channel, (n_pixels,)):
+    if shape not in (full, full[:-1] if full[-1] == 1 else full, (n_pixels,)):
         raise ValueError(
             f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
             f"Resize it, or set {kind.name}_shape."
@@ -249,10 +195,11 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
 def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
     """Return (n, height, width, n_channels) from images, windows or rows of pixels."""
     full = full_shape(values.shape[1:], image_shape, kind)
-    return values.reshape(len(values), *(1,) * (2 - len(kind.axes)), *full)
+    return values.reshape(len(values), *(1,) * (2 - kind.n_axes), *full)
 
 
 def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Matrix:
+    """Return images from rows of named pixels."""
     if image_shape is None:
         raise ValueError(
             f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays as "
@@ -263,17 +210,13 @@ def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Matrix
             f"A sample holds an array among its {kind.pixel}s, expected numbers by {kind.pixel} or "
             f"one {kind.name}. Pass {kind.example}."
         )
-    values = batch.values
-    rows = np.zeros((len(values), int(np.prod(image_shape))), dtype=values.dtype)
-    rows[:, _pixel_positions(batch.layouts[-1], image_shape, kind)] = values
-    return _as_images(rows, image_shape, kind)
-
-
-def _pixel_positions(layout: Layout, image_shape: Shape, kind: Kind) -> Integers:
-    positions = [_pixel_position(name, image_shape, kind) for name in names_of(layout)]
+    names = names_of(batch.layouts[-1])
+    positions = [_pixel_position(name, image_shape, kind) for name in names]
     if len(set(positions)) < len(positions):
         raise ValueError(f"Two names stand for one {kind.pixel}, expected each once. Rename one.")
-    return np.array(positions, dtype=np.intp)
+    rows = np.zeros((len(batch.values), prod(image_shape)), dtype=batch.values.dtype)
+    rows[:, np.array(positions, dtype=np.intp)] = batch.values
+    return _as_images(rows, image_shape, kind)
 
 
 def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
@@ -282,7 +225,7 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
         index = tuple(int(n) for n in numbers.groups() if n is not None) if numbers else ()
     else:
         index = name if isinstance(name, tuple) else (name,)
-    sizes = (int(np.prod(image_shape)),) if len(index) == 1 else image_shape
+    sizes = (prod(image_shape),) if len(index) == 1 else image_shape
     fits = len(index) == len(sizes) and all(
         isinstance(i, (int, np.integer)) and 0 <= i < size
         for i, size in zip(index, sizes, strict=True)
@@ -290,65 +233,23 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     if not fits:
         raise ValueError(
             f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. Name "
-            f"{kind.pixel}s by position (0 to {int(np.prod(image_shape)) - 1}), by {kind.places} "
+            f"{kind.pixel}s by position (0 to {prod(image_shape) - 1}), by {kind.places} "
             "or by text that ends in these numbers and holds no other digit."
         )
     return int(np.ravel_multi_index(index, sizes))
 
-
-GREY_WEIGHTS = (0.299, 0.587, 0.114)
-"""Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
 
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
 """Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
 
 
 def magnitude(images: Matrix) -> float:
-    """Return the largest magnitude of a pixel.
-
-    Examples
-    --------
-    >>> magnitude(np.array([-3.0, 2.0]))
-    3.0
-    """
+    """Return the largest magnitude of a pixel."""
     return max(-float(images.min()), float(images.max()))
-
-
-def check_pixel_size(images: Matrix, scale: float, dtype: str) -> None:
-    """Raise if a pixel, by itself or divided by `scale`, is too large for a precision.
-
-    Raises
-    ------
-    ValueError
-        If its magnitude is over 1e17 for "float32" or 1e60 for "float64".
-    """
-    largest = magnitude(images)
-    allowed = LARGEST_PIXEL[dtype] * min(1.0, scale)
-    if largest > allowed:
-        raise ValueError(
-            f"An image holds pixels as large as {largest:g}, expected at most {allowed:g} for "
-            f"dtype={dtype!r} and scale={scale:g}. Rescale."
-        )
 
 
 def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     """Return the mean of every block of size x size pixels.
-
-    Parameters
-    ----------
-    images : ndarray (n, height, width, n_channels)
-        Of any real dtype; height and width are multiples of `size`.
-    size : int
-    dtype : float32 or float64
-
-    Returns
-    -------
-    ndarray (n, height / size, width / size, n_channels), dtype
-
-    Notes
-    -----
-    One sum over the images per pixel of a block, and no copy of the images. Measured on 96 x 96
-    pixels in blocks of 3: three times as fast as numpy's mean over the axes of blocks.
 
     Examples
     --------
@@ -357,37 +258,13 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     """
     n_images, height, width, n_channels = images.shape
     means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
+    # One sum over the images per pixel of a block: three times as fast as numpy's mean over axes
+    # of blocks, on 96 x 96 pixels in blocks of 3.
     for row in range(size):
         for column in range(size):
             means += images[:, row::size, column::size]
     means /= size**2
     return means
-
-
-def scaled_means(images: Matrix, size: int, scale: float | None, dtype: type) -> Matrix:
-    """Return the means of blocks of size x size pixels, divided by `scale` if there is one.
-
-    Examples
-    --------
-    >>> scaled_means(np.full((1, 2, 2, 1), 51), 2, 255.0, np.float64).ravel()
-    array([0.2])
-    """
-    means = block_means(images, size, dtype) if size > 1 else images.astype(dtype, copy=False)
-    return means if scale is None else means / dtype(scale)
-
-
-def with_grey(images: Matrix) -> Matrix:
-    """Return RGB images (n, height, width, 3) with grey, 0.299 R + 0.587 G + 0.114 B, as a fourth.
-
-    Examples
-    --------
-    >>> with_grey(np.array([[[[1.0, 0.0, 0.0]]]])).ravel()
-    array([1.   , 0.   , 0.   , 0.299])
-    """
-    widened = np.empty((*images.shape[:3], 4), dtype=images.dtype)
-    widened[..., :3] = images
-    widened[..., 3] = images @ np.array(GREY_WEIGHTS, dtype=images.dtype)
-    return widened
 
 
 FILLS: dict[str, Literal["constant", "edge"]] = {"zero": "constant", "edge": "edge"}
@@ -398,40 +275,17 @@ TILE_PIXELS = 1 << 16
 
 
 def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
-    """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once.
-
-    Examples
-    --------
-    >>> list(tiles(100, 28 * 28))
-    [slice(0, 83, None), slice(83, 166, None)]
-    """
+    """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once."""
     tile = max(1, TILE_PIXELS // n_pixels)
     return (slice(start, start + tile) for start in range(0, n_images, tile))
 
 
 def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
-    """Return the images' values at places between their pixels.
+    """Return the values (n, new_height, new_width, n_channels) of images between their pixels.
 
     The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
-    + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel it is that pixel, exactly.
-
-    Parameters
-    ----------
-    images : ndarray (n, height, width, n_channels), float32 or float64
-    rows, columns : ndarray (n, new_height, new_width), float32 or float64
-        Places in pixels; (0, 0) is the centre of the first pixel. Image k is sampled at places k.
-    fill : {"zero", "edge"}
-        What lies outside the image: zeros, which the pixels of the border fade to within one
-        pixel, or the nearest edge pixel.
-
-    Returns
-    -------
-    ndarray (n, new_height, new_width, n_channels), dtype of `images`
-
-    Notes
-    -----
-    Four gathers from the padded images and some ten passes over the places, which are made once
-    for all channels. Fast if all of that fits the cache: see `tiles`.
+    + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel it is that pixel, exactly. Places outside
+    have zeros ("zero"), to which the border fades within one pixel, or the nearest pixel ("edge").
 
     Examples
     --------
@@ -451,8 +305,8 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
     for channel in range(n_channels):
         border = ((0, 0), (1, 1), (1, 1))
         flat = np.pad(images[..., channel], border, mode=FILLS[fill]).ravel()
-        above = _between(flat, first, 1, right)
-        below = _between(flat[stride:], first, 1, right)
+        above = _between(flat, first, right)
+        below = _between(flat[stride:], first, right)
         below -= above
         below *= down
         np.add(above, below, out=sampled[..., channel])
@@ -470,11 +324,11 @@ def _split(places: Matrix, side: int) -> tuple[Matrix, Matrix]:
     return first, within
 
 
-def _between(flat: Matrix, first: Matrix, step: int, way: Matrix) -> Matrix:
-    """Return the values part of the way from one neighbour to the one `step` further on."""
+def _between(flat: Matrix, first: Matrix, way: Matrix) -> Matrix:
+    """Return the values part of the way from one neighbour to the next."""
     # Positions are in range; mode "clip" spares numpy the check of each.
     values: Matrix = flat.take(first, mode="clip")
-    change = flat[step:].take(first, mode="clip")
+    change = flat[1:].take(first, mode="clip")
     change -= values
     change *= way
     values += change

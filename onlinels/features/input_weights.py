@@ -1,4 +1,4 @@
-"""Input weights that are differences of examples of distinct classes."""
+"""Fixed input weights: random ones by feature name, or differences of examples of two classes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,6 +14,16 @@ from numpy.typing import DTypeLike, NDArray
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
 from onlinels.numerics import Frozen, product
 from onlinels.rows import ArrayFeature, Layout, Name, feature_key, key_text
+from onlinels.saving import (
+    ANY_MATRIX,
+    ANY_VECTOR,
+    LABEL,
+    PLACES,
+    maybe,
+    row,
+    savable,
+    savable_settings,
+)
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
@@ -35,70 +45,44 @@ def check_units(n_hidden: int, n_features: int) -> None:
 
 
 def generator_of(seed: int, key: str) -> np.random.Generator:
-    """Return a random generator that is a function of seed and key alone.
-
-    Examples
-    --------
-    >>> bool(generator_of(0, "a").random() == generator_of(0, "a").random())
-    True
-    """
+    """Return a random generator that is a function of seed and key alone."""
     digest = blake2b(f"{seed}/{key}".encode(), digest_size=16).digest()
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest, "little")))
 
 
 def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
-    """Draw one feature's input weights (n_hidden,), a function of seed and key alone.
-
-    Notes
-    -----
-    The generator is Philox, keyed by a hash: about 10 microseconds and 10 ns a weight. The first
-    units are the same whatever their number.
-
-    Examples
-    --------
-    >>> bool((draw_row("bipolar", 0, "age", 5) == draw_row("bipolar", 0, "age", 9)[:5]).all())
-    True
-    """
+    """Draw one feature's weights (n_hidden,) by seed and key; the first are the same for any M."""
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
 
 
-def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
-    """Draw pairs of rows with different labels, uniformly among the first row's possible mates.
+def extend_random(
+    weights: Matrix,
+    n_drawn: int,
+    names: Sequence[Name],
+    distribution: str,
+    seed: int,
+    fields: ReceptiveFields | None,
+) -> Matrix:
+    """Return weights (capacity, n_hidden) with a row for each of `names`, `n_drawn` being there.
 
-    Returns
-    -------
-    first, second : ndarray (n_pairs,) of int
-
-    Raises
-    ------
-    ValueError
-        If all labels are the same.
-
-    Examples
-    --------
-    >>> first, second = draw_pairs(["a", "b", "a"], n_pairs=4, seed=0)
-    >>> bool(((first == 1) != (second == 1)).all())
-    True
+    Rows are written in place where there is room, else into a copy with half as many rows again.
     """
-    codes: dict[Hashable, int] = {}
-    column = np.array([codes.setdefault(label, len(codes)) for label in labels])
-    if len(codes) < 2:
-        raise ValueError(
-            f"y holds only the label {labels[0]!r}, expected examples of at least two classes. "
-            "Pass more examples, or use random input weights."
-        )
-    random = np.random.default_rng(seed)
-    by_class = np.argsort(column, kind="stable")
-    sizes = np.bincount(column)
-    starts = np.cumsum(sizes) - sizes
-    first = random.integers(0, len(column), n_pairs)
-    own = column[first]
-    # Count through the rows sorted by class, jumping over the first row's own class.
-    mate = random.integers(0, len(column) - sizes[own])
-    mate += np.where(mate >= starts[own], sizes[own], 0)
-    return first, by_class[mate]
+    new, n_hidden = names[n_drawn:], weights.shape[1]
+    check_units(n_hidden, len(names))
+    keys = [key_text(feature_key(name)) for name in new]
+    seen = None if fields is None else fields._seen(new, n_hidden, seed)
+    if len(names) > len(weights):
+        room = max(len(names), len(weights) * 3 // 2)
+        larger = np.zeros((room, n_hidden), dtype=weights.dtype)
+        larger[:n_drawn] = weights[:n_drawn]
+        weights = larger
+    for feature, key in enumerate(keys):
+        drawn = draw_row(distribution, seed, key, n_hidden)
+        weights[n_drawn + feature] = drawn if seen is None else drawn * seen[:, feature]
+    return weights
 
 
+@savable_settings()
 @dataclass(frozen=True)
 class ReceptiveFields:
     """Let every hidden unit see a random rectangle of the maps; its weights outside are 0.
@@ -238,57 +222,17 @@ class ReceptiveFields:
         held &= (column >= left) & (column < right)
         return held
 
+    def _seen(self, names: Iterable[Name], n_hidden: int, seed: int) -> NDArray[np.bool_]:
+        """Tell which unit sees which feature, (n_hidden, n_features)."""
+        return self.see(self.rectangles(n_hidden, seed), self.positions(names))
+
     def __repr__(self) -> str:
         return f"ReceptiveFields({self.map_shape}, smallest={self.smallest})"
 
 
-@dataclass(frozen=True, eq=False)
-class Sight:
-    """What every hidden unit sees of the features.
-
-    Parameters
-    ----------
-    fields : ReceptiveFields
-    rectangles : ndarray (n_hidden, 4)
-    positions : ndarray (n_features,)
-        Where the features lie on their maps.
-    """
-
-    fields: ReceptiveFields
-    rectangles: Integers
-    positions: Integers
-
-    @classmethod
-    def draw(
-        cls, fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int
-    ) -> Sight:
-        """Draw every unit's rectangle.
-
-        Raises
-        ------
-        ValueError
-            If a name is no position.
-        """
-        return cls(fields, fields.rectangles(n_hidden, seed), fields.positions(names))
-
-    def mask(self, units: slice) -> Floats:
-        """Return 1 where units see a feature, 0 elsewhere (n_units, n_features)."""
-        return self.fields.see(self.rectangles[units], self.positions).astype(np.float64)
-
-    def column(self, feature: int) -> NDArray[np.bool_]:
-        """Tell which units see a feature (n_hidden,)."""
-        return self.fields.see(self.rectangles, self.positions[feature : feature + 1])[:, 0]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class InputWeights(Frozen, ABC):
-    """What every kind of fixed input weights has.
-
-    Parameters
-    ----------
-    names : tuple
-        Names of the L features, in the order in which `project` takes them.
-    """
+    """Fixed input weights of the features `names`, in the order in which `project` takes them."""
 
     names: tuple[Name, ...]
 
@@ -309,28 +253,15 @@ class InputWeights(Frozen, ABC):
         return f"{type(self).__name__}({len(self.names)} features, {self.n_hidden} hidden units)"
 
 
+def _matrix_fits(made: Any) -> bool:
+    rows, columns = made.weights.shape
+    return rows == len(made.names) and (made.offsets is None or made.offsets.shape == (columns,))
+
+
+@savable({"names": row(LABEL), "weights": ANY_MATRIX, "offsets": maybe(ANY_VECTOR)}, _matrix_fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedWeights(InputWeights):
-    """Input weights as a matrix: x W + offsets.
-
-    Parameters
-    ----------
-    names : tuple
-        Names of the features, a row of `weights` each.
-    weights : ndarray (n_features, n_hidden)
-    offsets : ndarray (n_hidden,), optional
-        Added to the projections.
-
-    Notes
-    -----
-    ``n L M`` multiply-adds for n rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> FixedWeights(("a", "b"), np.eye(2), np.ones(2)).project(np.array([[3.0, 5.0]]))
-    array([[4., 6.]])
-    """
+    """Input weights as a matrix (n_features, n_hidden): x W + offsets."""
 
     weights: Matrix
     offsets: Matrix | None = None
@@ -341,68 +272,18 @@ class FixedWeights(InputWeights):
         return int(self.weights.shape[1])
 
     def project(self, features: Matrix) -> Matrix:
-        """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
+        """Return the projections by n L M multiply-adds."""
         projections = product(features, self.weights)
         if self.offsets is not None:
             projections += self.offsets
         return projections
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same in another precision; this very object if it has it already."""
+        """Return the same in another precision."""
         if self.weights.dtype == dtype:
             return self
         offsets = None if self.offsets is None else self.offsets.astype(dtype)
         return replace(self, weights=self.weights.astype(dtype), offsets=offsets)
-
-
-@dataclass(frozen=True)
-class RandomWeights:
-    """How input weights are drawn: a feature's are a function of its name and these settings.
-
-    Parameters
-    ----------
-    distribution : "gaussian", "uniform" or "bipolar"
-    seed : int
-    receptive_fields : ReceptiveFields, optional
-        Weights outside a unit's rectangle are 0.
-    """
-
-    distribution: str
-    seed: int
-    receptive_fields: ReceptiveFields | None = None
-
-    def extend(self, weights: Matrix, n_drawn: int, names: Sequence[Name]) -> Matrix:
-        """Return weights with a row for each of `names`, of which `n_drawn` are drawn already.
-
-        Parameters
-        ----------
-        weights : ndarray (capacity, n_hidden)
-            Written to where rows beyond `n_drawn` have room.
-
-        Returns
-        -------
-        ndarray (capacity, n_hidden)
-            `weights` itself if there was room, else a copy with room for half as many again.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If a name has no spelling of its own, or no position on the maps; nothing is written.
-        """
-        new, n_hidden = names[n_drawn:], weights.shape[1]
-        check_units(n_hidden, len(names))
-        texts = [key_text(feature_key(name)) for name in new]
-        fields = self.receptive_fields
-        sight = None if fields is None else Sight.draw(fields, new, n_hidden, self.seed)
-        if len(names) > len(weights):
-            capacity = max(len(names), len(weights) * 3 // 2)
-            room = np.zeros((capacity, n_hidden), dtype=weights.dtype)
-            room[:n_drawn] = weights[:n_drawn]
-            weights = room
-        for feature, text in enumerate(texts):
-            row = draw_row(self.distribution, self.seed, text, n_hidden)
-            weights[n_drawn + feature] = row if sight is None else row * sight.column(feature)
-        return weights
 
 
 BLOCK_ROWS = 8
@@ -419,54 +300,37 @@ back to rows. The formed matrix takes 1,330 ms.
 """
 
 
-def landmarks_pay(n_landmarks: int, n_features: int, n_hidden: int) -> bool:
-    """Tell whether differences of landmarks are cheaper than the formed matrix: a count of work.
-
-    Examples
-    --------
-    >>> landmarks_pay(2000, 6000, 12000), landmarks_pay(12000, 6000, 12000)
-    (True, False)
-    """
-    return n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
+def _landmarks_fit(made: Any) -> bool:
+    n_landmarks, n_features = made.landmarks.shape
+    places = (made.first, made.second)
+    alike = len({each.shape for each in (*places, made.scales)}) == 1
+    inside = all(((each >= 0) & (each < n_landmarks)).all() for each in places)
+    fits = made.landmark_offsets.shape == (n_landmarks,) and n_features == len(made.names)
+    return bool(fits and alike and inside)
 
 
+@savable(
+    {
+        "names": row(LABEL),
+        "landmarks": ANY_MATRIX,
+        "landmark_offsets": ANY_VECTOR,
+        "first": PLACES,
+        "second": PLACES,
+        "scales": ANY_VECTOR,
+    },
+    _landmarks_fit,
+)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
     """Input weights that are scaled differences of landmark examples, never formed.
 
     Unit k projects features x on w_k = scale_k (l_a - l_b), the pair a, b being its own:
-    scale_k ((x l_a + offset_a) - (x l_b + offset_b)).
-
-    Parameters
-    ----------
-    names : tuple
-        Names of the features, a column of `landmarks` each.
-    landmarks : ndarray (n_landmarks, n_features)
-        The differences do not change with what is subtracted from all landmarks, but the rounding
-        errors do: they should have mean 0.
-    landmark_offsets : ndarray (n_landmarks,)
-    first, second : ndarray (n_hidden,) of int
-        The landmarks of every pair.
-    scales : ndarray (n_hidden,)
-        0 for pairs of equal examples.
-
-    Notes
-    -----
-    ``n L m`` multiply-adds for n rows and m landmarks, and ``n M`` differences of the time of about
-    100 multiply-adds each. Memory: the landmarks, and three numbers a hidden unit.
-
-    The rounding errors are relative to the landmarks, not to their differences. In float32, for
-    2,000 features whose means are 30 standard deviations, the relative error was 4e-7 as of the
-    formed matrix, and 2e-4 with landmarks whose mean was left in.
-
-    Examples
-    --------
-    >>> landmarks, pair = np.array([[1.0, 0.0], [0.0, 1.0]]), (np.array([0]), np.array([1]))
-    >>> weights = LandmarkWeights(("a", "b"), landmarks, np.zeros(2), *pair, np.array([2.0]))
-    >>> weights.project(np.array([[3.0, 5.0]]))
-    array([[-4.]])
+    scale_k ((x l_a + offset_a) - (x l_b + offset_b)), and scale_k is 0 for pairs of equal examples.
     """
 
+    # What is subtracted from all landmarks changes no difference, but the rounding errors: in
+    # float32, for 2,000 features whose means are 30 standard deviations, the relative error was
+    # 4e-7 as of the formed matrix with landmarks of mean 0, and 2e-4 with the mean left in.
     landmarks: Matrix
     landmark_offsets: Matrix
     first: Integers
@@ -491,7 +355,7 @@ class LandmarkWeights(InputWeights):
         return FixedWeights(self.names, weights, offsets * self.scales)
 
     def project(self, features: Matrix) -> Matrix:
-        """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
+        """Return the projections by n L m multiply-adds, for m landmarks, and n M differences."""
         products = product(features, self.landmarks.T)
         products += self.landmark_offsets
         projections = np.empty((len(products), self.n_hidden), dtype=products.dtype)
@@ -507,7 +371,7 @@ class LandmarkWeights(InputWeights):
         return projections
 
     def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same in another precision; this very object if it has it already."""
+        """Return the same in another precision."""
         if self.landmarks.dtype == dtype:
             return self
         return replace(
@@ -525,61 +389,63 @@ BLOCK_UNITS = 64
 """Hidden units whose differences are formed at once, to bound memory."""
 
 
+def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
+    """Draw pairs of rows with different labels, uniformly among the first row's possible mates."""
+    codes: dict[Hashable, int] = {}
+    column = np.array([codes.setdefault(label, len(codes)) for label in labels])
+    if len(codes) < 2:
+        raise ValueError(
+            f"y holds only the label {labels[0]!r}, expected examples of at least two classes. "
+            "Pass more examples, or use random input weights."
+        )
+    random = np.random.default_rng(seed)
+    by_class = np.argsort(column, kind="stable")
+    sizes = np.bincount(column)
+    starts = np.cumsum(sizes) - sizes
+    first = random.integers(0, len(column), n_pairs)
+    own = column[first]
+    # Count through the rows sorted by class, jumping over the first row's own class.
+    mate = random.integers(0, len(column) - sizes[own])
+    mate += np.where(mate >= starts[own], sizes[own], 0)
+    return first, by_class[mate]
+
+
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Pairs of examples, one a hidden unit, whose differences become input weights.
+    """Rows `first` and `second` of examples, a pair a hidden unit, whose differences are wanted.
 
-    Parameters
-    ----------
-    kind : "difference" or "centred-difference"
-    features : ndarray (n, n_features), float32 or float64
-    first, second : ndarray (n_hidden,) of int
-        Rows of the pairs.
-    sight : Sight, optional
-        What every unit sees of the features; everything if None.
+    Features that are not `seen` (n_hidden, n_features) by a unit get no weight.
     """
 
     kind: str
     features: Matrix
     first: Integers
     second: Integers
-    sight: Sight | None = None
+    seen: NDArray[np.bool_] | None = None
 
     @property
     def centred(self) -> bool:
         """Whether each difference's own mean is removed, and projections are 0 midway."""
         return self.kind == "centred-difference"
 
-    def blocks(self) -> Iterator[tuple[slice, Floats, Floats]]:
-        """Iterate over units, their differences (k, n_features) and what scales these (k,)."""
+    def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
+        """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""
         for start in range(0, len(self.first), BLOCK_UNITS):
             units = slice(start, start + BLOCK_UNITS)
-            yield units, *self._differences(units)
-
-    def midpoints(self, units: slice) -> Floats:
-        """Return the sums of the units' pairs, halved (k, n_features)."""
-        a, b = self._examples(units)
-        return (a + b) / 2.0
-
-    def _examples(self, units: slice) -> tuple[Floats, Floats]:
-        rows = self.features[self.first[units]], self.features[self.second[units]]
-        return rows[0].astype(np.float64), rows[1].astype(np.float64)
-
-    def _differences(self, units: slice) -> tuple[Floats, Floats]:
-        a, b = self._examples(units)
-        differences = a - b
-        seen = np.ones((1, a.shape[1])) if self.sight is None else self.sight.mask(units)
-        smallest = np.zeros(len(a))
-        if self.centred:
-            n_seen = np.maximum(seen.sum(axis=1), 1.0)
-            differences -= ((differences * seen).sum(axis=1) / n_seen)[:, None]
-            # Examples that differ by a constant leave nothing but what the dtype has rounded.
-            sizes = np.linalg.norm(a, axis=1) + np.linalg.norm(b, axis=1)
-            smallest = 4.0 * np.finfo(self.features.dtype).eps * sizes
-        differences *= seen
-        lengths = np.linalg.norm(differences, axis=1)
-        kept = lengths > smallest
-        return differences, kept / np.where(kept, lengths, 1.0)
+            a = self.features[self.first[units]].astype(np.float64)
+            b = self.features[self.second[units]].astype(np.float64)
+            differences, smallest = a - b, np.zeros(len(a))
+            seen = np.ones((1, a.shape[1])) if self.seen is None else self.seen[units]
+            if self.centred:
+                n_seen = np.maximum(seen.sum(axis=1), 1.0)
+                differences -= ((differences * seen).sum(axis=1) / n_seen)[:, None]
+                # Examples that differ by a constant leave nothing but what the dtype has rounded.
+                sizes = np.linalg.norm(a, axis=1) + np.linalg.norm(b, axis=1)
+                smallest = 4.0 * np.finfo(self.features.dtype).eps * sizes
+            differences *= seen
+            lengths = np.linalg.norm(differences, axis=1)
+            kept = lengths > smallest
+            yield units, differences, (a + b) / 2.0, kept / np.where(kept, lengths, 1.0)
 
 
 def make_differences(
@@ -589,7 +455,7 @@ def make_differences(
     labels: Sequence[Hashable],
     n_hidden: int,
     seed: int,
-    receptive_fields: ReceptiveFields | None = None,
+    fields: ReceptiveFields | None = None,
 ) -> InputWeights:
     """Return unit-length differences of examples of distinct classes as input weights.
 
@@ -597,65 +463,29 @@ def make_differences(
     features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
     features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
     side of a, negative on that of b. A pair of equal examples gives zeros.
-
-    Parameters
-    ----------
-    kind : "difference" or "centred-difference"
-    names : sequence of n_features names
-    features : ndarray (n, n_features), float32 or float64
-    labels : sequence of n labels
-    n_hidden : int
-    seed : int
-    receptive_fields : ReceptiveFields, optional
-        Weights outside a unit's rectangle are 0; lengths and means are of what is inside.
-
-    Returns
-    -------
-    InputWeights, in the dtype of `features`
-        LandmarkWeights where these are less work: where the pairs use clearly fewer examples than
-        there are hidden units, and there are no receptive fields. FixedWeights, the formed matrix,
-        otherwise. Both project alike up to rounding.
-
-    Raises
-    ------
-    ValueError
-        If all labels are the same, or features have no position on the maps.
-
-    Notes
-    -----
-    About ``10 L M`` operations.
-
-    References
-    ----------
     M. D. McDonnell and T. Vladusich (2015), section II-B: "C" input weights.
-
-    Examples
-    --------
-    >>> X = np.array([[3.0, 0.0], [0.0, 4.0]])
-    >>> make_differences("difference", "ab", X, [0, 1], n_hidden=1, seed=0)
-    FixedWeights(2 features, 1 hidden units)
     """
     first, second = draw_pairs(labels, n_hidden, seed)
-    if receptive_fields is None:
-        pairs = Pairs(kind, features, first, second)
-        n_landmarks = len(np.union1d(first, second))
-        if landmarks_pay(n_landmarks, features.shape[1], n_hidden):
-            return landmark_differences(names, pairs)
-        return formed_differences(names, pairs)
-    sight = Sight.draw(receptive_fields, names, n_hidden, seed)
-    return formed_differences(names, Pairs(kind, features, first, second, sight))
+    if fields is not None:
+        seen = fields._seen(names, n_hidden, seed)
+        return formed_differences(names, Pairs(kind, features, first, second, seen))
+    pairs = Pairs(kind, features, first, second)
+    n_features, n_landmarks = features.shape[1], len(np.union1d(first, second))
+    if n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden:
+        return landmark_differences(names, pairs)
+    return formed_differences(names, pairs)
 
 
 def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
-    """Return the scaled differences of pairs as a matrix (n_features, n_hidden)."""
+    """Return the scaled differences of pairs as a matrix."""
     dtype, n_hidden = pairs.features.dtype, len(pairs.first)
     weights = np.empty((pairs.features.shape[1], n_hidden), dtype=dtype)
     offsets = np.empty(n_hidden, dtype=dtype)
-    for units, differences, scales in pairs.blocks():
+    for units, differences, midpoints, scales in pairs.blocks():
         differences *= scales[:, None]
         weights[:, units] = differences.T
         if pairs.centred:
-            offsets[units] = -np.vecdot(pairs.midpoints(units), differences)
+            offsets[units] = -np.vecdot(midpoints, differences)
     return FixedWeights(tuple(names), weights, offsets if pairs.centred else None)
 
 
@@ -676,7 +506,7 @@ def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights
         landmarks -= landmarks.mean(axis=1, keepdims=True, dtype=np.float64).astype(dtype)
         offsets -= np.einsum("ij,ij->i", landmarks, landmarks, dtype=np.float64) / 2.0
         offsets -= np.einsum("ij,j->i", landmarks, mean, dtype=np.float64)
-    scales = np.concatenate([scales for _, _, scales in pairs.blocks()])
+    scales = np.concatenate([scales for *_, scales in pairs.blocks()])
     first, second = np.split(places.astype(np.intp), 2)
     return LandmarkWeights(
         tuple(names), landmarks, offsets.astype(dtype), first, second, scales.astype(dtype)

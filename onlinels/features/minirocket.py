@@ -24,33 +24,45 @@ from onlinels.features.images import (
 )
 from onlinels.numerics import Frozen, even_parts, in_threads
 from onlinels.rows import output_row, output_table
-from onlinels.saving.files import Savable
+from onlinels.saving import PLACES, VECTOR, WHOLE, Savable, array, savable, savable_settings
 
 Flags = NDArray[np.bool_]
 
 N_KERNELS = 84
+REACH = MINIROCKET_SIZE // 2
 MOST_CHANNELS = 9
 """Channels that one kernel sums over, at most."""
 
 GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 
+def _kernels_fit(kernels: Any) -> bool:
+    n_dilations, n_kernels, _ = kernels.channels.shape
+    fits = len(kernels.n_biases) == n_dilations == len(kernels.dilations)
+    positive = (kernels.dilations > 0).all() and (kernels.n_biases > 0).all()
+    within = (2 * REACH * kernels.dilations < kernels.length).all()
+    n_features = sum(kernels.n_biases.tolist()) * n_kernels
+    counted = n_kernels == N_KERNELS and n_features == len(kernels.biases)
+    return bool(fits and positive and within and counted)
+
+
+@savable(
+    {
+        "length": WHOLE,
+        "dilations": PLACES,
+        "n_biases": PLACES,
+        "channels": array("?", 3),
+        "biases": VECTOR,
+    },
+    _kernels_fit,
+)
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
     """The 84 kernels at every dilation, each with its channels and biases.
 
-    Parameters
-    ----------
-    length : int
-        Samples in a window.
-    dilations : ndarray (n_dilations,), int
-        Samples between neighbouring weights.
-    n_biases : ndarray (n_dilations,), int
-        Biases for each kernel of a dilation.
-    channels : ndarray (n_dilations, 84, n_channels), bool
-        The channels that responses are summed over.
-    biases : ndarray (n_features,), float64
-        Ordered by dilation, kernel, and bias.
+    For windows of `length` samples: `dilations` and the `n_biases` of a kernel at each
+    (n_dilations,), the `channels` that responses are summed over (n_dilations, 84, n_channels), and
+    `biases` (n_features,), ordered by dilation, kernel and bias.
     """
 
     length: int
@@ -76,35 +88,11 @@ class DilatedKernels(Frozen):
         places = slice(first, first + N_KERNELS * int(self.n_biases[number]))
         return places, self.biases[places].reshape(N_KERNELS, -1)
 
-    def is_padded(self, number: int) -> Flags:
-        """Return which kernels (84,) of a dilation see zeros around the window: every second."""
-        padded: Flags = (np.arange(N_KERNELS) + number) % 2 == 0
-        return padded
-
-
-def centres() -> Integers:
-    """Return the three places (84, 3), 0 to 8, at which each kernel weighs 2 and not -1."""
-    return np.argwhere(minirocket_kernels() > 0.0)[:, 1].reshape(N_KERNELS, 3)
-
 
 def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[Integers, Integers]:
-    """Return the dilations for windows of a length, and the biases of each kernel at each.
-
-    Dilations are floor(2^e), e evenly spaced from 0 to log2((length - 1) / 8), so that the longest
-    kernel just fits the window. Each stands for as many biases as exponents fall on it.
-
-    Parameters
-    ----------
-    length : int, at least 9
-    n_features : int, at least 84
-        Of which the multiple of 84 below is made.
-    max_dilations : int, at least 1
-
-    Examples
-    --------
-    >>> make_dilations(100, 10_000, 32)
-    (array([ 1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12]), array([...]))
-    """
+    """Return the dilations for windows of a length, and the biases of each kernel at each."""
+    # Dilations are floor(2^e), e evenly spaced from 0 to log2((length - 1) / 8), so that the
+    # longest kernel just fits. Each stands for as many biases as exponents fall on it.
     per_kernel = n_features // N_KERNELS
     n_exponents = min(per_kernel, max_dilations)
     largest = np.log2((length - 1) / (MINIROCKET_SIZE - 1))
@@ -119,15 +107,9 @@ def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[In
 
 
 def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator) -> Flags:
-    """Draw the channels of every kernel and dilation: floor(2^u) of them, as few more likely.
-
-    u is uniform from 0 to log2(min(n_channels, 9) + 1).
-
-    Returns
-    -------
-    ndarray (n_dilations, 84, n_channels), bool
-    """
+    """Draw the channels (n_dilations, 84, n_channels) of every kernel: as few more likely."""
     shape = (n_dilations, N_KERNELS)
+    # floor(2^u) of them, u uniform.
     largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
     n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
     ranks = random.random((*shape, n_channels)).argsort(axis=-1)
@@ -136,14 +118,27 @@ def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator
 
 
 def quantiles(n: int) -> Floats:
-    """Return n numbers in [0, 1) that are spread evenly: the fractions of k times the golden ratio.
-
-    Examples
-    --------
-    >>> quantiles(3).round(3)
-    array([0.618, 0.236, 0.854])
-    """
+    """Return n numbers spread evenly in [0, 1): the fractions of k times the golden ratio."""
     return np.asarray((np.arange(1, n + 1) * GOLDEN_RATIO) % 1.0)
+
+
+def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int) -> DilatedKernels:
+    """Return kernels whose biases are quantiles of responses to windows (n, length, n_channels)."""
+    random = np.random.default_rng(seed)
+    dilations, n_biases = make_dilations(windows.shape[1], n_features, max_dilations)
+    channels = draw_channels(len(dilations), windows.shape[2], random)
+    # One for each kernel and dilation.
+    examples = random.integers(len(windows), size=channels.shape[:2])
+    wanted = quantiles(channels.shape[1] * int(n_biases.sum()))
+    kernels = DilatedKernels(windows.shape[1], dilations, n_biases, channels, wanted)
+    biases: list[Floats] = []
+    for number, dilation in enumerate(dilations.tolist()):
+        _, shares = kernels.of_dilation(number)
+        for kernel, example in enumerate(examples[number]):
+            samples, chosen = windows[example][..., None], np.array([kernel])
+            found = responses(samples, dilation, chosen, channels[number][chosen])
+            biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
+    return replace(kernels, biases=np.concatenate(biases))
 
 
 TILE_VALUES = 1 << 17
@@ -162,29 +157,14 @@ LARGEST_BYTE = 255
 
 
 def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
-    """Return the share of samples at which each kernel's response is over each bias.
-
-    Parameters
-    ----------
-    windows : ndarray (n, length, n_channels), float32 or float64
-    kernels : DilatedKernels
-
-    Returns
-    -------
-    ndarray (n, n_features), dtype of `windows`
-        Ordered by dilation, kernel and bias.
-
-    Notes
-    -----
-    For each window some ``13 s + 2 b`` operations for every kernel, dilation and sample, with s the
-    channels and b the biases: sums of shifted windows, then comparisons, in tiles that fit
-    the cache. No product by BLAS: a window's features are the same alone and among others.
-    """
+    """Return the share of samples at which responses are over each bias, (n, n_features)."""
+    # Some 13 s + 2 b operations for every window, kernel, dilation and sample, with s the channels
+    # and b the biases, in tiles that fit the cache. No product by BLAS: a window's features are the
+    # same alone and among others.
     features = np.empty((len(windows), len(kernels.biases)), dtype=windows.dtype)
     together = max(1, 2 * TILE_VALUES // (kernels.length * N_KERNELS))
 
     def work(part: slice) -> None:
-        """Write the features of some of the windows."""
         for start in range(part.start, part.stop, together):
             tile = slice(start, min(start + together, part.stop))
             _fill(features[tile], windows[tile], kernels)
@@ -199,46 +179,28 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
     samples = np.ascontiguousarray(windows.transpose(1, 2, 0))
     for number, dilation in enumerate(kernels.dilations.tolist()):
         places, biases = kernels.of_dilation(number)
-        padded = kernels.is_padded(number)
-        edge = (MINIROCKET_SIZE // 2) * dilation
         shares = features[:, places].reshape(len(windows), *biases.shape)
-        for inside, edges in ((padded, 0), (~padded, edge)):
-            chosen = _by_channels(kernels.channels[number], inside)
+        n_channels = kernels.channels[number].sum(axis=1)
+        # Every second kernel sees zeros around the window, the others only what lies inside.
+        padded = (np.arange(N_KERNELS) + number) % 2 == 0
+        for inside, edge in ((padded, 0), (~padded, REACH * dilation)):
+            numbers = np.flatnonzero(inside)
+            chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
             found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
-            kept = found[edges : len(found) - edges]
+            kept = found[edge : len(found) - edge]
             shares[:, chosen] = _shares(kept, biases[chosen].astype(windows.dtype))
         features[:, places] = shares.reshape(len(windows), -1)
 
 
-def _by_channels(channels: Matrix, inside: Matrix) -> Integers:
-    """Return the numbers of kernels, those that sum over most channels first."""
-    numbers = np.flatnonzero(inside)
-    order = np.argsort(-channels[numbers].sum(axis=1), kind="stable")
-    sorted_numbers: Integers = numbers[order]
-    return sorted_numbers
-
-
-def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Matrix) -> Matrix:
-    """Return the responses of kernels at one dilation, zeros taken to lie around the window.
+def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags) -> Matrix:
+    """Return the responses (length, n_chosen, n) of kernels, zeros taken to lie around the window.
 
     c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with
-    i, j and k the places of weight 2, and m from -4 to 4.
-
-    Parameters
-    ----------
-    samples : ndarray (length, n_channels, n)
-    dilation : int
-        d.
-    chosen : ndarray (n_chosen,)
-        Numbers of the kernels, those of most channels first.
-    channels : ndarray (n_chosen, n_channels), bool
-
-    Returns
-    -------
-    ndarray (length, n_chosen, n), dtype of `samples`
+    i, j and k the places of weight 2, and m from -4 to 4. Samples are (length, n_channels, n), and
+    the kernels `chosen` come in order of their numbers of `channels`, most first.
     """
     length, n_channels, n = samples.shape
-    edge = (MINIROCKET_SIZE // 2) * dilation
+    edge = REACH * dilation
     around = np.zeros((length + 2 * edge, n_channels, n), dtype=samples.dtype)
     around[edge : edge + length] = samples
     shifted = [around[m * dilation : m * dilation + length] for m in range(MINIROCKET_SIZE)]
@@ -246,7 +208,7 @@ def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Matrix
     tripled, times = (3 * around).reshape(-1, n), np.arange(length)[:, None]
     counts = channels.sum(axis=1)
     ordered = np.argsort(~channels, axis=1, kind="stable")
-    places = centres()[chosen] * dilation
+    places = np.argwhere(minirocket_kernels()[chosen] > 0.0)[:, 1].reshape(-1, 3) * dilation
     found = np.zeros((length, len(chosen), n), dtype=samples.dtype)
     for rank in range(int(counts[0])):
         some = slice(0, int((counts > rank).sum()))
@@ -258,13 +220,7 @@ def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Matrix
 
 
 def _shares(found: Matrix, biases: Matrix) -> Matrix:
-    """Return the share of responses over each bias, (n, n_kernels, n_biases).
-
-    Parameters
-    ----------
-    found : ndarray (length, n_kernels, n)
-    biases : ndarray (n_kernels, n_biases)
-    """
+    """Return the share (n, n_kernels, n_biases) of responses (length, n_kernels, n) over biases."""
     length, n_kernels, n = found.shape
     rows = found.reshape(length, -1)
     # A bias for each column: comparing along short rows takes several times as long.
@@ -282,37 +238,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     return shares.transpose(2, 1, 0)
 
 
-def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int) -> DilatedKernels:
-    """Return kernels whose biases are quantiles of their responses to examples.
-
-    Parameters
-    ----------
-    windows : ndarray (n, length, n_channels), float32 or float64
-        The examples, of which one is drawn for each kernel and dilation.
-    n_features, max_dilations
-        See `onlinels.features.filters.dilated.make_dilations`.
-    seed : int
-
-    Returns
-    -------
-    DilatedKernels
-    """
-    random = np.random.default_rng(seed)
-    dilations, n_biases = make_dilations(windows.shape[1], n_features, max_dilations)
-    channels = draw_channels(len(dilations), windows.shape[2], random)
-    examples = random.integers(len(windows), size=channels.shape[:2])
-    wanted = quantiles(channels.shape[1] * int(n_biases.sum()))
-    kernels = DilatedKernels(windows.shape[1], dilations, n_biases, channels, wanted)
-    biases: list[Floats] = []
-    for number, dilation in enumerate(dilations.tolist()):
-        _, shares = kernels.of_dilation(number)
-        for kernel, example in enumerate(examples[number]):
-            samples, chosen = windows[example][..., None], np.array([kernel])
-            found = responses(samples, dilation, chosen, channels[number][chosen])
-            biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
-    return replace(kernels, biases=np.concatenate(biases))
-
-
+@savable_settings()
 class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
     """Turn windows of sensor values into shares of positive responses to dilated kernels.
 

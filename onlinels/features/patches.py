@@ -8,113 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy.cluster.vq import kmeans2
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_flag, check_positive
-from onlinels.features.filters import (
-    FilterBank,
-    Recipe,
-    check_size,
-    choose,
-    draw,
-    sample_patches,
-    zero_mean,
-)
+from onlinels.features.filters import FilterBank, Recipe, zero_mean
 from onlinels.features.preprocessing import Whitening, fit_whitening, normalize_contrast
 from onlinels.labels import Classes, read_labels
-
-SAMPLE_BYTES = 1 << 28
-"""Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
-
-
-@dataclass(frozen=True)
-class FoldedRecipe(Recipe):
-    """What recipes of whitened patches share; WhitenedPatches explains the settings.
-
-    A filter responds to a patch as a direction d of unit length does to the whitened patch; which
-    directions they are, a recipe says.
-    """
-
-    n_filters: int = 100
-    size: int = 6
-    variance_offset: float = 0.1
-    n_sample: int = 100_000
-    keep_mean: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_count("n_filters", self.n_filters, 1)
-        check_count("size", self.size, 1)
-        check_positive("variance_offset", self.variance_offset)
-        check_count("n_sample", self.n_sample, self.n_filters)
-        check_flag("keep_mean", self.keep_mean)
-
-    def make(
-        self,
-        images: Matrix,
-        labels: Any,
-        random: np.random.Generator,
-        joint: bool = False,
-        contrast_offset: float | None = None,
-    ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels); labels do not count.
-
-        Raises
-        ------
-        ValueError
-            If the images are smaller than the patches, or the patches are to keep a mean that
-            the contrast offset takes from all that the filters will meet.
-        """
-        check_size(images.shape[1:], self.size)
-        self.check_contrast(contrast_offset)
-        bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
-        n_patches = min(self.n_sample, max(self.n_filters, bound))
-        patches = sample_patches(images, self.size, n_patches, random)
-        chosen = choose(patches, self.n_filters, random, joint)
-        parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
-        made = [
-            self._fold(self._brought_to_contrast(part, contrast_offset), chosen) for part in parts
-        ]
-        shape = (self.n_filters, *parts[0].shape[1:])
-        filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
-        offsets = np.stack([offset for _, offset in made], axis=1)
-        return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
-
-    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
-        """Return filters as long as the whitening lets them be, and their largest offsets.
-
-        Directions have length 1 and the whitening amplifies by at most 1/sqrt(variance_offset).
-        """
-        shape = (self.n_filters, self.size, self.size, 1)
-        longest = self.size * float(np.sqrt(n_channels)) * (1.0 if normalised else 2.0 * largest)
-        gain = 1.0 / float(np.sqrt(self.variance_offset))
-        return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
-
-    def _brought_to_contrast(self, patches: Floats, contrast_offset: float | None) -> Floats:
-        """Return patches (n, size, size, n_channels) as rows, as the filters will meet them."""
-        rows = patches.reshape(len(patches), -1)
-        return rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
-
-    def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
-        """Return weights and offsets such that row . weight + offset = d . whitened row."""
-        whitening = fit_whitening(rows, self.variance_offset)
-        directions = self._directions(rows, whitening, chosen)
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        lengths[lengths == 0.0] = 1.0
-        weights = (directions / lengths) @ whitening.matrix
-        if not self.keep_mean:
-            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
-            weights -= weights.mean(axis=1, keepdims=True)
-        return weights, -(weights @ whitening.mean)
-
-    @abstractmethod
-    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
-        """Return directions (n_filters, n_values) in whitened space, of any length."""
-
+from onlinels.saving import savable_settings
 
 EVEN = 1e-12
 """Length of a patch, relative to its largest pixel, that is nothing but rounding errors."""
 
 
+def draw(random: np.random.Generator, n_available: int, n_wanted: int) -> Integers:
+    """Draw positions (n_wanted,) below `n_available`, with replacement only if they are too few."""
+    return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
+
+
+@savable_settings()
 @dataclass(frozen=True)
 class Patches(Recipe):
     """The paper's filters from training data: central patches of random images of each class.
@@ -175,19 +87,22 @@ class Patches(Recipe):
         """
         if labels is None:
             raise ValueError("Patches draws from each class, and there are no labels. Pass labels.")
-        check_size(images.shape[1:], self.size)
-        known = read_labels(labels, len(images))
-        rows = self._rows(known, random)
+        self.check_size(images.shape[1:])
+        rows = self._draw_rows(read_labels(labels, len(images)), random)
         top, left = ((side - self.size) // 2 for side in images.shape[1:3])
-        middle = images[rows, top : top + self.size, left : left + self.size]
-        return FilterBank(_unit_length(middle.astype(np.float64)), np.zeros(len(rows)))
+        middle = images[rows, top : top + self.size, left : left + self.size].astype(np.float64)
+        filters = zero_mean(middle)
+        lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
+        even = lengths <= EVEN * np.abs(middle).max(axis=(1, 2, 3))
+        filters[even], lengths[even] = 0.0, 1.0
+        return FilterBank(filters / lengths[:, None, None, None], np.zeros(len(rows)))
 
     def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
         """Return filters of ones: none of length 1 holds more."""
         shape = (self.n_filters, self.size, self.size, 1)
         return FilterBank(np.ones(shape), np.zeros(self.n_filters))
 
-    def _rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
+    def _draw_rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
         """Draw the images, class by class."""
         classes = Classes().extended(labels)
         columns = classes.columns(labels)
@@ -199,16 +114,115 @@ class Patches(Recipe):
         return np.concatenate(drawn)
 
 
-def _unit_length(patches: Floats) -> Floats:
-    """Return patches (n, size, size, n_channels) of mean 0 in every channel and length 1."""
-    filters = zero_mean(patches)
-    lengths = np.linalg.norm(filters.reshape(len(filters), -1), axis=1)
-    even = lengths <= EVEN * np.abs(patches).max(axis=(1, 2, 3))
-    filters[even], lengths[even] = 0.0, 1.0
-    scaled: Floats = filters / lengths[:, None, None, None]
-    return scaled
+SAMPLE_BYTES = 1 << 28
+"""Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
 
 
+def sample_patches(
+    images: Matrix, size: int, n_patches: int, random: np.random.Generator
+) -> Floats:
+    """Draw patches (n, size, size, n_channels) of images, every place at most once."""
+    windows = sliding_window_view(images, (size, size), axis=(1, 2))
+    n_places = int(np.prod(windows.shape[:3]))
+    drawn = draw(random, n_places, min(n_patches, n_places))
+    patches = windows[np.unravel_index(drawn, windows.shape[:3])]
+    return np.ascontiguousarray(np.moveaxis(patches, 1, 3), dtype=np.float64)
+
+
+def choose(patches: Floats, n_wanted: int, random: np.random.Generator, joint: bool) -> Integers:
+    """Choose rows (n_wanted,) of patches (n, size, size, n_channels) that are not even, if any."""
+    spread = np.ptp(patches, axis=(1, 2))
+    # Of channels that are kept apart, none should be even; of joint ones, not all.
+    groups = [spread.any(axis=1)] if joint else [spread.all(axis=1), spread.any(axis=1)]
+    uneven = [np.flatnonzero(group) for group in groups if group.any()]
+    rows = uneven[0] if uneven else np.arange(len(patches))
+    chosen: Integers = rows[draw(random, len(rows), n_wanted)]
+    return chosen
+
+
+@dataclass(frozen=True)
+class FoldedRecipe(Recipe):
+    """What recipes of whitened patches share; WhitenedPatches explains the settings.
+
+    A filter responds to a patch as a direction d of unit length does to the whitened patch; which
+    directions they are, a recipe says.
+    """
+
+    n_filters: int = 100
+    size: int = 6
+    variance_offset: float = 0.1
+    n_sample: int = 100_000
+    keep_mean: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
+        check_positive("variance_offset", self.variance_offset)
+        check_count("n_sample", self.n_sample, self.n_filters)
+        check_flag("keep_mean", self.keep_mean)
+
+    def make(
+        self,
+        images: Matrix,
+        labels: Any,
+        random: np.random.Generator,
+        joint: bool = False,
+        contrast_offset: float | None = None,
+    ) -> FilterBank:
+        """Return the bank made from images (n, height, width, n_channels); labels do not count.
+
+        Raises
+        ------
+        ValueError
+            If the images are smaller than the patches, or the patches are to keep a mean that
+            the contrast offset takes from all that the filters will meet.
+        """
+        self.check_size(images.shape[1:])
+        self.check_contrast(contrast_offset)
+        bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
+        n_patches = min(self.n_sample, max(self.n_filters, bound))
+        patches = sample_patches(images, self.size, n_patches, random)
+        chosen = choose(patches, self.n_filters, random, joint)
+        parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
+        made = []
+        for part in parts:
+            # As the filters will meet them.
+            rows = part.reshape(len(part), -1)
+            rows = rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
+            made.append(self._fold(rows, chosen))
+        shape = (self.n_filters, *parts[0].shape[1:])
+        filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
+        offsets = np.stack([offset for _, offset in made], axis=1)
+        return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
+
+    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
+        """Return filters as long as the whitening lets them be, and their largest offsets.
+
+        Directions have length 1 and the whitening amplifies by at most 1/sqrt(variance_offset).
+        """
+        shape = (self.n_filters, self.size, self.size, 1)
+        longest = self.size * float(np.sqrt(n_channels)) * (1.0 if normalised else 2.0 * largest)
+        gain = 1.0 / float(np.sqrt(self.variance_offset))
+        return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
+
+    def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
+        """Return weights and offsets such that row . weight + offset = d . whitened row."""
+        whitening = fit_whitening(rows, self.variance_offset)
+        directions = self._directions(rows, whitening, chosen)
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths[lengths == 0.0] = 1.0
+        weights = (directions / lengths) @ whitening.matrix
+        if not self.keep_mean:
+            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
+            weights -= weights.mean(axis=1, keepdims=True)
+        return weights, -(weights @ whitening.mean)
+
+    @abstractmethod
+    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
+        """Return directions (n_filters, n_values) in whitened space, of any length."""
+
+
+@savable_settings()
 @dataclass(frozen=True)
 class WhitenedPatches(FoldedRecipe):
     """Filters that multiply whitened patches of the image with whitened patches of examples.
@@ -270,6 +284,7 @@ class WhitenedPatches(FoldedRecipe):
         return whitening.apply(rows[chosen])
 
 
+@savable_settings()
 @dataclass(frozen=True)
 class KMeansPatches(FoldedRecipe):
     """Filters that multiply whitened patches of the image with centroids of whitened patches.

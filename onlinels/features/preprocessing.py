@@ -22,31 +22,43 @@ from onlinels.checks import (
 )
 from onlinels.features.images import (
     IMAGE_NAME,
+    LARGEST_PIXEL,
     Shape,
+    block_means,
     check_image_shape,
-    check_pixel_size,
     magnitude,
     read_image,
     read_images,
     sample,
-    scaled_means,
     tiles,
-    with_grey,
 )
 from onlinels.numerics import Frozen
 from onlinels.rows import output_row, output_table
-from onlinels.saving.files import Savable
+from onlinels.saving import (
+    ANY_MATRIX,
+    ANY_VECTOR,
+    WHOLE,
+    Savable,
+    made_of,
+    maybe,
+    row,
+    savable,
+    savable_settings,
+)
+
+GREY_WEIGHTS = (0.299, 0.587, 0.114)
+"""Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
 
 
+def _is_square(whitening: Any) -> bool:
+    size = len(whitening.mean)
+    return bool(whitening.matrix.shape == (size, size))
+
+
+@savable({"mean": ANY_VECTOR, "matrix": ANY_MATRIX}, _is_square)
 @dataclass(frozen=True, eq=False)
 class Whitening(Frozen):
-    """The affine map x -> (x - mean) matrix.
-
-    Parameters
-    ----------
-    mean : ndarray (n_values,)
-    matrix : ndarray (n_values, n_values), symmetric
-    """
+    """The affine map x -> (x - mean) matrix, the matrix symmetric."""
 
     mean: Floats
     matrix: Floats
@@ -58,36 +70,10 @@ class Whitening(Frozen):
 
 
 def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
-    """Fit ZCA whitening to a sample.
+    """Fit ZCA whitening to a sample (n, n_values): n n_values^2 + 9 n_values^3 operations.
 
-    matrix = V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance.
-
-    Parameters
-    ----------
-    rows : ndarray (n, n_values)
-    variance_offset : float, above 0
-        Added to the variance along every direction; directions of less variance are hardly
-        amplified. In squared units of the values.
-
-    Returns
-    -------
-    Whitening
-
-    Notes
-    -----
-    ``n n_values^2 + 9 n_values^3`` operations.
-
-    References
-    ----------
-    A. J. Bell and T. J. Sejnowski (1997), "The 'independent components' of natural scenes are
-    edge filters"; A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
-
-    Examples
-    --------
-    >>> rows = np.random.default_rng(0).normal(size=(500, 3)) @ np.diag([1.0, 5.0, 9.0])
-    >>> whitened = fit_whitening(rows, 1e-9).apply(rows)
-    >>> bool(np.allclose(np.cov(whitened.T, bias=True), np.eye(3)))
-    True
+    matrix = V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance; see
+    A. J. Bell and T. J. Sejnowski (1997), and A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
     """
     values = np.asarray(rows, dtype=np.float64)
     mean = values.mean(axis=0)
@@ -99,35 +85,9 @@ def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
-    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset).
+    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset), if there is one.
 
-    Parameters
-    ----------
-    patches : ndarray (..., patch_size), float32 or float64
-        Or the pixels of a patch along another axis.
-    contrast_offset : float, above 0, or None
-        In squared units of the pixels. Patches of less variance are hardly amplified. None only
-        removes the mean.
-    axis : int
-        That of the pixels of a patch.
-
-    Returns
-    -------
-    ndarray, shape of `patches`
-        A new array. An even patch gives zeros, exactly.
-
-    Notes
-    -----
-    Five passes over the patches. The variance is that of the patch's pixels (divided by their
-    number), a sum of squares of differences and so never negative; the difference of box sums of
-    squares and squared box sums would be cheaper, but nothing of it is left beside brightness of
-    1/sqrt(eps) times the contrast. The middle pixel is subtracted first: what is left is small
-    where contrast is, and exactly 0 in even patches.
-
-    References
-    ----------
-    A. Coates, H. Lee and A. Y. Ng (2011), "An Analysis of Single-Layer Networks in Unsupervised
-    Feature Learning".
+    An even patch gives zeros, exactly. See A. Coates, H. Lee and A. Y. Ng (2011).
 
     Examples
     --------
@@ -135,8 +95,10 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     array([[-1.,  1.],
            [ 0.,  0.]])
     """
-    patch_size = patches.shape[axis]
-    middle = patches.take([patch_size // 2], axis=axis)
+    # A difference of box sums would be cheaper, but nothing is left of it beside brightness of
+    # 1/sqrt(eps) times the contrast. The middle pixel goes first: what is left is small where
+    # contrast is, and exactly 0 in even patches.
+    middle = patches.take([patches.shape[axis] // 2], axis=axis)
     centred: Matrix = patches - middle
     centred -= centred.mean(axis=axis, keepdims=True)
     if contrast_offset is None:
@@ -148,13 +110,7 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
 
 
 def check_contrast_offset(contrast_offset: Any, dtype: str) -> None:
-    """Raise unless the offset is None or a number above 0 in this precision.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is not.
-    """
+    """Raise unless the offset is None or a number above 0 in this precision."""
     if contrast_offset is None:
         return
     check_positive("contrast_offset", contrast_offset)
@@ -177,16 +133,7 @@ def deskew(images: Matrix) -> Matrix:
     """Return images sheared along their rows so that rows and columns of ink are uncorrelated.
 
     Row i of an image is shifted by s (i - m), with m the mean row of its ink and s its slant.
-
-    Parameters
-    ----------
-    images : ndarray (n, height, width, n_channels), float32 or float64
-        Bright on a dark background: what lies outside is 0, and brightness counts as ink.
-
-    Returns
-    -------
-    ndarray, shape and dtype of `images`
-        Between pixels they are interpolated. An upright or blank image stays as it is.
+    Brightness counts as ink, and what lies outside is 0. An upright or blank image stays as it is.
 
     References
     ----------
@@ -209,25 +156,15 @@ def deskew(images: Matrix) -> Matrix:
         shifts = (slants[:, None] * below).astype(images.dtype)
         columns = np.arange(width, dtype=images.dtype) + shifts[:, :, None]
         rows = np.arange(height, dtype=images.dtype)[:, None]
-        places = np.broadcast_to(rows, columns.shape), columns
-        upright[tile] = sample(part, *places, "zero")
+        upright[tile] = sample(part, np.broadcast_to(rows, columns.shape), columns, "zero")
     return upright
 
 
 def row_slants(images: Matrix) -> tuple[Floats, Floats]:
-    """Return how far below the mean row of ink each row lies, and the slants.
+    """Return how far below the mean row of ink each row lies (n, height), and the slants (n,).
 
-    Parameters
-    ----------
-    images : ndarray (n, height, width, n_channels)
-
-    Returns
-    -------
-    below : ndarray (n, height)
-        In pixels.
-    slants : ndarray (n,)
-        cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per row,
-        between -1 and 1; 0 where all ink lies in one row.
+    A slant is cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per
+    row, between -1 and 1; 0 where all ink lies in one row.
 
     Examples
     --------
@@ -250,70 +187,14 @@ def row_slants(images: Matrix) -> tuple[Floats, Floats]:
     return below, np.clip(slants, -LARGEST_SLANT, LARGEST_SLANT)
 
 
-@dataclass(frozen=True)
-class Steps:
-    """Downsampling, scaling, deskewing and a grey channel, in this order.
-
-    Parameters
-    ----------
-    downsample : int
-    scale : float or None
-    deskew, grey_channel : bool
-    dtype : "float64" or "float32"
-        As of `onlinels.ImagePreprocessing`, and checked there.
-    """
-
-    downsample: int
-    scale: float | None
-    deskew: bool
-    grey_channel: bool
-    dtype: str
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether there is nothing to do."""
-        flags = self.deskew or self.grey_channel
-        return self.downsample == 1 and self.scale is None and not flags
-
-    def output_shape(self, shape: tuple[int, int, int]) -> Shape:
-        """Return what images of (height, width, n_channels) turn into.
-
-        Raises
-        ------
-        ValueError
-            If a side is not a multiple of `downsample`, or there are not 3 channels to make grey
-            of.
-        """
-        height, width, n_channels = shape
-        if height % self.downsample or width % self.downsample:
-            raise ValueError(
-                f"Images have {height} x {width} pixels, expected multiples of "
-                f"downsample={self.downsample}. Crop or pad them."
-            )
-        if self.grey_channel and n_channels != 3:
-            raise ValueError(
-                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of. "
-                "Set grey_channel=False."
-            )
-        sides = height // self.downsample, width // self.downsample
-        return (*sides, n_channels + self.grey_channel)
-
-    def apply(self, images: Matrix) -> Matrix:
-        """Return images (n, height, width, n_channels) after all steps, in `dtype`."""
-        images = scaled_means(images, self.downsample, self.scale, DTYPES[self.dtype])
-        images = deskew(images) if self.deskew else images
-        return with_grey(images) if self.grey_channel else images
-
-
-SMALLEST_OFFSET = 1e-20
-"""Smallest variance offset: whitened pixels then fit any precision."""
-
-LARGEST_OFFSET = 1e20
+SMALLEST_OFFSET, LARGEST_OFFSET = 1e-20, 1e20
+"""Bounds of the variance offset: whitened pixels then fit any precision."""
 
 ROUNDINGS = 16.0
 """Rounding errors of whitened pixels, relative to the sum of the pixels' sizes."""
 
 
+@savable_settings()
 @dataclass(frozen=True)
 class ZCA:
     """How images are to be whitened: every channel by itself, all its pixels together.
@@ -364,7 +245,7 @@ class ZCA:
         >>> ZCA().fit(np.random.default_rng(0).random((9, 4, 5, 2)))
         FixedZCA(4 x 5 pixels, 2 channels)
         """
-        parts = [channel_rows(images, channel) for channel in range(images.shape[3])]
+        parts = [_channel_rows(images, channel) for channel in range(images.shape[3])]
         whitenings = tuple(fit_whitening(rows, float(self.variance_offset)) for rows in parts)
         return FixedZCA(images.shape[1:3], whitenings)
 
@@ -378,16 +259,10 @@ class ZCA:
         return float(np.sqrt(n_examples) + rounding / np.sqrt(self.variance_offset))
 
 
+@savable({"image_shape": row(WHOLE), "channels": row(made_of(Whitening))})
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
-    """Whitening that was made from examples and changes no more.
-
-    Parameters
-    ----------
-    image_shape : (height, width)
-    channels : tuple of Whitening
-        One per channel, of height * width values each.
-    """
+    """Whitening that was made from examples and changes no more: one `Whitening` a channel."""
 
     image_shape: tuple[int, ...]
     channels: tuple[Whitening, ...]
@@ -400,18 +275,13 @@ class FixedZCA(Frozen):
         """Return the whitening in a precision; itself if that is its own."""
         if all(part.matrix.dtype == dtype for part in self.channels):
             return self
-        means: list[Matrix] = [part.mean.astype(dtype) for part in self.channels]
-        matrices: list[Matrix] = [part.matrix.astype(dtype) for part in self.channels]
-        return FixedZCA(self.image_shape, tuple(map(Whitening, means, matrices)))
+        parts = [
+            Whitening(part.mean.astype(dtype), part.matrix.astype(dtype)) for part in self.channels
+        ]
+        return FixedZCA(self.image_shape, tuple(parts))
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
-        """Raise unless images of shape (height, width, n_channels) fit.
-
-        Raises
-        ------
-        ValueError
-            If the whitening was made from images of another shape.
-        """
+        """Raise ValueError unless images of shape (height, width, n_channels) fit."""
         if shape != (*self.image_shape, len(self.channels)):
             raise ValueError(
                 f"Images to whiten have {shape[0]} x {shape[1]} pixels and {shape[2]} channels, "
@@ -422,34 +292,19 @@ class FixedZCA(Frozen):
         """Return images (n, height, width, n_channels) whitened, by one product per channel."""
         whitened = np.empty_like(images)
         for channel, whitening in enumerate(self.channels):
-            rows = whitening.apply(channel_rows(images, channel))
+            rows = whitening.apply(_channel_rows(images, channel))
             whitened[..., channel] = rows.reshape(images.shape[:3])
         return whitened
 
 
-def check_whitening(whitening: Any) -> None:
-    """Raise unless `whitening` is None, a recipe or fixed.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these.
-    """
-    if whitening is not None and not isinstance(whitening, (ZCA, FixedZCA)):
-        raise TypeError(
-            f"whitening is of type {type(whitening).__name__}, expected ZCA or FixedZCA. "
-            "Pass ZCA(variance_offset) to from_examples, or None."
-        )
-
-
-def channel_rows(images: Matrix, channel: int) -> Matrix:
-    """Return one channel of images as rows of pixels (n, height * width)."""
+def _channel_rows(images: Matrix, channel: int) -> Matrix:
     return images[..., channel].reshape(len(images), -1)
 
 
 LARGEST_SCALE = 1e30
 
 
+@savable_settings(_fixed=maybe(made_of(FixedZCA)))
 class ImagePreprocessing(base.MiniBatchTransformer, Savable):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
@@ -472,7 +327,7 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         How to whiten. `ZCA(variance_offset)` is made a `FixedZCA` by `from_examples`, before use.
     deskew : bool
         Whether to straighten slanted writing, bright on a dark background; see
-        `onlinels.features.preprocessing.slant.deskew`.
+        `onlinels.features.preprocessing.deskew`.
     image_shape : (height, width) or (height, width, n_channels), optional
         That of images as they come. Needed where they come as dicts of pixels, frames or flat
         arrays; otherwise a check.
@@ -514,7 +369,11 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
             check_between("scale", scale, 1.0 / LARGEST_SCALE, LARGEST_SCALE)
         check_flag("grey_channel", grey_channel)
         check_flag("deskew", deskew)
-        check_whitening(whitening)
+        if whitening is not None and not isinstance(whitening, (ZCA, FixedZCA)):
+            raise TypeError(
+                f"whitening is of type {type(whitening).__name__}, expected ZCA or FixedZCA. "
+                "Pass ZCA(variance_offset) to from_examples, or None."
+            )
         check_choice("dtype", dtype, DTYPES)
         self.downsample = downsample
         self.scale = scale
@@ -563,13 +422,19 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         model.check_pixels(images.values)
         if not isinstance(model.whitening, ZCA):
             return model
-        fixed = model.whitening.fit(model._steps.apply(images.values))
+        fixed = model.whitening.fit(model._before_whitening(images.values))
         return cls(**{**settings, "whitening": fixed.as_type(DTYPES[model.dtype])})
 
     @property
     def is_fixed(self) -> bool:
         """Whether it can transform; only a `ZCA` without examples cannot."""
         return not isinstance(self.whitening, ZCA)
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether there is nothing to do."""
+        unscaled = self.downsample == 1 and self.scale is None
+        return unscaled and not (self.deskew or self.grey_channel or self.whitening)
 
     def output_shape(self, image_shape: Shape) -> Shape:
         """Return the shape of what images of shape (height, width[, n_channels]) turn into.
@@ -587,7 +452,18 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         """
         check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
-        shape = self._steps.output_shape((height, width, n_channels))
+        if height % self.downsample or width % self.downsample:
+            raise ValueError(
+                f"Images have {height} x {width} pixels, expected multiples of "
+                f"downsample={self.downsample}. Crop or pad them."
+            )
+        if self.grey_channel and n_channels != 3:
+            raise ValueError(
+                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of. "
+                "Set grey_channel=False."
+            )
+        sides = height // self.downsample, width // self.downsample
+        shape = (*sides, n_channels + self.grey_channel)
         if self._fixed is not None:
             self._fixed.check_shape(shape)
         return shape[: len(image_shape)]
@@ -611,6 +487,20 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
                 "ImagePreprocessing.from_examples(X, ...) before the first image."
             )
         return self.check_pixels(images)
+
+    def check_pixels(self, images: Matrix) -> Shape:
+        """Do as `check_images`, but for the whitening, which need not be fixed yet."""
+        shape = self.output_shape(images.shape[1:])
+        if self.is_identity:
+            return shape
+        largest, scale = magnitude(images), 1.0 if self.scale is None else float(self.scale)
+        allowed = LARGEST_PIXEL[self.dtype] * min(1.0, scale)
+        if largest > allowed:
+            raise ValueError(
+                f"An image holds pixels as large as {largest:g}, expected at most {allowed:g} for "
+                f"dtype={self.dtype!r} and scale={scale:g}. Rescale."
+            )
+        return shape
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return {"image": array} of {"image": array}, or pixels of a dict of pixels."""
@@ -640,25 +530,6 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         shaped = images.shape_like(processed)
         return shaped if isinstance(X, np.ndarray) else [{IMAGE_NAME: image} for image in shaped]
 
-    def _process(self, images: Matrix) -> Matrix:
-        self.check_images(images)
-        if self.is_identity:
-            return images
-        processed = self._steps.apply(images)
-        return processed if self._fixed is None else self._fixed.apply(processed)
-
-    @property
-    def is_identity(self) -> bool:
-        """Whether there is nothing to do."""
-        return self._steps.is_identity and self.whitening is None
-
-    def check_pixels(self, images: Matrix) -> Shape:
-        """Do as `check_images`, but for the whitening, which need not be fixed yet."""
-        shape = self.output_shape(images.shape[1:])
-        if not self.is_identity:
-            check_pixel_size(images, 1.0 if self.scale is None else float(self.scale), self.dtype)
-        return shape
-
     def magnitude(self, images: Matrix, n_examples: int) -> float:
         """Return the largest pixel that checked images turn into, or more than that.
 
@@ -666,9 +537,25 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         """
         if not isinstance(self.whitening, ZCA):
             return magnitude(self._process(images))
-        return self.whitening.bound(self._steps.apply(images), n_examples)
+        return self.whitening.bound(self._before_whitening(images), n_examples)
 
-    @property
-    def _steps(self) -> Steps:
-        """All steps but the last."""
-        return Steps(self.downsample, self.scale, self.deskew, self.grey_channel, self.dtype)
+    def _process(self, images: Matrix) -> Matrix:
+        self.check_images(images)
+        if self.is_identity:
+            return images
+        processed = self._before_whitening(images)
+        return processed if self._fixed is None else self._fixed.apply(processed)
+
+    def _before_whitening(self, images: Matrix) -> Matrix:
+        """Return images after all steps but the last."""
+        dtype = DTYPES[self.dtype]
+        if self.downsample > 1:
+            images = block_means(images, self.downsample, dtype)
+        images = images.astype(dtype, copy=False)
+        if self.scale is not None:
+            images = images / dtype(self.scale)
+        images = deskew(images) if self.deskew else images
+        if not self.grey_channel:
+            return images
+        grey = images @ np.array(GREY_WEIGHTS, dtype=dtype)
+        return np.concatenate([images, grey[..., None]], axis=3)

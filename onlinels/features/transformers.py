@@ -1,4 +1,4 @@
-"""ConvolutionalFeatures: stage 1 of the paper as a river transformer."""
+"""ConvolutionalFeatures and WindowFeatures: stage 1 of the paper as river transformers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,12 @@ from onlinels.features.filters import (
     FilterBank,
     Recipe,
     bounding,
-    check_contrast,
     check_filters,
-    check_source,
     frozen_filters,
     make_bank,
     minirocket_kernels,
-    needs_examples,
     outline,
+    recipes,
 )
 from onlinels.features.images import (
     IMAGE,
@@ -60,7 +58,7 @@ from onlinels.features.images import (
 from onlinels.features.patches import Patches
 from onlinels.features.preprocessing import check_contrast_offset
 from onlinels.rows import output_row, output_table
-from onlinels.saving.files import Savable
+from onlinels.saving import Savable, made_of, maybe, savable_settings
 
 
 class FilteringTransformer(base.MiniBatchTransformer, Savable):
@@ -68,12 +66,9 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
 
     kind: ClassVar[Kind]
 
-    def __init__(
+    def _set(
         self,
-        pool_size: int,
-        stride: int,
-        padding: int,
-        drop_ring: int,
+        geometry: tuple[int, int, int, int, str],
         normalize: bool | str,
         before_pooling: Power | TwoSidedRectifier | None,
         after_pooling: Power | None,
@@ -81,22 +76,19 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
         contrast_offset: float | None,
         dtype: str,
         seed: int,
-        pooling: str,
     ) -> None:
-        check_count("pool_size", pool_size, 1)
-        check_count("stride", stride, 1)
-        check_count("padding", padding, 0)
-        check_count("drop_ring", drop_ring, 0)
+        """Check and take the settings but for the filters."""
+        self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling = geometry
+        check_count("pool_size", self.pool_size, 1)
+        check_count("stride", self.stride, 1)
+        check_count("padding", self.padding, 0)
+        check_count("drop_ring", self.drop_ring, 0)
+        check_choice("pooling", self.pooling, WINDOWS)
         check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
         check_choice("dtype", dtype, DTYPES)
         check_contrast_offset(contrast_offset, dtype)
         check_count("seed", seed, 0)
-        check_choice("pooling", pooling, WINDOWS)
-        self.pool_size = pool_size
-        self.stride = stride
-        self.padding = padding
-        self.drop_ring = drop_ring
         self.normalize = normalize
         # None stands for them in signatures: river allows nothing but plain values there.
         self.before_pooling = SQUARE if before_pooling is None else before_pooling
@@ -107,7 +99,6 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
         self.contrast_offset = contrast_offset
         self.dtype = dtype
         self.seed = seed
-        self.pooling = pooling
 
     @property
     @abstractmethod
@@ -116,34 +107,24 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
 
     @abstractmethod
     def _bank_for(self, n_channels: int) -> FilterBank:
-        """Return the bank for images of so many channels, or raise if they do not fit.
-
-        Filters that are not made yet are zeros.
-        """
+        """Return the bank for so many channels, zeros where it is not made yet, or raise."""
 
     @property
     @abstractmethod
     def _shape(self) -> Shape | None:
         """The shape of one image or window, if it was set."""
 
-    def _rows(self) -> Axis:
-        """Return the geometry along the height."""
-        return self._columns()
-
-    def _columns(self) -> Axis:
-        """Return the geometry along the width."""
-        return Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
-
-    def _normalization(self) -> str | None:
-        if isinstance(self.normalize, str):
-            return self.normalize
-        return "map" if self.normalize else None
-
     def _stage(self) -> Convolution:
+        columns = Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
+        # Windows have a single row: nothing is padded or pooled across it.
+        rows = columns if self.kind is IMAGE else Axis()
+        normalization: str | None = "map" if self.normalize else None
+        if isinstance(self.normalize, str):
+            normalization = self.normalize
         return Convolution(
-            self._rows(),
-            self._columns(),
-            self._normalization(),
+            rows,
+            columns,
+            normalization,
             self.before_pooling,
             self.after_pooling,
             self.channels,
@@ -170,7 +151,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
         9675
         """
         rows, columns = self.map_shape(shape)
-        n_channels = (*shape, 1)[len(self.kind.axes)]
+        n_channels = (*shape, 1)[self.kind.n_axes]
         n_groups = len(self._stage().groups(n_channels))
         n_filters = len(self._bank_for(n_channels))
         return n_groups * self.before_pooling.n_maps * n_filters * rows * columns
@@ -187,7 +168,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
         (10, 10)
         """
         check_image_shape(shape, self.kind, optional=False, name="shape")
-        n_axes = len(self.kind.axes)
+        n_axes = self.kind.n_axes
         sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
         filters = self._bank_for(n_channels).filters
         pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
@@ -215,7 +196,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
             If nothing is left of images of this shape, their channels do not fit the filters, or
             a pixel is so large that a power of its responses leaves the range of the precision.
         """
-        n_features = self.n_features(images.shape[3 - len(self.kind.axes) :])
+        n_features = self.n_features(images.shape[3 - self.kind.n_axes :])
         self._check_largest(magnitude(images), self._bank_for(images.shape[3]), next_dtype)
         return n_features
 
@@ -230,8 +211,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
             raise ValueError(
                 f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
                 f"expected at most {allowed:g} for dtype={narrower!r} and "
-                f"{self.before_pooling}. "
-                "Rescale."
+                f"{self.before_pooling}. Rescale."
             )
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -271,6 +251,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
 KERNELS: dict[str, Callable[[], Floats]] = {"minirocket": minirocket_kernels}
 
 
+@savable_settings(_bank=made_of(FilterBank))
 class WindowFeatures(FilteringTransformer):
     """Turn windows of sensor values into shallow convolutional features with fixed filters.
 
@@ -314,6 +295,8 @@ class WindowFeatures(FilteringTransformer):
     (1092,)
     """
 
+    kind: ClassVar[Kind] = WINDOW
+
     def __init__(
         self,
         filters: str | Matrix = "minirocket",
@@ -331,29 +314,16 @@ class WindowFeatures(FilteringTransformer):
         seed: int = 0,
         pooling: str = "box",
     ) -> None:
-        _check_filters(filters)
+        _check_kernels(filters)
         check_image_shape(window_shape, WINDOW)
-        super().__init__(
-            pool_size,
-            stride,
-            padding,
-            drop_ring,
-            normalize,
-            before_pooling,
-            after_pooling,
-            channels,
-            contrast_offset,
-            dtype,
-            seed,
-            pooling,
-        )
+        geometry = (pool_size, stride, padding, drop_ring, pooling)
+        nonlinear = (normalize, before_pooling, after_pooling)
+        self._set(geometry, *nonlinear, channels, contrast_offset, dtype, seed)
         self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
         self.window_shape = window_shape
         values = KERNELS[filters]() if isinstance(filters, str) else np.asarray(filters)
         values = values if values.ndim == 3 else values[..., None]
         self._bank = FilterBank(values[:, None], np.zeros(len(values)))
-
-    kind: ClassVar[Kind] = WINDOW
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -376,12 +346,8 @@ class WindowFeatures(FilteringTransformer):
     def _shape(self) -> Shape | None:
         return self.window_shape
 
-    def _rows(self) -> Axis:
-        """Return the geometry of a single row: nothing is padded or pooled across it."""
-        return Axis()
 
-
-def _check_filters(filters: Any) -> None:
+def _check_kernels(filters: Any) -> None:
     if isinstance(filters, str):
         check_choice("filters", filters, KERNELS)
         return
@@ -398,6 +364,7 @@ def _check_filters(filters: Any) -> None:
         )
 
 
+@savable_settings(_bank=maybe(made_of(FilterBank)))
 class ConvolutionalFeatures(FilteringTransformer):
     """Turn images into shallow convolutional features with fixed filters.
 
@@ -475,6 +442,8 @@ class ConvolutionalFeatures(FilteringTransformer):
     (4300,)
     """
 
+    kind: ClassVar[Kind] = IMAGE
+
     def __init__(
         self,
         filters: Any = "hand-designed",
@@ -494,26 +463,14 @@ class ConvolutionalFeatures(FilteringTransformer):
     ) -> None:
         check_filters(filters)
         check_image_shape(image_shape)
-        super().__init__(
-            pool_size,
-            stride,
-            padding,
-            drop_ring,
-            normalize,
-            before_pooling,
-            after_pooling,
-            channels,
-            contrast_offset,
-            dtype,
-            seed,
-            pooling,
-        )
-        check_contrast(filters, contrast_offset)
+        geometry = (pool_size, stride, padding, drop_ring, pooling)
+        nonlinear = (normalize, before_pooling, after_pooling)
+        self._set(geometry, *nonlinear, channels, contrast_offset, dtype, seed)
+        for recipe in recipes(filters):
+            recipe.check_contrast(contrast_offset)
         self.filters = frozen_filters(filters)
         self.image_shape = image_shape
         self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
-
-    kind: ClassVar[Kind] = IMAGE
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -540,7 +497,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         Examples
         --------
         >>> import numpy as np
-        >>> from onlinels.features.filters.patches import WhitenedPatches
+        >>> from onlinels.features.patches import WhitenedPatches
         >>> photos = np.random.default_rng(0).random((9, 8, 8, 3))
         >>> recipe = WhitenedPatches(5, size=3)
         >>> ConvolutionalFeatures.from_examples(photos, filters=recipe, channels="joint").bank
@@ -564,7 +521,8 @@ class ConvolutionalFeatures(FilteringTransformer):
             the filters, or it is smaller than the patches that filters are made of.
         """
         full_shape(shape, self.image_shape, self.kind)
-        check_source(self.filters, shape)
+        for recipe in recipes(self.filters):
+            recipe.check_size(shape)
         return self.n_features(shape)
 
     def check_magnitude(
@@ -585,7 +543,7 @@ class ConvolutionalFeatures(FilteringTransformer):
     @property
     def is_fixed(self) -> bool:
         """Whether it can transform; only recipes without examples cannot."""
-        return not needs_examples(self.filters)
+        return not recipes(self.filters)
 
     @property
     def bank(self) -> FilterBank:

@@ -1,82 +1,19 @@
-"""The Cholesky factor of a symmetric matrix in panels, in place, and what it solves."""
+"""Symmetric matrices in half the memory: the upper triangle in panels of columns, that may grow."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import dgemm, dsymm, dsyr2k, dsyrk, dtrsm
+from scipy.linalg.blas import dgemm, dsymm, dsyr, dsyr2k, dsyrk, dtrsm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.commit import AT_ONCE, Commit, draft_of
-from onlinels.numerics import Scratch, capacity, enlarged, padded, product
-from onlinels.saving.unread import ReadLater
-
-
-@dataclass
-class Panel(ReadLater):
-    """Some columns of the upper triangle.
-
-    Parameters
-    ----------
-    start : int
-        The first column.
-    above : ndarray (start, n), float64, Fortran order
-        The rows above the diagonal block.
-    corner : ndarray (n, n), float64, Fortran order
-        The diagonal block, of which only the upper triangle means anything.
-    """
-
-    start: int
-    above: Floats
-    corner: Floats
-
-    @property
-    def columns(self) -> slice:
-        """The columns in the whole matrix, reserved ones too."""
-        return slice(self.start, self.start + len(self.corner))
-
-    def add_to_corner(self, own: Floats, w: float | Floats, commit: Commit) -> None:
-        """Add sum_k w_k a_k a_k' to the diagonal block, in place, when the commit is made.
-
-        Parameters
-        ----------
-        own : ndarray (n, n_columns), float64
-            These columns of the rows a_k, in either order.
-        w : float, or ndarray (n,)
-        commit : Commit
-        """
-        # As they lie in memory, transposed if need be, BLAS takes them without a copy.
-        trans = int(own.flags.f_contiguous)
-        rows = own if trans else own.T
-        if isinstance(w, float):
-            # By position: names cost half a microsecond. The 0 is for the upper triangle.
-            commit.then(dsyrk, w, rows, 1.0, self.corner, trans, 0, 1)
-            return
-        # w a a' as half of a (wa)' + (wa) a'.
-        weighted = rows * (w[:, None] if trans else w)
-        commit.then(dsyr2k, 0.5, rows, weighted, 1.0, self.corner, trans, 0, 1)
-
-    def add_above(self, by_column: Floats, w: float | Floats, commit: Commit) -> None:
-        """Add the products of these columns with those before them, when the commit is made.
-
-        Parameters
-        ----------
-        by_column : ndarray (n, size), float64, Fortran order
-            The rows a_k.
-        w : float, or ndarray (n,)
-        commit : Commit
-        """
-        if not self.start:
-            return
-        left, own = by_column[:, : self.start], by_column[:, self.columns]
-        factor, weighted = (w, own) if isinstance(w, float) else (1.0, own * w[:, None])
-        commit.then(dgemm, factor, left, weighted, 1.0, self.above, trans_a=1, overwrite_c=1)
-
+from onlinels.numerics import capacity, enlarged, padded, product
+from onlinels.saving import COLUMNS, WHOLE, listed, made_of, savable
 
 PANEL = 1024
 """Columns of a panel.
@@ -86,139 +23,154 @@ Measured at 6,400 columns: 1024 and 2048 are as fast as one BLAS update of the w
 whole matrix of 19,000 columns and more.
 """
 
+LARGEST_WHOLE = 16_384
+"""Columns up to which LAPACK may invert a matrix whole, see `PANEL`."""
 
-SCRATCH = Scratch()
+Calls = tuple[tuple[Any, ...], ...]
+"""Calls into memory that is there, as `numerics.Update` has them."""
 
 
-class SymmetricPanels:
-    """The upper triangle of a symmetric matrix, in half the memory of the whole, that may grow.
+@savable(
+    {"start": WHOLE, "above": COLUMNS, "corner": COLUMNS},
+    lambda panel: (
+        len(panel.above) == panel.start
+        and panel.corner.shape == (panel.above.shape[1], panel.above.shape[1])
+    ),
+)
+class Panel:
+    """Some columns of the upper triangle: those rows above the diagonal block, and the block."""
+
+    def __init__(self, start: int, above: Floats, corner: Floats) -> None:
+        self.start, self.above, self.corner = start, above, corner
+
+    @classmethod
+    def zeros(cls, start: int, width: int) -> Panel:
+        """Return a panel of zeros."""
+        # Fortran order: BLAS would silently work on a copy of anything else.
+        above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
+        return cls(start, above, corner)
+
+    @property
+    def columns(self) -> slice:
+        """The columns in the whole matrix, reserved ones too."""
+        return slice(self.start, self.start + len(self.corner))
+
+    @property
+    def parts(self) -> tuple[Floats, Floats]:
+        """Both arrays."""
+        return self.above, self.corner
+
+
+def _are_sound(matrix: Any) -> bool:
+    reserved = 0
+    for panel in matrix.panels:
+        if panel.start != reserved:
+            return False
+        reserved = panel.columns.stop
+    return bool(matrix.size <= reserved)
+
+
+@savable({"size": WHOLE, "panels": listed(made_of(Panel))}, _are_sound)
+class PackedSymmetric:
+    """A symmetric matrix (size, size).
 
     Parameters
     ----------
     size : int
-        Rows, and columns. They are zeros.
-
-    Notes
-    -----
-    ``4 M (M + 1024)`` bytes for M columns, ``8 M^2`` up to 1,024.
+        Number of rows and of columns, all zero at first.
 
     Examples
     --------
-    >>> sums = SymmetricPanels(2)
-    >>> sums.add_products(np.array([[1.0, 3.0], [2.0, 0.0]]), 1.0)
-    >>> sums.full()
-    array([[5., 3.],
-           [3., 9.]])
+    >>> from onlinels.numerics import Update, apply
+    >>> matrix = PackedSymmetric(2)
+    >>> apply(Update(matrix.plan_products(np.array([[1.0, 2.0]]), 1.0)))
+    >>> matrix.full()
+    array([[1., 2.],
+           [2., 4.]])
     """
 
     def __init__(self, size: int = 0) -> None:
-        self._size = size
-        self._panels = _panels_after([], size)
+        self.size = size
+        self.panels = _panels_after([], size)
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
         """Return a copy of a matrix, of which only the upper triangle is read."""
         new = cls(len(matrix))
-        for panel in new._panels:
+        for panel in new.panels:
             panel.above[:] = matrix[: panel.start, panel.columns]
             panel.corner[:] = np.triu(matrix[panel.columns, panel.columns])
         return new
 
-    def __len__(self) -> int:
-        return self._size
-
     @property
     def reserved(self) -> int:
         """Columns that there is room for."""
-        return self._panels[-1].columns.stop if self._panels else 0
-
-    @property
-    def panels(self) -> list[Panel]:
-        """The panels from left to right; the last may have room for columns to come."""
-        return self._panels
+        return self.panels[-1].columns.stop if self.panels else 0
 
     def grown(self, size: int) -> Self:
-        """Return the matrix with columns of zeros appended, sharing its panels: itself if it fits.
-
-        Notes
-        -----
-        Only the last panel is copied, and once for half as many columns as it has.
-        """
-        if size <= self._size:
+        """Return it with columns of zeros appended, sharing its panels: itself if it fits."""
+        if size <= self.size:
             return self
-        new = draft_of(self)
-        new._size = size
-        if self._panels:
-            new._panels = [*self._panels[:-1], _widened(self._panels[-1], size)]
-        new._panels = _panels_after(new._panels, size)
+        new = copy.copy(self)
+        new.size = size
+        panels = self.panels
+        if panels and size > self.reserved:
+            last = panels[-1]
+            width = min(PANEL, capacity(len(last.corner), size - last.start))
+            above, corner = (
+                enlarged(last.above, last.start, width),
+                enlarged(last.corner, width, width),
+            )
+            panels = [*panels[:-1], Panel(last.start, above, corner)]
+        new.panels = _panels_after(panels, size)
         return new
 
-    def as_lines(self, rows: Matrix, commit: Commit = AT_ONCE) -> Floats:
-        """Return rows (n, at most `reserved`) as BLAS adds them without a copy, zeros behind.
+    def plan_products(self, rows: Matrix, w: float | Floats, sign: float = 1.0) -> Calls:
+        """Return calls that add sign sum_k w_k a_k a_k' for rows (n, at most `reserved`)."""
+        if len(self.panels) == 1:
+            return (self._to_corner(padded(rows, self.reserved), w, sign, self.panels[0].corner),)
+        by_column = np.zeros((len(rows), self.reserved), order="F")
+        by_column[:, : rows.shape[1]] = rows
+        calls = []
+        for panel in self.panels:
+            own = by_column[:, panel.columns]
+            calls.append(self._to_corner(own, w, sign, panel.corner))
+            if panel.start:
+                weighted = own * (sign * w if isinstance(w, float) else sign * w[:, None])
+                left = by_column[:, : panel.start]
+                calls.append((dgemm, 1.0, left, weighted, 1.0, panel.above, 1, 0, 1))
+        return tuple(calls)
 
-        Returns
-        -------
-        ndarray (n, reserved), float64
-            In C order if there is a single panel, in Fortran order otherwise, in memory that the
-            next commit takes again.
-        """
-        if len(self._panels) == 1:
-            return padded(rows, self.reserved)
-        shape = self.reserved, len(rows)
-        if len(rows) > 1 and commit.takes_scratch():
-            lines = SCRATCH.array("lines", shape, np.float64).T
-        else:
-            lines = np.empty(shape).T
-        lines[:, : rows.shape[1]] = rows
-        lines[:, rows.shape[1] :] = 0.0
-        return lines
+    @staticmethod
+    def _to_corner(rows: Floats, w: float | Floats, sign: float, corner: Floats) -> tuple[Any, ...]:
+        # By position: names cost half a microsecond. The 0 is for the upper triangle.
+        if isinstance(w, float):
+            if len(rows) == 1:
+                return (dsyr, sign * w, rows[0], 0, 1, 0, len(corner), corner, 1)
+            # As they lie in memory, transposed if need be, BLAS takes them without a copy.
+            turned = int(rows.flags.f_contiguous)
+            return (dsyrk, sign * w, rows if turned else rows.T, 1.0, corner, turned, 0, 1)
+        # w a a' as half of a (wa)' + (wa) a': without roots, whole numbers stay whole.
+        turned = int(rows.flags.f_contiguous)
+        weighted = rows * w[:, None]
+        pair = (rows, weighted) if turned else (rows.T, weighted.T)
+        return (dsyr2k, 0.5 * sign, *pair, 1.0, corner, turned, 0, 1)
 
-    def add_products(self, rows: Floats, w: float | Floats, commit: Commit = AT_ONCE) -> None:
-        """Add sum_k w_k a_k a_k', in place, when the commit is made.
+    def plan_scaling(self, factor: float) -> Calls:
+        """Return calls that multiply everything."""
+        return tuple((np.multiply, part, factor, part) for p in self.panels for part in p.parts)
 
-        Parameters
-        ----------
-        rows : ndarray (n, reserved), float64
-            The rows a_k; fastest as `as_lines` returns them.
-        w : float, or ndarray (n,)
-            One weight for all, or one for each, of any sign. They enter linearly: sqrt(w) would
-            round.
-        commit : Commit, optional
-            By default, at once.
-
-        Notes
-        -----
-        ``n M^2`` operations, by BLAS in place.
-        """
-        if len(self._panels) == 1:
-            self._panels[0].add_to_corner(rows, w, commit)
-            return
-        by_column = np.asfortranarray(rows)
-        for panel in self._panels:
-            panel.add_to_corner(by_column[:, panel.columns], w, commit)
-            panel.add_above(by_column, w, commit)
-
-    def add(self, other: Self, sign: int, commit: Commit) -> None:
-        """Add a matrix of at most as many columns, or take it away, when the commit is made."""
+    def add(self, other: Self, sign: float) -> None:
+        """Add a matrix of at most as many columns, or take it away, in place."""
         change = np.add if sign > 0 else np.subtract
-        for mine, theirs in zip(self._panels, other._panels, strict=False):
-            n = min(len(theirs.corner), other._size - theirs.start)
-            for here, there in (
-                (mine.above[:, :n], theirs.above[:, :n]),
-                (mine.corner[:n, :n], theirs.corner[:n, :n]),
-            ):
-                commit.then(change, here, there, out=here)
-
-    def scale(self, factor: float, commit: Commit) -> None:
-        """Multiply everything, in place, when the commit is made."""
-        for panel in self._panels:
-            for part in (panel.above, panel.corner):
-                commit.then(np.multiply, part, factor, out=part)
+        for mine, (theirs, n) in zip(self.panels, other._filled(), strict=False):
+            change(mine.above[:, :n], theirs.above[:, :n], out=mine.above[:, :n])
+            change(mine.corner[:n, :n], theirs.corner[:n, :n], out=mine.corner[:n, :n])
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
-        new = type(self)(self._size)
-        for panel, (mine, n) in zip(new._panels, self._filled(), strict=True):
+        new = type(self)(self.size)
+        for panel, (mine, n) in zip(new.panels, self._filled(), strict=True):
             own = scale[panel.columns]
             np.multiply(mine.above[:, :n], own, out=panel.above)
             panel.above *= scale[: panel.start, None]
@@ -233,17 +185,14 @@ class SymmetricPanels:
 
     def set_diagonal(self, value: float) -> None:
         """Set all entries of the diagonal, in place."""
-        for panel in self._panels:
+        for panel in self.panels:
             np.fill_diagonal(panel.corner, value)
 
     def upper(self) -> Floats:
-        """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything.
-
-        Of up to 1,024 columns it is a view of what is kept, otherwise a new array.
-        """
-        if len(self._panels) == 1:
-            return self._panels[0].corner[: self._size, : self._size]
-        square = np.zeros((self._size, self._size), order="F")
+        """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
+        if len(self.panels) == 1:
+            return self.panels[0].corner[: self.size, : self.size]
+        square = np.zeros((self.size, self.size), order="F")
         for panel, n in self._filled():
             columns = slice(panel.start, panel.start + n)
             square[: panel.start, columns] = panel.above[:, :n]
@@ -258,13 +207,17 @@ class SymmetricPanels:
 
     def placed(self, places: Integers, size: int) -> Self:
         """Return a new matrix of `size` columns; row and column k stand at places[k], else 0."""
+        if np.array_equal(places, np.arange(self.size)):
+            new = type(self)(size)
+            new.add(self, 1.0)
+            return new
         square = np.zeros((size, size), order="F")
         square[np.ix_(places, places)] = self.full()
         return type(self).of(square)
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
-        if len(self._panels) == 1:
+        if len(self.panels) == 1:
             whole: Floats = dsymm(1.0, self.upper(), columns)
             return whole
         result = np.zeros(columns.shape, order="F")
@@ -279,7 +232,7 @@ class SymmetricPanels:
 
     def _filled(self) -> Iterator[tuple[Panel, int]]:
         """Yield the panels and how many of their columns are in use."""
-        return ((panel, min(len(panel.corner), self._size - panel.start)) for panel in self._panels)
+        return ((panel, min(len(panel.corner), self.size - panel.start)) for panel in self.panels)
 
 
 def _panels_after(panels: list[Panel], size: int) -> list[Panel]:
@@ -287,46 +240,13 @@ def _panels_after(panels: list[Panel], size: int) -> list[Panel]:
     panels = panels.copy()
     start = panels[-1].columns.stop if panels else 0
     while start < size:
-        width = min(PANEL, size - start)
-        above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
-        panels.append(Panel(start, above, corner))
-        start += width
+        panels.append(Panel.zeros(start, min(PANEL, size - start)))
+        start = panels[-1].columns.stop
     return panels
 
 
-def _widened(panel: Panel, size: int) -> Panel:
-    """Return the last panel with room for a matrix of a size, so far as a panel goes."""
-    width = min(PANEL, capacity(len(panel.corner), size - panel.start))
-    above = enlarged(panel.above, panel.start, width)
-    return Panel(panel.start, above, enlarged(panel.corner, width, width))
-
-
-LARGEST_WHOLE = 16_384
-"""Columns up to which LAPACK may invert a matrix whole.
-
-Measured: scipy's OpenBLAS 0.3.30 on two threads crashes from between 19,000 and 20,000 columns on.
-"""
-
-
-def factor_in_place(system: SymmetricPanels) -> bool:
-    """Replace a matrix by its Cholesky factor R, system = R'R.
-
-    Returns
-    -------
-    bool
-        Whether it is positive definite, to rounding. If not, what is left is of no use.
-
-    Notes
-    -----
-    ``M^3 / 3`` operations, in products of panels and factors of diagonal blocks by LAPACK.
-
-    Examples
-    --------
-    >>> system = SymmetricPanels.of(np.array([[4.0, 2.0], [2.0, 10.0]]))
-    >>> factor_in_place(system), np.triu(system.upper())
-    (True, array([[2., 1.],
-           [0., 3.]]))
-    """
+def factor_in_place(system: PackedSymmetric) -> bool:
+    """Replace a matrix by its Cholesky factor R, system = R'R; False if it is not definite."""
     for number, panel in enumerate(system.panels):
         if number:
             # By row, so that the rows above those of any earlier panel lie beside one another.
@@ -350,16 +270,8 @@ def _eliminate(above: Floats, earlier: Panel) -> None:
     above[rows] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
 
 
-def solve_factored(factor: SymmetricPanels, targets: Floats) -> Floats:
-    """Return the solution X (size, n) of R'R X = targets.
-
-    Examples
-    --------
-    >>> factor = SymmetricPanels.of(np.array([[2.0, 1.0], [0.0, 3.0]]))
-    >>> solve_factored(factor, np.array([[4.0], [20.0]]))
-    array([[0.],
-           [2.]])
-    """
+def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:
+    """Return the solution X (size, n) of R'R X = targets."""
     if len(factor.panels) == 1:
         whole: Floats = dpotrs(factor.panels[0].corner, targets, lower=0)[0]
         return whole
@@ -376,33 +288,20 @@ def solve_factored(factor: SymmetricPanels, targets: Floats) -> Floats:
     return solution
 
 
-def inverse_of_factored(factor: SymmetricPanels) -> Floats:
-    """Return (R'R)^-1, of which only the upper triangle means anything.
-
-    Notes
-    -----
-    ``2/3 M^3`` operations, ``2 M^3`` beyond 16,384 columns.
-    """
-    if len(factor) > LARGEST_WHOLE:
-        return solve_factored(factor, np.eye(len(factor), order="F"))
+def inverse_of_factored(factor: PackedSymmetric) -> Floats:
+    """Return (R'R)^-1, of which only the upper triangle means anything."""
+    if factor.size > LARGEST_WHOLE:
+        return solve_factored(factor, np.eye(factor.size, order="F"))
     inverse: Floats = dpotri(factor.upper(), lower=0, overwrite_c=1)[0]
     return inverse
 
 
-def smallest_eigenvalue(factor: SymmetricPanels) -> float:
-    """Estimate 1 / |(R'R)^-1| in the 1-norm, which no eigenvalue of R'R is below.
-
-    The estimate is that or a little more.
-
-    References
-    ----------
-    N. J. Higham (1988), "FORTRAN codes for estimating the one-norm of a real or complex matrix,
-    with applications to condition estimation", which LAPACK and scipy use.
-    """
+def smallest_eigenvalue(factor: PackedSymmetric) -> float:
+    """Estimate 1 / |(R'R)^-1| in the 1-norm, which no eigenvalue of R'R is below."""
     if len(factor.panels) == 1:
         # With a norm of 1 the reciprocal condition number is that of the inverse's norm.
         return float(dpocon(factor.panels[0].corner, 1.0)[0])
-    size = len(factor)
+    size = factor.size
 
     def times(column: Floats) -> Floats:
         """Return the inverse's product with a column."""

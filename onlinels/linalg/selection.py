@@ -1,8 +1,9 @@
-"""The ridge: a number, or chosen from the sufficient statistics alone."""
+"""A ridge from the statistics alone: a number, the paper's, GCV and REML, or held-out folds."""
 
 from __future__ import annotations
 
 import numbers
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from scipy.linalg import eigh, svd
 
 from onlinels.checks import Floats, as_number, check_count, shown
 from onlinels.numerics import product
+from onlinels.saving import savable, settings_hold, settings_of
 
 
 @dataclass(frozen=True)
@@ -309,6 +311,7 @@ NAMES = ("paper", "auto")
 REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 
 
+@savable(settings_of, settings_hold)
 @dataclass(frozen=True)
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
@@ -447,3 +450,50 @@ def paper_ridge(diagonal: Floats, n_targets: int) -> float:
         return 0.0
     heuristic = (n_targets / diagonal.size) ** 2 * active.min()
     return float(max(heuristic, FLOOR * active.size * np.median(active)))
+
+
+BLOCK_COLUMNS = 2048
+"""Columns of output weights, of several ridges together, whose errors are told at once."""
+
+
+def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
+    """Return every ridge's sum of squared errors on held-out rows, (n_ridges,).
+
+    Parameters
+    ----------
+    train, held_out : Sums
+        About the same centre: that of the rows that weights come from.
+    ridges : ndarray (n_ridges,)
+        Over 0.
+
+    Examples
+    --------
+    >>> train = Sums(np.array([[1.0]]), np.array([[4.0]]), np.array([16.0]))
+    >>> held_out = Sums(np.array([[1.0]]), np.array([[3.0]]), np.array([9.0]))
+    >>> held_out_errors(train, held_out, np.array([1.0, 3.0]))
+    array([1., 4.])
+    """
+    errors = np.full(len(ridges), held_out.target_squares.sum())
+    if not train.cross.size:
+        return errors
+    eigenvalues, basis = eigh(train.gram, lower=False, driver="evd")
+    # Held-out rows may lie in directions that no training row has: rounding must not weigh them.
+    present = present_directions(eigenvalues)
+    eigenvalues, basis = eigenvalues[present], basis[:, present]
+    cross, seen = basis.T @ train.cross, basis.T @ held_out.cross
+    # The triangle, with half the diagonal, is half of the product with the Gram.
+    half = held_out.gram.copy()
+    half.flat[:: len(half) + 1] *= 0.5
+    half = basis.T @ (half @ basis)
+    for block in _ridge_blocks(len(ridges), cross.shape[1]):
+        weights = cross[:, None, :] / (eigenvalues[:, None] + ridges[block])[:, :, None]
+        flat = weights.reshape(len(cross), weights.shape[1] * weights.shape[2])
+        fitted = (flat * (half @ flat)).sum(axis=0).reshape(weights.shape[1:])
+        errors[block] += 2.0 * (fitted - (weights * seen[:, None, :]).sum(axis=0)).sum(axis=1)
+    return errors
+
+
+def _ridge_blocks(n_ridges: int, n_targets: int) -> Iterator[slice]:
+    step = max(1, BLOCK_COLUMNS // n_targets)
+    for start in range(0, n_ridges, step):
+        yield slice(start, start + step)

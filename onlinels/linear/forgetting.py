@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from onlinels.checks import Floats, as_number, equals_itself
+from onlinels.saving import ANYTHING, FINITE, FLAG, maybe, savable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -102,6 +103,14 @@ class Tick:
     w: float | Floats
 
 
+@savable(
+    {
+        "forgetting_factor": ANYTHING,
+        "half_life": ANYTHING,
+        "now": maybe(FINITE),
+        "timed": FLAG,
+    }
+)
 @dataclass(frozen=True)
 class Clock:
     """The time of a stream, by rows or by timestamps, and how fast weights decay with it.

@@ -1,18 +1,19 @@
-"""What attributes of saved objects may be: the kinds of values that a file is believed to hold."""
+"""Classes say of what their objects consist: which attributes, and what these may be in a file."""
 
 from __future__ import annotations
 
+import inspect
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import isfinite, isnan
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from onlinels.checks import LARGEST_VALUE, equals_itself
-from onlinels.saving.unread import Unread
+from onlinels.numerics import Lock
 
 PLAIN = (str, int, bool, float, type(None))
 """Types that labels and names may have, besides tuples of these."""
@@ -20,15 +21,7 @@ PLAIN = (str, int, bool, float, type(None))
 
 @dataclass(frozen=True)
 class Field:
-    """A kind of value.
-
-    Parameters
-    ----------
-    said : str
-        What it is, for errors.
-    fits : callable
-        Tells whether a value is of this kind, by its exact type.
-    """
+    """A kind of value: what it is, for errors, and what tells whether a value is of it."""
 
     said: str
     fits: Callable[[Any], bool]
@@ -115,20 +108,14 @@ def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
             type(found) is of
             and all(map(key.fits, found))
             and all(map(value.fits, found.values()))
-            and (not isinstance(found, defaultdict) or _makes(found.default_factory, value))
+            and (type(found) is not defaultdict or _makes(found.default_factory, value))
         )
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
 
 
 def _makes(factory: Any, field: Field) -> bool:
-    values = factory.args if isinstance(factory, partial) else ()
-    if not all(type(each) in PLAIN for each in values):
-        return False
-    try:
-        return field.fits(factory())
-    except (TypeError, ValueError):
-        return False
+    return factory in FACTORIES.values() and field.fits(factory())
 
 
 def made_of(*classes: type) -> Field:
@@ -143,32 +130,18 @@ def is_instance(of: type) -> Field:
 
 
 def array(dtype: str | Iterable[str], n_dimensions: int, by_column: bool = False) -> Field:
-    """Return the kind of an array, read or unread.
-
-    Parameters
-    ----------
-    dtype : str, or several
-        As numpy's codes, such as "f8".
-    n_dimensions : int
-    by_column : bool
-        Whether it must be in Fortran order, as BLAS takes it without a copy.
-    """
+    """Return the kind of an array of one of some dtypes; by column, as BLAS takes it uncopied."""
     dtypes = {np.dtype(each) for each in ([dtype] if isinstance(dtype, str) else dtype)}
 
     def _fits(value: Any) -> bool:
         return (
-            type(value) in (np.ndarray, Unread)
+            type(value) is np.ndarray
             and value.dtype in dtypes
-            and len(value.shape) == n_dimensions
-            and (_lies_by_column(value) or not by_column)
+            and value.ndim == n_dimensions
+            and (value.flags.f_contiguous or not by_column)
         )
 
     return Field(f"an array of {n_dimensions} dimensions and dtype {dtype}", _fits)
-
-
-def _lies_by_column(value: Any) -> bool:
-    by_column: bool = value.by_column if type(value) is Unread else value.flags.f_contiguous
-    return by_column
 
 
 VECTOR = array("f8", 1)
@@ -193,3 +166,122 @@ def check_fields(name: str, fields: Mapping[str, Field], state: Mapping[str, Any
         if not field.fits(state[attribute]):
             found = str(state[attribute])[:80]
             raise ValueError(f"{name}.{attribute} is {found}, expected {field.said}")
+
+
+State = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How objects of one class are taken apart and put together.
+
+    Parameters
+    ----------
+    made : type
+        The class.
+    fields : mapping
+        Every attribute of the state, with the values that it may have.
+    check : callable
+        Tells whether an object holds together: whether the sizes of its parts fit.
+    take : callable
+        Returns the state of an object.
+    make : callable
+        Returns an object of a checked state.
+    """
+
+    made: type
+    fields: Mapping[str, Field]
+    check: Callable[[Any], bool]
+    take: Callable[[Any], State]
+    make: Callable[[State], Any]
+
+    @property
+    def name(self) -> str:
+        """What the class is called in files."""
+        package = self.made.__module__.partition(".")[0]
+        return self.made.__name__ if package == "onlinels" else f"{package}.{self.made.__name__}"
+
+
+KINDS: dict[type, Kind] = {}
+KINDS_BY_NAME: dict[str, Kind] = {}
+"""All that may be in a saved model: no others are written, or made on reading."""
+
+CONSTANTS: dict[str, Any] = {}
+"""Values of which there is only one, by the names that files have for them."""
+
+FACTORIES: dict[str, Callable[..., Any]] = {}
+"""What may make the missing values of a defaultdict."""
+
+Declared = TypeVar("Declared", bound=type)
+
+
+def savable(
+    fields: Mapping[str, Field] | Callable[[type], Mapping[str, Field]],
+    check: Callable[[Any], bool] = lambda made: True,
+    *,
+    take: Callable[[Any], State] | None = None,
+    make: Callable[[State], Any] | None = None,
+) -> Callable[[Declared], Declared]:
+    """Declare of what the state of a class consists, so that its objects may be saved and loaded.
+
+    Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
+    What returns the fields of a class, such as `settings_of`, may stand for them.
+    """
+
+    def declare(made: Declared) -> Declared:
+        said = fields(made) if callable(fields) else fields
+        kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
+        KINDS[made] = KINDS_BY_NAME[kind.name] = kind
+        return made
+
+    return declare
+
+
+def saved(made: type, *said: Any, **how: Any) -> None:
+    """Declare what `savable` declares, of a class that is not ours."""
+    savable(*said, **how)(made)
+
+
+def _state_of(value: Any) -> State:
+    if isinstance(value, tuple):
+        # Of a named tuple.
+        return dict(value._asdict())  # type: ignore[attr-defined]
+    return dict(value.__getstate__() or {})
+
+
+def _remade(made: type, state: State) -> Any:
+    if issubclass(made, tuple):
+        return made(**state)
+    value: Any = made.__new__(made)
+    if hasattr(made, "__setstate__"):
+        value.__setstate__(state)
+    else:
+        vars(value).update(state)
+    return value
+
+
+def constant(name: str, value: Any) -> None:
+    """Say how a value is called of which there is only one."""
+    CONSTANTS[name] = value
+
+
+def settings_of(made: type) -> dict[str, Field]:
+    """Return a field for every setting of a class; what it may be, the class itself says."""
+    return dict.fromkeys(inspect.signature(made).parameters, ANYTHING)
+
+
+def settings_hold(made: Any) -> bool:
+    """Tell whether a class takes the settings that an object of it has, or raise as it does."""
+    names = inspect.signature(type(made)).parameters
+    type(made)(**{name: getattr(made, name) for name in names})
+    return True
+
+
+saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
+
+
+def savable_settings(
+    check: Callable[[Any], bool] = settings_hold, **others: Field
+) -> Callable[[Declared], Declared]:
+    """Declare that objects of a class consist of their settings, and of other attributes."""
+    return savable(lambda made: {**settings_of(made), **others}, check)

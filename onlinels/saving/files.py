@@ -3,75 +3,39 @@
 from __future__ import annotations
 
 import copy
+import errno
+import hashlib
+import json
 import os
-from collections.abc import Iterator
+import secrets
+import stat
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
-from onlinels.saving.building import Builder
-from onlinels.saving.container import write_container
-from onlinels.saving.kinds import KINDS
-from onlinels.saving.reading import Container
-from onlinels.saving.replacing import replace_file
-from onlinels.saving.writing import Writer
-from onlinels.threads import while_held
-from onlinels.version import __version__
+from onlinels.numerics import Lock, all_held
+from onlinels.saving.arrays import UNREADABLE, ArrayArchive, write_array
+from onlinels.saving.description import Builder, Writer
+from onlinels.saving.fields import KINDS
 
-FORMAT = 1
+FORMAT = 2
 """What the description looks like; another number, if it ever looks otherwise."""
 
+DESCRIPTION = "model.json"
+CHECKSUM = "model.sha256"
+"""Members beside the arrays: what these mean, and the SHA-256 of that, in hexadecimal digits.
+
+The description holds the SHA-256 of every array, so one checksum covers all the content.
+"""
+
+NESTED = "model holds itself, or values that are nested too deeply."
+
 PathLike = str | os.PathLike[str]
-
-
-class Savable:
-    """What can be saved in a file and loaded again, and copied."""
-
-    def __copy__(self) -> Self:
-        """Return an independent copy: state that two models share would serve neither."""
-        return while_held(_locks(self), lambda: copy.deepcopy(self))
-
-    def save(self, path: PathLike) -> None:
-        """Write the model to a file, from which `onlinels.load` makes it again.
-
-        The file is written whole or not at all: beside the old one first, brought to the disk, and
-        then put in its place. A process that dies, or a full disk, leaves the old file as it was.
-
-        Parameters
-        ----------
-        path : str or PathLike
-            The file, whatever its ending; ".npz" tells others what it is.
-
-        Raises
-        ------
-        TypeError
-            If a label, a name or a setting is not of str, int, bool, float, None or tuples of
-            these, or a step of a pipeline is not one that can be saved. No file is written then.
-        OSError
-            If there is no such folder, it cannot be written to, or the disk is full.
-
-        Notes
-        -----
-        The loaded model goes on bit for bit as this one does. Like a prediction, saving solves for
-        output weights, so that the loaded model answers at once; also like a prediction, it may
-        change the last bits of what is learnt later, as sums round in another order (not where
-        weights were asked for after every row). Then the file is written at the speed of the
-        disk. A file holds no rows but those that wait for others: a window that is not full, images
-        before features are fixed.
-
-        Threads that learn wait meanwhile.
-
-        Examples
-        --------
-        >>> import tempfile, pathlib, onlinels
-        >>> model = onlinels.LeastSquaresClassifier()
-        >>> model.learn_one({"size": 3.0}, "apple")
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "fruit.npz"
-        >>> model.save(path)
-        >>> onlinels.load(path).predict_one({"size": 2.0})
-        'apple'
-        """
-        save(self, path)
+Model = TypeVar("Model")
 
 
 def save(model: Any, path: PathLike) -> None:
@@ -103,45 +67,171 @@ def save(model: Any, path: PathLike) -> None:
     'apple'
     """
     file = _read_path(path)
-    if type(model) not in KINDS.by_class and type(model) not in (dict, list, tuple):
+    if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         raise TypeError(
             f"model is of type {type(model).__name__}, expected a model of onlinels (no subclass "
             "of one), a river pipeline of these, or a dict of models. Save the models that it "
             "holds one by one."
         )
-    while_held(_locks(model), lambda: _write(model, file))
+    with all_held(*_locks(model)):
+        writer = Writer()
+        try:
+            described = writer.node(model, type(model).__name__)
+        except RecursionError as error:
+            raise TypeError(NESTED) from error
+        replace_file(file, partial(_write, described=described, arrays=writer.arrays))
 
 
-def _write(model: Any, file: Path) -> None:
-    writer = Writer()
+def save_method(self: Any, path: PathLike) -> None:
+    """Write the model to a file, from which `onlinels.load` makes it again.
+
+    The file is written whole or not at all: beside the old one first, brought to the disk, and
+    then put in its place. A process that dies, or a full disk, leaves the old file as it was.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The file, whatever its ending; ".npz" tells others what it is.
+
+    Raises
+    ------
+    TypeError
+        If a label, a name or a setting is not of str, int, bool, float, None or tuples of
+        these, or a step of a pipeline is not one that can be saved. No file is written then.
+    OSError
+        If there is no such folder, it cannot be written to, or the disk is full.
+
+    Notes
+    -----
+    The loaded model goes on bit for bit as this one does. Like a prediction, saving solves for
+    output weights, so that the loaded model answers at once. Then the file is written at the
+    speed of the disk. A file holds no rows but those that wait for others: a window that is not
+    full, images before features are fixed.
+
+    Threads that learn wait meanwhile. Of two processes that save to one path at once, the file of
+    the last one stays. A process that is killed while it saves may leave a hidden file beside, of a
+    name that ends in ".saving"; nothing reads it, and it may be deleted.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, onlinels
+    >>> model = onlinels.LeastSquaresClassifier()
+    >>> model.learn_one({"size": 3.0}, "apple")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "fruit.npz"
+    >>> model.save(path)
+    >>> onlinels.load(path).predict_one({"size": 2.0})
+    'apple'
+    """
+    save(self, path)
+
+
+save_method.__name__ = save_method.__qualname__ = "save"
+
+
+def locked_copy(model: Model) -> Model:
+    """Return an independent copy: state that two models share would serve neither."""
+    with all_held(*_locks(model)):
+        return copy.deepcopy(model)
+
+
+class Savable:
+    """Transitional: what can be saved in a file, and copied."""
+
+    save = save_method
+
+    def __copy__(self) -> Self:
+        return locked_copy(self)
+
+
+def _locks(model: Any) -> list[Lock]:
+    """Return what keeps other threads from changing models, those within others too."""
+    locks, left, seen = [], [model], set()
+    while left:
+        part = left.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if hasattr(part, "_lock"):
+            locks.append(part._lock)
+            # What a model wraps may be taught without it.
+            left.append(getattr(part, "classifier", None))
+            continue
+        for name in ("steps", "transformers"):
+            part = getattr(part, name, part)
+        if isinstance(part, (dict, list, tuple)):
+            left.extend(part.values() if isinstance(part, dict) else part)
+    return locks
+
+
+def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
+    # No import: the package is above this module, and there by now.
+    version = sys.modules["onlinels"].__version__
+    with zipfile.ZipFile(file, "w") as archive:
+        sums = {name: write_array(archive, name, array) for name, array in arrays.items()}
+        said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
+        text = json.dumps(said, separators=(",", ":"))
+        archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
+        archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text.encode()).hexdigest())
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    """Write a file beside the one at a path, bring it to the disk, and put it in its place.
+
+    Nobody but its owner can read it while there is an old one, whose mode it gets just before it
+    takes its place. A new file has the mode that the system gives to new files.
+    """
+    path = Path(os.path.realpath(path))
+    # Of a name that nobody else has, and as short as any folder allows.
+    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}.saving")
     try:
-        described = writer.node(model, type(model).__name__)
-    except RecursionError as error:
-        raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
-    said = {"onlinels": __version__, "format": FORMAT, "model": described}
-    replace_file(file, partial(write_container, description=said, arrays=writer.arrays))
+        if path.exists() and not path.is_file():
+            kind = errno.EISDIR if path.is_dir() else errno.EEXIST
+            raise OSError(kind, "There is a folder, a device or a pipe")
+        try:
+            mode = 0o600 if path.exists() else 0o666
+            with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            _keep_mode(path, beside)
+            os.replace(beside, path)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(beside)
+            raise
+        _bring_to_disk(path.parent)
+    except OSError as error:
+        remedy = REMEDIES.get(error.errno or 0, "save where files can be written")
+        said = f"{error.strerror or error} (what was at the path is as it was; {remedy})"
+        raise OSError(error.errno or errno.EIO, said, str(path)) from error
 
 
-def _locks(value: Any) -> list[Any]:
-    """Return what keeps other threads from changing models."""
-    try:
-        return list(_locks_of(value))
-    except RecursionError as error:
-        raise TypeError("model holds itself, or tuples that are nested too deeply.") from error
+REMEDIES = {
+    errno.ENOSPC: "free some space, or save elsewhere",
+    errno.EDQUOT: "free some space, or save elsewhere",
+    errno.ENOENT: "make the folder first",
+    errno.ENOTDIR: "save into a folder",
+    errno.EISDIR: "give the name of a file in that folder",
+}
 
 
-def _locks_of(value: Any) -> Iterator[Any]:
-    """Yield the locks of models, those in containers and pipelines too."""
-    if hasattr(value, "_lock"):
-        yield value._lock
-        # What a model wraps may be taught without it.
-        yield from _locks_of(getattr(value, "classifier", None))
-        return
-    for name in ("steps", "transformers"):
-        value = getattr(value, name, value)
-    if isinstance(value, (dict, list, tuple)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _locks_of(part)
+def _keep_mode(path: Path, beside: Path) -> None:
+    """Let the new file be read and written by whom the old one was."""
+    with suppress(FileNotFoundError):
+        mode = stat.S_IMODE(path.stat().st_mode)
+        # Where files have no modes of their own they are the same, and cannot be set.
+        if mode != stat.S_IMODE(beside.stat().st_mode):
+            beside.chmod(mode)
+
+
+def _bring_to_disk(folder: Path) -> None:
+    """Bring a folder's entries to the disk, where folders can be opened."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def load(path: PathLike) -> Any:
@@ -165,44 +255,68 @@ def load(path: PathLike) -> Any:
     FileNotFoundError
         If there is no such file.
     ValueError
-        If it was not written by `save`, is damaged, or was written by a later format. Nothing is
-        allocated before that is found out but as many bytes as the file has, and for names and
-        labels 50 times theirs.
+        If it was not written by `save`, is damaged, or was written by a version whose format is
+        another one, which the error names. Nothing is allocated before that is found out but as
+        many bytes as the file has, and for names and labels 50 times theirs.
 
     Notes
     -----
-    What predictions need is read and checked against its checksum at once, and of the statistics
-    what is below 1 MiB. Larger arrays of statistics are read, and checked, when learning goes on:
-    until then the file stays open. To replace the file meanwhile is safe, to write into it is not.
+    All is read, and checked against its checksum, at once: a model of 1 GiB takes about the time
+    that numpy takes to read the arrays, and SHA-256 to check them. The file is closed afterwards,
+    and may be replaced or deleted.
 
     Examples
     --------
     See `onlinels.save`.
     """
-    file = _read_path(path)
-    if not file.exists():
+    place = _read_path(path)
+    if not place.exists():
         raise FileNotFoundError(
-            f"There is no file {file}. Check the path, or save a model there first."
+            f"There is no file {place}. Check the path, or save a model there first."
         )
-    if not file.is_file():
-        raise ValueError(f"{file} is a folder or device, expected a file. Name a file.")
-    container = Container(os.open(file, os.O_RDONLY | getattr(os, "O_BINARY", 0)), str(file))
+    if not place.is_file():
+        raise ValueError(f"{place} is a folder or device, expected a file. Name a file.")
+    with place.open("rb") as file:
+        with _explained(place):
+            archive = ArrayArchive(file)
+            text = _read_description(archive)
+            said = json.loads(text)
+            found, version = said["format"], str(said["onlinels"])[:80]
+        if found != FORMAT:
+            raise ValueError(
+                f"{place} is of format {str(found)[:80]}, expected {FORMAT}. Load it with onlinels "
+                f"{version}, the version that wrote it."
+            )
+        with _explained(place):
+            sums = said["arrays"]
+            if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
+                raise ValueError("it has other members than it describes")
+            builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
+            return builder.value(said["model"])
+
+
+def _read_description(archive: ArrayArchive) -> bytearray:
+    archive.check_stored()
+    text = archive.read_bytes(DESCRIPTION)
+    if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
+        raise ValueError("its description does not match its checksum")
+    return text
+
+
+@contextmanager
+def _explained(place: Path) -> Iterator[None]:
+    """Raise the one error that says what is the matter with a file."""
     try:
-        return _built(container)
-    except BaseException:
-        # Nobody is left who would read on, but the error's traceback would keep the file open.
-        container.close()
+        yield
+    except MemoryError:
+        # Nothing is larger than the file: there is truly no room.
         raise
-
-
-def _built(container: Container) -> Any:
-    said = container.description
-    if said.get("format") != FORMAT:
+    except (*UNREADABLE, RecursionError, OverflowError, LookupError, AttributeError) as error:
+        why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
         raise ValueError(
-            f"{container.name} is of format {said.get('format')!r}, expected {FORMAT}. Load it "
-            f"with the version of onlinels that wrote it: {str(said.get('onlinels'))[:80]}."
-        )
-    return container.checked(lambda: Builder(container).value(said["model"]))
+            f"{place} cannot be read as a saved model: {why}. It was not written by save, or is "
+            "damaged: load another copy, or save the model again."
+        ) from error
 
 
 def _read_path(path: PathLike) -> Path:

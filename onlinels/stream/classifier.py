@@ -8,96 +8,53 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, check_count
-from onlinels.commit import Commit, draft_of
+from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Lock
-from onlinels.rows import Name, table_like
-from onlinels.saving.files import Savable
+from onlinels.numerics import Lock, Update, apply, apply_in_blocks
+from onlinels.rows import Name, as_frame, check_aligned, samples_of, table_like
+from onlinels.saving import NOTHING, WHOLE, Savable, made_of, savable, settings_hold
 from onlinels.scoring import ScoringClassifier
-from onlinels.stream.experts import EXPERTS, Outlook, Pool
-from onlinels.stream.features import Activations, RandomUnits, RunningScaler
-from onlinels.stream.rows import ReadOnce, RowReader, Sample, read_stream_batch
-
-Look = tuple[Sample, int | None, Floats, Outlook]
-
-
-class StreamForecasts(ScoringClassifier):
-    """The answering half of `StreamClassifier`: a row is placed, scaled, spread and scored."""
-
-    _lock: Lock
-    _samples: ReadOnce
-    _reader: RowReader
-    _scaler: RunningScaler
-    _units: RandomUnits
-    _activations: Activations
-    _pool: Pool
-    _classes: Classes
-    _recent: deque[int]
-    _count: int
-    _seen: Look | None
-
-    @property
-    def classes(self) -> tuple[Label, ...]:
-        """Labels seen so far, in the order in which they were first learnt."""
-        return self._classes.labels
-
-    @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._reader.names
-
-    @property
-    def shares(self) -> dict[str, float]:
-        """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, self._pool.forecaster.shares.tolist(), strict=True))
-
-    def _look(self, sample: Sample, last: int | None) -> Look:
-        """Return a sample, the last label, the sample as a row, and what the experts think of it.
-
-        A sample that is predicted and then learnt is looked at once.
-        """
-        seen = self._seen
-        if seen is None or seen[0] is not sample or seen[1] != last:
-            row = self._reader.row(sample)
-            features = self._scaler.transform(row)
-            activations = self._activations.of(self._units(features), features, last)
-            self._seen = seen = sample, last, row, self._pool.look(activations)
-        return seen
-
-    def _mixture(self, sample: Sample) -> Floats:
-        """Return the forecast (n_classes,) for a sample."""
-        if not self._recent:
-            return np.zeros(0)
-        return self._look(sample, self._recent[-1])[3].mixture
-
-    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(self._samples.read(x))[None]
-
-    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the label of highest score for one sample; None before anything is learnt."""
-        with self._lock:
-            mixture = self._mixture(self._samples.read(x))
-            return self._classes.labels[mixture.argmax()] if self._count else None
-
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        source, samples = read_stream_batch(X)
-        return source, np.array([self._mixture(sample) for sample in samples])
-
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._lock:
-            (probabilities,) = self._pool.forecaster.probabilities(self._row_scores(x))
-            return dict(zip(self.classes, probabilities.tolist(), strict=True))
-
-    def predict_proba_many(self, X: Any) -> Any:
-        """Return probabilities, a column per class, in the kind of `X`."""
-        with self._lock:
-            source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, self._pool.forecaster.probabilities(scores))
+from onlinels.stream.experts import EXPERTS, Outlook, Pool, check_room_for
+from onlinels.stream.features import (
+    N_UNITS,
+    Activations,
+    RandomUnits,
+    RunningScaler,
+    shallow_copy,
+)
+from onlinels.stream.rows import StreamColumns, read_stream_row
 
 
-class StreamClassifier(StreamForecasts, Savable):
+def _is_sound(model: Any) -> bool:
+    n_features, n_classes = len(model._columns.names), len(model._classes)
+    pool, n_wide = model._pool, model._activations.n_wide
+    parts = model._scaler.means, model._units._weights, model._activations._features
+    fits = {len(part) for part in parts} == {n_features} and pool.n_classes == n_classes
+    fits = fits and pool.wide.long.n_features in (0, n_wide)
+    fits = fits and pool.narrow.long.n_features in (0, n_wide - N_UNITS)
+    fits = fits and model._recent.maxlen == model.label_delay + 1
+    fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
+    return fits and settings_hold(model)
+
+
+@savable(
+    {
+        "seed": WHOLE,
+        "label_delay": WHOLE,
+        "_lock": made_of(Lock),
+        "_columns": made_of(StreamColumns),
+        "_scaler": made_of(RunningScaler),
+        "_units": made_of(RandomUnits),
+        "_activations": made_of(Activations),
+        "_pool": made_of(Pool),
+        "_classes": made_of(Classes),
+        "_recent": made_of(deque),
+        "_count": WHOLE,
+        "_seen": NOTHING,
+    },
+    _is_sound,
+)
+class StreamClassifier(ScoringClassifier, Savable):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
     Every row is put on one scale by the rows before it, spread over 200 fixed random units, and
@@ -159,9 +116,8 @@ class StreamClassifier(StreamForecasts, Savable):
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
-        self._samples = ReadOnce()
         self._lock = Lock()
-        self._reader = RowReader()
+        self._columns = StreamColumns()
         self._scaler = RunningScaler()
         self._units = RandomUnits(seed)
         self._activations = Activations()
@@ -170,11 +126,27 @@ class StreamClassifier(StreamForecasts, Savable):
         # The labels learnt last, by column: as many as come between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
         self._count = 0
-        self._seen: Look | None = None
+        # The row looked at last with the last label then: what is predicted is often learnt next.
+        self._seen: tuple[bytes, int | None, Outlook] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # What was looked at last is no part of what was learnt.
-        return vars(self) | {"_samples": ReadOnce(), "_seen": None}
+        with self._lock:
+            return vars(self) | {"_seen": None}
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels seen so far, in the order in which they were first learnt."""
+        return self._classes.labels
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Names of the features so far; a text is named (name, text)."""
+        return self._columns.names
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the four experts in the forecast, by what they see and how they remember."""
+        return dict(zip(EXPERTS, self._pool.forecaster.shares.tolist(), strict=True))
 
     @property
     def count(self) -> int:
@@ -204,7 +176,7 @@ class StreamClassifier(StreamForecasts, Savable):
         'apple'
         """
         with self._lock:
-            self._learn(self._samples.read(x), read_label(y))
+            apply(self._plan(x, read_label(y)))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -220,50 +192,88 @@ class StreamClassifier(StreamForecasts, Savable):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            _, samples = read_stream_batch(X)
-            labels = read_labels(y, len(samples))
-            # Samples that do not fit together are refused before the first is learnt.
-            self._reader.knowing(samples)
-            model = self if len(samples) == 1 else self._copied()
-            for sample, label in zip(samples, labels, strict=True):
-                model._learn(sample, label)
-            vars(self).update(vars(model))
+            check_aligned(X, y)
+            rows = list(samples_of(X))
+            check_not_empty("X", len(rows))
+            labels = read_labels(y, len(rows))
+            # Rows that do not fit, or not together, are refused before the first is learnt.
+            columns = self._columns.knowing([read_stream_row(x) for x in rows])
+            classes = self._classes.extended(labels)
+            activations = self._activations.grown(len(columns.names), len(classes))
+            check_room_for(activations.n_wide, len(classes))
+            apply_in_blocks(
+                (slice(row, row + 1) for row in range(len(rows))),
+                lambda block: self._plan(rows[block.start], labels[block.start]),
+            )
 
-    def _copied(self) -> Self:
-        """Return a model that has learnt the same, and learns on its own from here."""
-        model = draft_of(self)
-        model._pool, model._recent = self._pool.copied(), self._recent.copy()
-        return model
-
-    def _learn(self, sample: Sample, label: Label) -> None:
-        column = self._classes.column(label)
-        is_new = column is None
-        classes = self._classes.extended([label]) if is_new else self._classes
-        model = self._with_room(self._reader.knowing([sample]), classes)
+    def _plan(self, x: Any, label: Label) -> Update:
+        """Plan to learn a sample: one pass, and changes that are made together."""
+        columns, row = self._columns.taking(x)
+        classes = self._classes.extended([label])
+        is_known = classes is self._classes
+        model = self if is_known and columns is self._columns else self._grown(columns, classes)
+        (column,) = classes.columns([label]).tolist()
         # Not the last label of all, but the last one that was there to predict this sample with.
         was_there = len(self._recent) > self.label_delay
-        _, _, row, outlook = model._look(sample, self._recent[0] if was_there else None)
-        column = len(classes) - 1 if column is None else column
-        scaler, commit = draft_of(model._scaler), Commit()
-        scaler.learn(row)
-        commit.then(self._recent.append, column)
-        model._pool.learn(outlook, column, is_new, commit)
+        outlook = model._look(row, self._recent[0] if was_there else None)
+        learnt = model._pool.plan(outlook, column, not is_known)
+        state = {"_scaler": model._scaler.learnt(row), "_count": self._count + 1, "_seen": None}
         if model is not self:
-            commit.set(self, **vars(model))
-        commit.set(self, _scaler=scaler, _seen=None, _count=self._count + 1)
-        commit.make()
+            state = vars(model) | state
+        changes = [(self, name, value) for name, value in state.items()]
+        append = (self._recent.append, column)
+        return Update((*learnt.calls, append), (*learnt.state, *changes))
 
-    def _with_room(self, reader: RowReader, classes: Classes) -> Self:
-        """Return this model, or a draft with room for features and classes met first."""
-        if reader is self._reader and classes is self._classes:
-            return self
-        model = draft_of(self)
-        model._scaler, model._units = draft_of(self._scaler), draft_of(self._units)
-        model._activations = draft_of(self._activations)
-        n_features, n_classes = len(reader.names), len(classes)
-        model._scaler.grow(n_features)
-        model._units.grow(reader.names)
-        model._activations.grow(n_features, n_classes)
+    def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
+        """Return a model with room for features and classes met first, as a draft."""
+        names, n_classes = columns.names, len(classes)
+        model = shallow_copy(self)
+        model._activations = self._activations.grown(len(names), n_classes)
+        check_room_for(model._activations.n_wide, n_classes)
+        model._scaler, model._units = self._scaler.grown(len(names)), self._units.grown(names)
         model._pool = self._pool.grown(model._activations.n_wide, n_classes)
-        model._reader, model._classes, model._seen = reader, classes, None
+        model._columns, model._classes, model._seen = columns, classes, None
         return model
+
+    def _look(self, row: Floats, last: int | None) -> Outlook:
+        """Return what the experts think of a row after a label: once, if it is learnt next."""
+        key, seen = row.tobytes(), self._seen
+        if seen is not None and seen[0] == key and seen[1] == last:
+            return seen[2]
+        features = self._scaler.transform(row)
+        activations = self._activations.of(self._units(features), features, last)
+        outlook = self._pool.look(activations)
+        self._seen = key, last, outlook
+        return outlook
+
+    def _mixture(self, x: Any) -> Floats:
+        """Return the forecast (n_classes,) for a sample."""
+        row = self._columns.row(x)
+        return self._look(row, self._recent[-1]).mixture if self._recent else np.zeros(0)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        return self._mixture(x)[None]
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        mixtures = [self._mixture(x) for x in samples_of(X)]
+        check_not_empty("X", len(mixtures))
+        source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
+        return source, np.array(mixtures)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the label of highest score for one sample; None before anything is learnt."""
+        with self._lock:
+            mixture = self._mixture(x)
+            return self._classes.labels[mixture.argmax()] if self._count else None
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample; {} before anything is learnt."""
+        with self._lock:
+            (probabilities,) = self._pool.forecaster.probabilities(self._row_scores(x))
+            return dict(zip(self.classes, probabilities.tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any) -> Any:
+        """Return probabilities, a column per class, in the kind of `X`."""
+        with self._lock:
+            source, scores = self._batch_scores(X)
+            return table_like(source, self.classes, self._pool.forecaster.probabilities(scores))

@@ -1,161 +1,26 @@
-"""Samples as rows of a matrix whose columns come as features do."""
+"""Samples of text, gaps and numbers as rows of a matrix whose columns come as features do."""
 
 from __future__ import annotations
 
-import datetime
-import struct
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, check_not_empty, packed, within_bounds
+from onlinels.checks import Floats
 from onlinels.rows import (
-    PLAIN_NUMBERS,
     Columns,
     Layout,
     Name,
-    as_frame,
+    RowReader,
     check_distinct,
     feature_key,
     key_text,
-    names_of,
     plain_name,
     read_row,
+    reader_of,
 )
-
-TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
-
-NO_TEXTS: Mapping[Name, str] = {}
-
-
-class Sample(NamedTuple):
-    """What one sample says: numbers in the order of a layout, texts by name, names of gaps."""
-
-    layout: Layout
-    numbers: Floats
-    texts: Mapping[Name, str] = NO_TEXTS
-    gaps: tuple[Name, ...] = ()
-
-
-def read_stream_sample(x: Any) -> Sample:
-    """Read one river sample; None, NaN and pandas.NA are gaps.
-
-    Parameters
-    ----------
-    x : mapping
-        Feature names to numbers, arrays of numbers, text, None or NaN.
-
-    Raises
-    ------
-    TypeError
-        If `x` is not a mapping, or a value is of another kind.
-    ValueError
-        If a number is infinite or beyond 1e150.
-
-    Examples
-    --------
-    >>> sample = read_stream_sample({"size": 3, "colour": "red", "age": None})
-    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
-    (('size',), array([3.]), {'colour': 'red'}, ('age',))
-    """
-    if _is_plain(x):
-        try:
-            numbers = packed(x.values())
-        except struct.error:
-            return _read_mixed(x)
-        if not numbers.size or within_bounds(numbers):
-            return Sample(tuple(x), numbers)
-    return _read_mixed(x)
-
-
-def _is_plain(x: Any) -> bool:
-    return type(x) is dict and PLAIN_NUMBERS.issuperset(map(type, x.values()))
-
-
-class ReadOnce:
-    """Read samples, and one that is predicted and then learnt only once.
-
-    Measured: to compare two dicts takes a tenth of the time of reading and placing one.
-
-    Examples
-    --------
-    >>> reader = ReadOnce()
-    >>> reader.read({"a": 1.0, "b": 2.0}) is reader.read({"b": 2.0, "a": 1.0})
-    True
-    """
-
-    def __init__(self) -> None:
-        self._last: tuple[dict[Any, Any], Sample] | None = None
-
-    def read(self, x: Any) -> Sample:
-        """Return what a sample says: the very same object, if it says the same as the last one."""
-        last = self._last
-        if last is not None and _is_plain(x) and x == last[0]:
-            return last[1]
-        sample = read_stream_sample(x)
-        # Arrays may change, and text is read rarely: only plain numbers are kept.
-        self._last = (dict(x), sample) if sample.texts is NO_TEXTS else None
-        return sample
-
-
-def _read_mixed(x: Any) -> Sample:
-    if not isinstance(x, Mapping):
-        return Sample(*read_row(x))
-    texts = {name: str(value) for name, value in x.items() if isinstance(value, str)}
-    gaps = tuple(name for name, value in x.items() if _is_missing(value))
-    others = texts.keys() | gaps
-    numbers = {name: value for name, value in x.items() if name not in others}
-    for name, value in numbers.items():
-        if isinstance(value, TIMES):
-            raise TypeError(
-                f"x[{name!r}] is {value!s} of type {type(value).__name__}, expected a number. Turn "
-                "a time into seconds since a fixed one, its hour or its day."
-            )
-    return Sample(*read_row(numbers), texts, gaps)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
-    # By its name: pandas, whose NA equals nothing, need not be installed.
-    kind = type(value)
-    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas"))
-
-
-def read_stream_batch(X: Any) -> tuple[Any, list[Sample]]:
-    """Read a mini-batch row by row: an array, a frame (pandas, polars, pyarrow …) or dicts.
-
-    Returns
-    -------
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    samples : list of Sample
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `X` is of another kind or has no rows, or a row cannot be read.
-    """
-    source, rows = _rows_of(X)
-    samples = [read_stream_sample(row) for row in rows]
-    check_not_empty("X", len(samples))
-    return source, samples
-
-
-def _rows_of(X: Any) -> tuple[Any, Iterable[Any]]:
-    if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise ValueError(
-                f"X has shape {X.shape}, expected (n_rows, n_columns). Pass one row per sample."
-            )
-        return X, (dict(enumerate(row)) for row in X.tolist())
-    if isinstance(X, (list, tuple)):
-        return X, X
-    frame = as_frame(X)
-    return frame, frame.iter_rows(named=True)
-
+from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
 MOST_FEATURES = 4096
 """Features at most: four inverses of that many rows and columns take half a gigabyte."""
@@ -164,91 +29,142 @@ MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
 
-Texts = dict[Name, list[str]]
-"""By name, the texts that have a column, in their order."""
+class Sample(NamedTuple):
+    """What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
+
+    layout: Layout
+    numbers: Floats
+    texts: tuple[tuple[Name, str], ...] = ()
+    gaps: tuple[Name, ...] = ()
 
 
-class RowReader:
-    """Place samples in the columns of a model, which come as features do.
+def read_stream_row(x: Any) -> Sample:
+    """Read one river sample of numbers, arrays and texts; None, NaN and pandas.NA are gaps.
+
+    Examples
+    --------
+    >>> sample = read_stream_row({"size": 3, "colour": "red", "age": None})
+    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
+    (('size',), array([3.]), (('colour', 'red'),), ('age',))
+    """
+    others = {}
+    if isinstance(x, Mapping):
+        others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
+    if not others:
+        return Sample(*read_row(x))
+    check_distinct(x)
+    numbers = read_row({name: value for name, value in x.items() if name not in others})
+    texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
+    named = tuple((plain_name(name), text) for name, text in texts.items())
+    return Sample(*numbers, named, tuple(others.keys() - texts))
+
+
+def is_gap(value: Any) -> bool:
+    """Tell whether a value is missing."""
+    if isinstance(value, (float, np.floating)):
+        return bool(np.isnan(value))
+    # By its name: pandas, whose NA equals nothing, need not be installed.
+    kind = type(value)
+    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas"))
+
+
+@savable(
+    {
+        "_columns": made_of(Columns),
+        "_texts": table(LABEL, table(TEXT, WHOLE)),
+        "_layout": NOTHING,
+        "_reader": NOTHING,
+    },
+    lambda made: all(
+        column < len(made._columns) for texts in made._texts.values() for column in texts.values()
+    ),
+)
+class StreamColumns:
+    """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
     A text is a column of its own, named (name, text): 1 where that is the text of the name, else
     0. What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
 
     Examples
     --------
-    >>> from onlinels.stream.samples import read_stream_sample
-    >>> reader = RowReader().knowing([read_stream_sample({"a": 2.0, "b": "x", "c": 1.0})])
-    >>> reader.names, reader.row(read_stream_sample({"a": None, "b": "y"}))
+    >>> columns, _ = StreamColumns().taking({"a": 2.0, "b": "x", "c": 1.0})
+    >>> columns.names, columns.row({"a": None, "b": "y"})
     (('a', 'c', ('b', 'x')), array([nan,  0.,  0.]))
     """
 
-    def __init__(self, columns: Columns | None = None, texts: Texts | None = None) -> None:
-        self._columns = Columns() if columns is None else columns
-        self._texts: Texts = {} if texts is None else texts
-        self._places = {
-            name: self._columns.locate(_columns_of(name, known))
-            for name, known in self._texts.items()
-        }
-        # For speed: the last layout, and one that fills all columns, with its order.
-        self._last: Layout | None = None
-        self._complete: tuple[Layout, Integers] | None = None
+    def __init__(self) -> None:
+        self._columns = Columns()
+        self._texts: dict[Name, dict[str, int]] = {}
+        # For speed: the last names, of numbers alone, and a reader once they came twice.
+        self._layout: Layout | None = None
+        self._reader: RowReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_last": None, "_complete": None}
+        return vars(self) | {"_layout": None, "_reader": None}
 
     @property
     def names(self) -> tuple[Name, ...]:
         """Names of the columns."""
         return self._columns.names
 
-    def knowing(self, samples: Sequence[Sample]) -> RowReader:
-        """Return a reader that knows all features of the samples too: this one, if it does.
+    def row(self, x: Any) -> Floats:
+        """Return a sample as a row (n_columns,); what no column is for is left out."""
+        row = self._reader.read(x) if self._reader is not None else None
+        return self._placed(read_stream_row(x)) if row is None else row
 
-        Raises
-        ------
-        ValueError
-            If an array has another length than before, two names are one feature, or there are
-            more than 4,096.
-        TypeError
-            If a name has no spelling of its own.
-        """
-        columns, texts, last = self._columns, self._texts, self._last
-        for sample in samples:
-            if sample.layout != last or sample.texts or sample.gaps:
-                columns, texts = _extended(columns, texts, sample)
-            last = sample.layout
-        reader = self
-        if columns is not self._columns or texts is not self._texts:
-            _check_new_names(columns.names, len(self._columns))
-            reader = RowReader(columns, texts)
-        reader._last = last
-        return reader
+    def taking(self, x: Any) -> tuple[StreamColumns, Floats]:
+        """Return columns that know a sample too, these if they do already, and it as their row."""
+        reader = self._reader
+        row = reader.read(x) if reader is not None and reader.is_complete else None
+        if row is not None:
+            return self, row
+        sample = read_stream_row(x)
+        columns = self.knowing([sample])
+        return columns, columns._placed(sample)
 
-    def row(self, sample: Sample) -> Floats:
-        """Return a sample as a row (n_columns,); features that no column is for are left out."""
+    def knowing(self, samples: Iterable[Sample]) -> StreamColumns:
+        """Return columns that know all features of the samples too: these, if they do already."""
+        columns, texts = self._columns, self._texts
+        for layout, _, named, _ in samples:
+            known = [(name, text, texts.get(name, {})) for name, text in named]
+            new = [
+                (name, text)
+                for name, text, others in known
+                if text not in others and len(others) < MOST_CATEGORIES
+            ]
+            # Together, so that the order of a dict's keys is no matter.
+            columns = columns.extended([(*layout, *new)] if new else [layout])
+            for name, text in new:
+                (column,) = columns.columns_of((name, text))
+                texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
+        if columns is self._columns:
+            return self
+        _check_new(columns.names, len(self._columns))
+        made = StreamColumns()
+        made._columns, made._texts = columns, texts
+        return made
+
+    def _placed(self, sample: Sample) -> Floats:
         layout, numbers, texts, gaps = sample
-        complete = self._complete
-        if complete is not None and layout == complete[0] and not (texts or gaps):
-            return numbers[complete[1]]
-        places = self._columns.locate(layout)
-        known = places >= 0
+        if texts or gaps or layout != self._layout:
+            self._layout = None if texts or gaps else layout
+            self._reader = None
+        elif self._reader is None:
+            self._reader = reader_of(self._columns, layout)
         row = np.zeros(len(self._columns))
-        row[places[known]] = numbers[known]
-        if len(places) == len(row) and known.all():
-            self._complete = layout, places.argsort()
-        for name in texts.keys() & self._texts.keys():
-            row[self._places[name]] = [texts[name] == text for text in self._texts[name]]
+        places = self._columns.locate(layout)
+        row[places[places >= 0]] = numbers[places >= 0]
+        for name, text in texts:
+            column = self._texts.get(name, {}).get(text)
+            if column is not None:
+                row[column] = 1.0
         for name in gaps:
-            row[self._columns_of_gap(name)] = np.nan
+            row[self._columns.columns_of(name)] = np.nan
+            row[list(self._texts.get(name, {}).values())] = np.nan
         return row
 
-    def _columns_of_gap(self, name: Name) -> Integers:
-        """Return the columns that a gap leaves unknown: of its texts, numbers and arrays."""
-        own = self._columns.columns_of(name)
-        return np.concatenate((own, self._places[name])) if name in self._places else own
 
-
-def _check_new_names(names: Sequence[Name], n_known: int) -> None:
+def _check_new(names: tuple[Name, ...], n_known: int) -> None:
     """Refuse features before anything changes: too many, or without a spelling to draw units by."""
     if len(names) > MOST_FEATURES:
         raise ValueError(
@@ -257,24 +173,3 @@ def _check_new_names(names: Sequence[Name], n_known: int) -> None:
         )
     for name in names[n_known:]:
         key_text(feature_key(name))
-
-
-def _extended(columns: Columns, texts: Texts, sample: Sample) -> tuple[Columns, Texts]:
-    """Return columns and texts that know a sample too: the same objects, if they do already."""
-    new = {
-        name: [*texts.get(name, []), text]
-        for name, text in sample.texts.items()
-        if text not in texts.get(name, []) and len(texts.get(name, [])) < MOST_CATEGORIES
-    }
-    if sample.texts or sample.gaps:
-        check_distinct((*names_of(sample.layout), *sample.texts, *sample.gaps))
-    columns = columns.extended([sample.layout])
-    if not new:
-        return columns, texts
-    # Together, so that the order of a dict's keys is no matter.
-    added = chain(*(_columns_of(name, known[-1:]) for name, known in new.items()))
-    return columns.extended([tuple(added)]), texts | new
-
-
-def _columns_of(name: Name, texts: Iterable[str]) -> tuple[Name, ...]:
-    return tuple((plain_name(name), text) for text in texts)

@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
-from onlinels.balance import Balance
-from onlinels.checks import Floats, check_weights
-from onlinels.labelled import LabelledLeastSquares
-from onlinels.labels import read_label, read_labels
+import numpy as np
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.grouped import balancing_factors
+from onlinels.checks import Floats, Integers, Matrix, check_weights
+from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.rows import read_batch, read_sample
+from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
+from onlinels.numerics import Update, lengthened
+from onlinels.rows import Batch, check_aligned, read_batch, read_sample, table_like
+from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
+BALANCES = ("classwise", "priors")
+"""Settings of the balance beside None."""
 
-class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
+Balance = str | None
+"""A setting: None, "classwise" or "priors"."""
+
+
+@savable(
+    {**LINEAR, "balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": PLACES},
+    lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
+)
+class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal those of
@@ -104,7 +119,21 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         half_life: HalfLife = None,
         balance: Balance = None,
     ) -> None:
+        check_balance(balance)
+        self.balance = balance
+        self._classes = Classes()
+        # Rows of every class that were learnt and not taken out again.
+        self._class_counts = np.zeros(0, dtype=np.int64)
         super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance)
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels seen so far, in the order of the columns of `output_weights`."""
+        return self._classes.labels
+
+    @property
+    def _outputs(self) -> tuple[Label, ...]:
+        return self._classes.labels
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.
@@ -133,10 +162,12 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         'young'
         """
         with self._lock:
-            if type(w) is float and w == 1.0 and t is None and self._gather_labelled(x, y):
-                return
+            if type(w) is float and w == 1.0 and t is None:
+                column = self._classes.column(y)
+                if column is not None and self._learn_row(x, np.array([column])):
+                    return
             sample = read_sample(x)
-            self._learn(sample, [read_label(y)], check_weights(w, 1), t)
+            self._learn_labelled(sample, [read_label(y)], check_weights(w, 1), t)
             self._remember_names(sample.layouts[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
@@ -171,13 +202,19 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         """
         with self._lock:
             batch = read_batch(X)
+            check_aligned(X, y)
             n_rows = len(batch)
-            self._learn(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
+            self._learn_labelled(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
+
+    def _learn_labelled(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
+        columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
+        self._learn(columns, batch, classes.columns(labels), w, t, _classes=classes)
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
         with self._lock:
-            self._unlearn(read_sample(x), [read_label(y)], check_weights(w, 1))
+            targets = self._columns_to_take_from([read_label(y)])
+            self._unlearn(read_sample(x), targets, check_weights(w, 1))
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take rows out again: the model is then as if it had never seen them.
@@ -214,9 +251,121 @@ class LeastSquaresClassifier(LabelledLeastSquares, ScoringClassifier):
         """
         with self._lock:
             batch = read_batch(X)
-            n_rows = len(batch)
-            self._unlearn(batch, read_labels(y, n_rows), check_weights(w, n_rows))
+            check_aligned(X, y)
+            targets = self._columns_to_take_from(read_labels(y, len(batch)))
+            self._unlearn(batch, targets, check_weights(w, len(batch)))
+
+    def _columns_to_take_from(self, labels: list[Label]) -> Integers:
+        known = set(self.classes)
+        unknown = [label for label in labels if label not in known]
+        if unknown:
+            raise ValueError(
+                f"y holds {unknown[0]!r}, expected labels that were learnt. "
+                "Take out only rows that are in."
+            )
+        targets = self._classes.columns(labels)
+        removed = np.bincount(targets, minlength=len(known))
+        if (removed > self._class_counts).any():
+            column = int((removed > self._class_counts).argmax())
+            raise ValueError(
+                f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
+                f"{self._class_counts[column]} rows learnt. Take out only rows that are in."
+            )
+        return targets
+
+    def _count_targets(self, targets: Matrix, n_targets: int) -> Update:
+        counts = self._class_counts
+        if len(targets) == 1 and len(counts) == n_targets:
+            column = targets[0]
+            return Update(((counts.__setitem__, column, counts[column] + 1),))
+        counts = lengthened(counts, n_targets) + np.bincount(targets, minlength=n_targets)
+        return Update(state=((self, "_class_counts", counts),))
+
+    def _outputs_left(
+        self, left: Accumulator, targets: Matrix
+    ) -> tuple[Accumulator, dict[str, Any]]:
+        counts = self._class_counts - np.bincount(targets, minlength=len(self._class_counts))
+        # What was taken out with less weight than it had stays, and so does its class.
+        kept = np.flatnonzero((counts > 0) | ~left.weightless)
+        if len(kept) == len(counts):
+            return left, {"_class_counts": counts}
+        classes = Classes().extended(self.classes[column] for column in kept)
+        return left.with_targets(kept), {"_class_counts": counts[kept], "_classes": classes}
+
+    def _merge(self, other: Self) -> None:
+        columns = self._columns.extended(other._columns.layouts())
+        classes = self._classes.extended(other.classes)
+        places = classes.columns(other.classes)
+        counts = lengthened(self._class_counts, len(classes)).copy()
+        counts[places] += other._class_counts
+        self._merge_rows(other, columns, places, _classes=classes, _class_counts=counts)
+
+    def _corrected(self, per_class: Floats) -> Floats:
+        if self.balance != "priors":
+            return per_class
+        return per_class * balancing_factors(self._statistics.held_targets())
+
+    def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
+        """Return the variance of the score of every class for one sample; see `variance_many`."""
+        with self._lock:
+            variances = self._score_variances(read_sample(x))[0].tolist()
+            return dict(zip(self.classes, variances, strict=True))
+
+    def variance_many(self, X: Any) -> Any:
+        """Return the variances of the scores, a column per class, in the kind of `X`.
+
+        The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, the intercept's part
+        included, where s_k^2 = RSS_k / (n - p) is the residual sum of squares over the total
+        weight of the rows minus the effective number of parameters. It says how far the score may
+        be from the one that rows without end would give; to a row's label, 0 or 1, it is s_k
+        more. With balance="priors" it is that of the scaled score.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            Squared units of a score; infinite as long as n is not above p.
+
+        Notes
+        -----
+        ``M^2`` operations a row, once the covariance is there: ``M^3`` after learning, and another
+        ``8 M^2`` bytes. Weights count as numbers of rows, and the ridge as knowledge about the
+        weights; see `LeastSquaresRegressor.predict_one`.
+
+        References
+        ----------
+        C. M. Bishop, "Pattern Recognition and Machine Learning", 2006, equation 3.59.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), list("aabb"))
+        >>> model.variance_many(np.array([[1.5], [9.0]])).round(3)
+        array([[0.025, 0.025],
+               [1.15 , 1.15 ]])
+        """
+        with self._lock:
+            batch = read_batch(X)
+            return table_like(batch.source, self.classes, self._score_variances(batch))
+
+    def _score_variances(self, batch: Batch) -> Floats:
+        rows = self._split(batch.layouts, batch.values)
+        variances = self._known_spread().score_variances(*rows)
+        if np.isfinite(variances).all():
+            with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
+                variances = self._corrected(self._corrected(variances))
+        return variances
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         batch = read_batch(X)
         return batch.source, self._scores(batch.layouts, batch.values)
+
+
+def check_balance(balance: Any) -> None:
+    """Raise unless `balance` is None, "classwise" or "priors"."""
+    if balance is not None and not (isinstance(balance, str) and balance in BALANCES):
+        raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')

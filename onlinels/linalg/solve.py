@@ -1,0 +1,461 @@
+"""Output weights from a Gram or a triangular factor: the only place where systems are solved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, eigh, qr, svd
+from scipy.linalg.lapack import dtpmqrt, dtpqrt, dtrcon, dtrtrs
+
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.packed import (
+    LARGEST_WHOLE,
+    PackedSymmetric,
+    factor_in_place,
+    inverse_of_factored,
+    smallest_eigenvalue,
+    solve_factored,
+)
+
+SMALLEST_EIGENVALUE = 1e-14
+"""Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
+
+TRUSTED = 1e-8
+"""Of the system scaled to unit diagonal: from here on an inverse may follow single rows."""
+
+RANK_TOLERANCE = 1e-12
+"""Largest eigenvalue of the scaled Gram, or singular value of the scaled factor, that counts as 0.
+
+Relative to the greatest. Of a factor 10 eps M if that is more: rounding errors move M unit columns
+by some eps each, so the singular values by some eps M at most. Measured for dependent columns:
+8e-15 after 20,000 single rows, 3e-14 where means are a thousand deviations away. Columns of a
+polynomial of degree 10 (NIST's Filip) are not dependent: 2e-10.
+"""
+
+NULL_ENTRY = 1e-13
+"""Entries of eigenvectors of the null space up to which they are rounding errors."""
+
+WELL_CONDITIONED = 1e-4
+"""Of the factor with its ridge, scaled: above it dependent features do no harm.
+
+Their rounding errors reach the weights divided by its square: as 1e-8 at most.
+"""
+
+CHUNK_BYTES = 1 << 22
+"""Float64 bytes of the targets that are rotated at once (4 MiB)."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+BLOCK = 16
+"""Columns whose reflections are applied at once.
+
+Measured for 64 to 1024 features: within 25% of the best width, for one row as for 2048 rows.
+"""
+
+
+def solve_gram(gram: PackedSymmetric, cross: Floats, ridge: float, diagonal: Floats) -> Floats:
+    """Solve (A'A + c I) W = A'Y for the output weights W.
+
+    Parameters
+    ----------
+    gram : PackedSymmetric
+        A'A.
+    cross : ndarray (n_features, n_targets), float64
+        A'Y.
+    ridge : float
+        The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
+        times Y, as in the paper's W_out = Y A^+.
+    diagonal : ndarray (n_features,), float64
+        The Gram's diagonal, with 0 for features that hold nothing but rounding errors: they get
+        no weight.
+
+    Returns
+    -------
+    ndarray (n_features, n_targets), float64
+
+    Notes
+    -----
+    The system is scaled to unit diagonal, so features' units do not matter. Cholesky
+    solves it in M^3/3 operations and one copy of the Gram. At ridge 0, and where the smallest
+    eigenvalue of the scaled system is estimated below 1e-14, the eigendecomposition does, in
+    about 10 M^3 operations: directions with an eigenvalue of at most 1e-12 of the largest count
+    as linearly dependent, and get the weights that the ridge (or the minimum norm) gives them.
+
+    Examples
+    --------
+    >>> gram, cross = PackedSymmetric.of(np.diag([3.0, 1.0])), np.array([[4.0], [2.0]])
+    >>> solve_gram(gram, cross, 1.0, np.array([3.0, 1.0])).ravel()
+    array([1., 1.])
+    """
+    weights = np.zeros(cross.shape, order="F")
+    active = np.flatnonzero(diagonal > 0.0)
+    if not (active.size and cross.size):
+        return weights
+    scale = _scale_of(diagonal, ridge)
+    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
+    if factor is None:
+        square = gram.upper()[np.ix_(active, active)]
+        weights[active] = _solve_in_eigenbasis(square, cross[active], ridge, scale[active])
+        return weights
+    solution: Floats = solve_factored(factor, cross * scale[:, None])
+    solution *= scale[:, None]
+    return solution
+
+
+def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
+    """Return (A'A + c I)^-1 and its trace with A'A, the effective number of parameters.
+
+    Parameters are those of `solve_gram`. A feature whose diagonal is 0 has 1 / c on the diagonal,
+    at ridge 0 it has 0; a direction that counts as linearly dependent has 0.
+
+    Notes
+    -----
+    About M^3 operations and three arrays of the Gram's size; `solve_gram` says when it is more.
+
+    Examples
+    --------
+    >>> invert_gram(PackedSymmetric.of(np.diag([3.0, 0.0])), 1.0, np.array([3.0, 0.0]))
+    (array([[0.25, 0.  ],
+           [0.  , 1.  ]]), 0.75)
+    """
+    inverse = np.diag(np.full(gram.size, 1.0 / ridge if ridge > 0.0 else 0.0))
+    active = np.flatnonzero(diagonal > 0.0)
+    if not active.size:
+        return inverse, 0.0
+    chosen, rank = np.ix_(active, active), active.size
+    scale = _scale_of(diagonal, ridge)
+    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
+    if factor is None:
+        square = gram.upper()[chosen]
+        solved = _solve_in_eigenbasis(square, np.eye(active.size), ridge, scale[active])
+        # The trace of a projection is its rank, up to rounding.
+        rank = np.rint(np.sum(solved.T * _symmetric(square)) + ridge * np.trace(solved))
+    else:
+        solved = _scaled(_symmetric(inverse_of_factored(factor)), scale)[chosen]
+    inverse[chosen] = solved
+    return inverse, float(rank - ridge * np.trace(solved))
+
+
+def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> Floats | None:
+    """Return (A'A + c I)^-1 of which the upper triangle is right, None if it is near singular."""
+    if gram.size > LARGEST_WHOLE:
+        return None
+    scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
+    system = gram.scaled(scale)
+    system.set_diagonal(1.0)
+    if not factor_in_place(system) or smallest_eigenvalue(system) < TRUSTED:
+        return None
+    return _scaled(inverse_of_factored(system), scale)
+
+
+def _scale_of(diagonal: Floats, ridge: float) -> Floats:
+    """Return what scales the system to unit diagonal: 0 for features that have no weight."""
+    scale = np.zeros(len(diagonal))
+    return np.divide(1.0, np.sqrt(diagonal + ridge), out=scale, where=diagonal > 0.0)
+
+
+def _symmetric(upper: Floats) -> Floats:
+    """Return the matrix whose upper triangle is given."""
+    full: Floats = np.triu(upper)
+    full += np.triu(upper, 1).T
+    return full
+
+
+def _scaled(gram: Floats, scale: Floats) -> Floats:
+    system = np.array(gram, order="F")
+    system *= scale
+    system *= scale[:, None]
+    return system
+
+
+def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> PackedSymmetric | None:
+    """Return the factor of the scaled system, or None if it is singular to rounding.
+
+    Of features that have no weight only a diagonal of 1 is left.
+    """
+    system = gram.scaled(scale)
+    # Scaled by the Gram's diagonal and the ridge, that is what it is.
+    system.set_diagonal(1.0)
+    if not factor_in_place(system) or smallest_eigenvalue(system) < SMALLEST_EIGENVALUE:
+        return None
+    return system
+
+
+def _solve_in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:
+    """Solve in the directions that are present, kept orthogonal to the null space."""
+    eigenvalues, eigenvectors = eigh(_scaled(gram, scale), lower=False, overwrite_a=True)
+    present = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+    basis = eigenvectors[:, present] * scale[:, None]
+    projected = basis.T @ cross
+    if not present.all():
+        absent = eigenvectors[:, ~present]
+        # Rounding errors, which the scale of a small feature would blow up.
+        absent[np.abs(absent) < NULL_ENTRY] = 0.0
+        null_space = qr(absent * scale[:, None], mode="economic")[0]
+        basis -= null_space @ (null_space.T @ basis)
+    # Scaled by the diagonal and the ridge, no entry is over 1: the system stays definite.
+    shrunk = np.sqrt(ridge) * basis
+    system = shrunk.T @ shrunk
+    system.flat[:: len(system) + 1] += eigenvalues[present]
+    solution: Floats = basis @ cho_solve(cho_factor(system), projected)
+    return solution
+
+
+@dataclass(frozen=True)
+class System:
+    """Triangular equations whose solution is the output weights of the active features.
+
+    Parameters
+    ----------
+    triangle : ndarray (n_active, n_active), float64, Fortran order
+        T in T W = Z.
+    rotated : ndarray (n_active, n_targets), float64, Fortran order
+        Z.
+    of_rows : ndarray (n_active, n_active), optional
+        The triangle of the rows and the ridge alone, where T holds rows of the null space too.
+    """
+
+    triangle: Floats
+    rotated: Floats
+    of_rows: Floats | None = None
+
+    def solve(self) -> Floats:
+        """Return the output weights (n_active, n_targets)."""
+        solution: Floats = dtrtrs(self.triangle, self.rotated)[0]
+        return solution
+
+    def root_of_inverse(self) -> Floats:
+        """Return S with S'S = (A'A + c I)^-1, (n_active, n_active)."""
+        root: Floats = dtrtrs(self.triangle, np.eye(len(self.triangle), order="F"), trans=1)[0]
+        if self.of_rows is not None:
+            root = self.of_rows @ dtrtrs(self.triangle, root)[0]
+        return root
+
+    def with_rows(self, rows: Floats, n_triangular: int = 0) -> System:
+        """Return the equations with rows added whose targets are 0; the rows are overwritten."""
+
+        def nothing(columns: slice) -> Floats:
+            return np.zeros((len(rows), columns.stop - columns.start), order="F")
+
+        return System(*with_rows(self.triangle, self.rotated, rows, nothing, n_triangular))
+
+
+def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats) -> Floats:
+    """Solve the least-squares problem min |R W - Z|^2 + c |W|^2 for the output weights W.
+
+    With A = Q R and Z = Q'Y that is (A'A + c I) W = A'Y.
+
+    Parameters
+    ----------
+    factor : ndarray (n_features, n_features), float64
+        Upper triangular R.
+    rotated : ndarray (n_features, n_targets), float64
+        Z.
+    ridge : float
+        The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
+        times Y.
+    diagonal : ndarray (n_features,), float64
+        Sums of squares of the columns of R, with 0 for features that hold nothing but rounding
+        errors: they get no weight.
+
+    Returns
+    -------
+    ndarray (n_features, n_targets), float64
+
+    Notes
+    -----
+    The ridge is M more rows, sqrt(c) I, in a copy of the factor, for 2/3 M^3 operations. Then one
+    triangular solve is all, unless features are linearly dependent: the factor's columns scaled to
+    unit length (so that units do not matter) have a singular value of at most max(1e-12, 10 eps M)
+    of the largest, and the ridge is too small to hide that. An SVD, in about 20 M^3 operations,
+    then finds these directions, and more rows with targets of 0 keep the weights out of them: what
+    the ridge, or the minimum norm, makes of directions in which the rows say nothing.
+
+    Examples
+    --------
+    >>> factor, rotated = np.diag([2.0, 1.0]), np.array([[4.0], [2.0]])
+    >>> solve_factor(factor, rotated, 0.0, np.array([4.0, 1.0])).ravel()
+    array([2., 2.])
+    """
+    weights = np.zeros(rotated.shape, order="F")
+    active = np.flatnonzero(diagonal > 0.0)
+    if active.size and rotated.size:
+        weights[active] = _system(factor, rotated, ridge, diagonal, active).solve()
+    return weights
+
+
+def invert_factor(factor: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
+    """Return (R'R + c I)^-1 and its trace with R'R, the effective number of parameters.
+
+    Parameters are those of `solve_factor`. A feature whose diagonal is 0 has 1 / c on the diagonal,
+    at ridge 0 it has 0; a direction that counts as linearly dependent has 0.
+
+    Notes
+    -----
+    About 3 M^3 operations; `solve_factor` says when it is more.
+
+    Examples
+    --------
+    >>> inverse, n_parameters = invert_factor(np.diag([2.0, 0.0]), 1.0, np.array([4.0, 0.0]))
+    >>> inverse.round(3), round(n_parameters, 3)
+    (array([[0.2, 0. ],
+           [0. , 1. ]]), 0.8)
+    """
+    inverse = np.diag(np.full(len(factor), 1.0 / ridge if ridge > 0.0 else 0.0))
+    active = np.flatnonzero(diagonal > 0.0)
+    if not active.size:
+        return inverse, 0.0
+    nothing = np.zeros((len(factor), 0), order="F")
+    root = _system(factor, nothing, ridge, diagonal, active).root_of_inverse()
+    inverse[np.ix_(active, active)] = root.T @ root
+    return inverse, float(np.sum((factor[:, active] @ root.T) ** 2))
+
+
+def _system(
+    factor: Floats, rotated: Floats, ridge: float, diagonal: Floats, active: Integers
+) -> System:
+    system = _of_active(factor, rotated, active)
+    squares, rows = diagonal[active], system.triangle
+    if ridge > 0.0:
+        ridge_rows = np.zeros(rows.shape, order="F")
+        np.fill_diagonal(ridge_rows, np.sqrt(ridge))
+        system = system.with_rows(ridge_rows, len(ridge_rows))
+    # The estimate, in the 1-norm, is off by a factor of up to M, and some.
+    full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
+    if (
+        _reciprocal_condition(rows, squares) > full_rank
+        or _reciprocal_condition(system.triangle, squares + ridge) > WELL_CONDITIONED
+    ):
+        return system
+    dependent = _null_rows(rows, np.sqrt(squares))
+    if dependent is None:
+        return system
+    return replace(system.with_rows(dependent), of_rows=system.triangle)
+
+
+def _of_active(factor: Floats, rotated: Floats, active: Integers) -> System:
+    """Return the equations of some of the features: triangular again."""
+    if active.size == len(factor):
+        return System(np.asfortranarray(factor), np.asfortranarray(rotated))
+    empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
+    return System(*with_rows(*empty, factor[:, active], lambda part: rotated[:, part]))
+
+
+def _reciprocal_condition(triangle: Floats, squares: Floats) -> float:
+    """Estimate the reciprocal condition number with columns scaled to unit length."""
+    return float(dtrcon(triangle / np.sqrt(squares))[0])
+
+
+def _rank_tolerance(n_features: int) -> float:
+    """Return the largest relative singular value that counts as 0: max(1e-12, 10 eps M).
+
+    Examples
+    --------
+    >>> _rank_tolerance(100)
+    1e-12
+    """
+    return max(RANK_TOLERANCE, 10.0 * EPS * n_features)
+
+
+def _null_rows(factor: Floats, sizes: Floats) -> Floats | None:
+    """Return rows that span the null space of a factor, or None if it has full rank.
+
+    Solutions W with n W = 0 for all these rows n are those of minimum norm, so the rows, with
+    targets of 0, make the solution unique without changing how well it fits.
+
+    Parameters
+    ----------
+    factor : ndarray (n_features, n_features), float64
+        R.
+    sizes : ndarray (n_features,)
+        Lengths of its columns, none of them 0.
+
+    Returns
+    -------
+    ndarray (n_dependent, n_features), float64, Fortran order
+        As large as the factor's columns allow without standing out of them.
+
+    Notes
+    -----
+    The rank is that of the columns scaled to unit length, so features' units do not matter. About
+    20 M^3 operations.
+
+    Examples
+    --------
+    >>> rows = _null_rows(np.array([[2.0, 2.0], [0.0, 0.0]]), np.array([2.0, 2.0]))
+    >>> np.abs(rows), np.abs(rows.sum(axis=1)).round(12)
+    (array([[2., 2.]]), array([0.]))
+    """
+    _, singular, right = svd(factor / sizes)
+    present = singular > _rank_tolerance(len(factor)) * singular[0]
+    if present.all():
+        return None
+    # Errors of singular vectors grow as the gap between the values shrinks.
+    rounding = 10.0 * EPS * np.sqrt(len(sizes)) * singular[0] / singular[present][-1]
+    smallest_first = np.argsort(sizes)
+    rows = np.empty((int((~present).sum()), len(sizes)), order="F")
+    rows[:, smallest_first] = _staircase(right[np.ix_(~present, smallest_first)], rounding)
+    # Back to the features' own units, and then as large as the factor's columns.
+    rows /= sizes
+    rows /= np.abs(rows).max(axis=1)[:, None]
+    rows /= np.abs(rows / sizes).max(axis=1)[:, None]
+    return rows
+
+
+def _staircase(rows: Floats, rounding: float) -> Floats:
+    """Rotate rows so that each begins further right than the one above; rounding errors become 0.
+
+    A direction among large features thus has nothing of the small ones, in whose units even a
+    rounding error would be a large weight.
+    """
+    done = 0
+    for column in range(rows.shape[1]):
+        below = rows[done:, column]
+        length = np.linalg.norm(below)
+        if length <= rounding:
+            below[:] = 0.0
+            continue
+        mirror = below.copy()
+        mirror[0] += np.copysign(length, mirror[0])
+        mirror /= np.linalg.norm(mirror)
+        rows[done:] -= 2.0 * np.outer(mirror, mirror @ rows[done:])
+        rows[done + 1 :, column] = 0.0
+        done += 1
+        if done == len(rows):
+            break
+    return rows
+
+
+def with_rows(
+    factor: Floats,
+    rotated: Floats,
+    rows: Floats,
+    targets: Callable[[slice], Floats],
+    n_triangular: int = 0,
+) -> tuple[Floats, Floats]:
+    """Return a triangular factor and its targets with rows rotated in: [R; A] = Q [R'; 0].
+
+    The targets of the rows are asked for some columns at a time. The last `n_triangular` rows are
+    upper triangular.
+
+    Examples
+    --------
+    >>> y = np.array([[1.0], [2.0]])
+    >>> empty = np.zeros((1, 1)), np.zeros((1, 1))
+    >>> factor, rotated = with_rows(*empty, np.array([[3.0], [4.0]]), lambda part: y[:, part])
+    >>> abs(factor.item()), round((factor * rotated).item(), 9)
+    (5.0, 11.0)
+    """
+    turned = np.array(rotated, order="F")
+    if not len(factor):
+        return np.array(factor, order="F"), turned
+    new, reflectors, blocks, _ = dtpqrt(n_triangular, min(BLOCK, len(factor)), factor, rows)
+    width = max(1, CHUNK_BYTES // (8 * max(len(rows), BLOCK)))
+    for start in range(0, rotated.shape[1], width):
+        part = slice(start, min(start + width, rotated.shape[1]))
+        # Columns of an array in Fortran order lie together: LAPACK writes into them.
+        above, below = turned[:, part], targets(part)
+        dtpmqrt(n_triangular, reflectors, blocks, above, below, trans="T", overwrite_a=1)
+    return new, turned

@@ -1,0 +1,901 @@
+"""The linear model: columns, statistics and the ridge in force; weights on demand."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from river import base
+
+from onlinels.accumulators.base import Accumulator, Covariance, Rows
+from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.grouped import ClasswiseAccumulator, FoldedAccumulator
+from onlinels.accumulators.orthogonal import OrthogonalAccumulator
+from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.checks import (
+    LEAST_ROWS,
+    Floats,
+    Integers,
+    Matrix,
+    check_between,
+    check_choice,
+    check_flag,
+    check_mass,
+    check_mergeable,
+    read_only,
+    row_blocks,
+    uncast,
+)
+from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
+from onlinels.linear.forgetting import Clock, HalfLife, check_decay
+from onlinels.numerics import Lock, Update, all_held, apply, apply_in_blocks, product, shallow_copy
+from onlinels.rows import (
+    Batch,
+    Columns,
+    Layout,
+    Name,
+    RowReader,
+    read_row,
+    read_sample,
+    reader_of,
+)
+from onlinels.saving import (
+    ANYTHING,
+    FLAG,
+    MATRIX,
+    NOTHING,
+    REAL,
+    SHARE,
+    TEXT,
+    VECTOR,
+    WHOLE,
+    is_instance,
+    locked_copy,
+    made_of,
+    maybe,
+    savable,
+    save_method,
+    settings_hold,
+)
+
+ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
+    "gram": GramAccumulator,
+    "orthogonal": OrthogonalAccumulator,
+    "recursive": RecursiveAccumulator,
+}
+
+FEWEST_ROWS = 16
+"""Rows from which a ridge is selected; fewer say too little, and the paper's is in force."""
+
+FIRST_ROWS = 256
+"""Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
+
+REFRESHED = 64
+"""Least number of rows after which a solution that went on row by row is made anew."""
+
+SMALL_STEP = 16
+"""A solution goes on row by row if asked for within the features divided by this."""
+
+PATIENCE = 3
+"""Features divided by this: rows after which nobody seems to ask for the solution any more."""
+
+STRONGEST = 10
+"""Features that `debug_one` shows for each output."""
+
+ROUNDING = float(np.finfo(np.float64).eps)
+"""Residual sum of squares, relative to the targets', that cannot be told from 0."""
+
+FEWEST_FREE = 1e-9
+"""Degrees of freedom left, relative to the weight of the rows, that cannot be told from 0."""
+
+OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
+"""How numpy errs in variances: those beyond float64, as of features at 1e-160, are infinite."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What predictive variances need: noise (n_targets,), the ridge, and the covariance."""
+
+    noise: Floats
+    ridge: float
+    covariance: Covariance
+
+    def variances(self, rows: Floats, unknown: Floats) -> Floats:
+        """Return the variance of every row's targets, (n, n_targets)."""
+        return self._times_noise(1.0 + self.leverages(rows, unknown))
+
+    def score_variances(self, rows: Floats, unknown: Floats) -> Floats:
+        """Return the variance of every row's predictions alone, without that of a fresh target."""
+        leverages = self.leverages(rows, unknown)
+        if np.isinf(self.noise).any():
+            # Not even of rows without any leverage is anything known.
+            return np.full((len(leverages), len(self.noise)), np.inf)
+        return self._times_noise(leverages)
+
+    def leverages(self, rows: Floats, unknown: Floats) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row, (n,), unknown features being at the ridge."""
+        with np.errstate(**OVERFLOW):
+            leverages = self.covariance.leverages(rows)
+            if self.ridge > 0.0:
+                leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
+        return leverages
+
+    def _times_noise(self, leverages: Floats) -> Floats:
+        """Return every leverage times every noise variance; infinite where beyond float64."""
+        with np.errstate(**OVERFLOW):
+            variances = np.outer(leverages, self.noise)
+        variances[np.isnan(variances)] = np.inf
+        return variances
+
+
+def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> Spread:
+    """Return the spread at a ridge, from the statistics alone.
+
+    Notes
+    -----
+    About ``M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
+    """
+    with np.errstate(**OVERFLOW):
+        covariance = statistics.covariance(ridge)
+        squares = statistics.target_squares
+        residual = squares - statistics.explained_squares(output_weights)
+    free = statistics.weight - covariance.n_parameters
+    if not statistics.weight or free <= FEWEST_FREE * statistics.weight:
+        return Spread(np.full(len(residual), np.inf), ridge, covariance)
+    return Spread(np.maximum(residual, ROUNDING * np.abs(squares)) / free, ridge, covariance)
+
+
+@savable(
+    {"ridge": REAL, "output_weights": MATRIX, "intercept": VECTOR, "spread": NOTHING},
+)
+class Solution(NamedTuple):
+    """Output weights and intercept as the statistics give them, and the ridge in force."""
+
+    ridge: float
+    output_weights: Floats
+    intercept: Floats
+    spread: Spread | None = None
+
+
+@savable({"setting": ANYTHING, "selected": maybe(SHARE), "is_due": FLAG})
+class Choice(NamedTuple):
+    """The ridge that was selected last, under which setting, and whether that is due again."""
+
+    setting: Any = None
+    selected: float | None = None
+    is_due: bool = True
+
+
+def is_selected(setting: Any) -> bool:
+    """Tell whether a setting means that the ridge is selected at checkpoints."""
+    return isinstance(setting, KFold) or (isinstance(setting, str) and setting == "auto")
+
+
+def selected_ridge(setting: Any, statistics: Accumulator) -> float | None:
+    """Return the ridge that a setting selects from the statistics, None if they say too little."""
+    _check_folds(setting, statistics)
+    # What rows that were taken out have left is no feature to choose a ridge for.
+    varies = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    if statistics.count < FEWEST_ROWS or not varies:
+        return None
+    if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
+        return statistics.select_ridge()
+    return gcv_ridge(statistics.spectrum())
+
+
+def _check_folds(setting: Any, statistics: Accumulator) -> None:
+    if isinstance(setting, KFold) and setting.n_folds != statistics.n_folds:
+        raise ValueError(
+            f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the "
+            "first row on. Make a new model with this ridge."
+        )
+
+
+def _unselected(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge of a number, or else the paper's."""
+    given = "paper" if is_selected(setting) else setting
+    return choose_ridge(given, statistics.diagonal, statistics.n_targets)
+
+
+def reaches_checkpoint(count: int, n_rows: int) -> bool:
+    """Tell whether so many rows more reach a power of two, at which a ridge is selected."""
+    return (count + n_rows).bit_length() > count.bit_length()
+
+
+def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
+    """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
+    check_ridge(ridge)
+    check_choice("accumulator", accumulator, ACCUMULATORS)
+    check_flag("fit_intercept", fit_intercept)
+    make = partial(_make_one, accumulator, bool(fit_intercept))
+    if balance == "classwise":
+        if isinstance(ridge, KFold):
+            raise ValueError(
+                f'ridge={ridge!r} and balance="classwise" do not go together: statistics are kept '
+                'apart by folds or by classes. Pass ridge="auto", or balance="priors".'
+            )
+        if accumulator == "recursive":
+            raise ValueError(
+                'accumulator="recursive" and balance="classwise" do not go together: the recursive '
+                "form holds its ridge inside, which cannot be weighted by class. Pass "
+                'accumulator="gram", or balance="priors".'
+            )
+        return ClasswiseAccumulator(make)
+    if not isinstance(ridge, KFold):
+        return make()
+    if accumulator != "gram":
+        raise ValueError(
+            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
+            'of products. Pass accumulator="gram", or ridge="auto".'
+        )
+    return FoldedAccumulator(make, ridge.n_folds)
+
+
+def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
+    statistics = ACCUMULATORS[accumulator]()
+    return CentredAccumulator(statistics) if fit_intercept else statistics
+
+
+LINEAR = {
+    "_ridge": ANYTHING,
+    "accumulator": TEXT,
+    "fit_intercept": ANYTHING,
+    "forgetting_factor": ANYTHING,
+    "half_life": ANYTHING,
+    "_columns": made_of(Columns),
+    "_clock": made_of(Clock),
+    "_statistics": is_instance(Accumulator),
+    "_choice": made_of(Choice),
+    "_solution": maybe(made_of(Solution)),
+    "_recursion": maybe(made_of(Recursion)),
+    "_followed": WHOLE,
+    "_unasked": maybe(WHOLE),
+    "_lock": made_of(Lock),
+    "_reader": NOTHING,
+    "_layout": NOTHING,
+}
+"""Fields of every linear model in a file."""
+
+
+def linear_is_sound(model: Any) -> bool:
+    """Tell whether the parts of a model that came out of a file fit each other."""
+    statistics, solution, recursion = model._statistics, model._solution, model._recursion
+    shape = statistics.n_features, statistics.n_targets
+    fits = shape == (len(model._columns), len(model._outputs))
+    if solution is not None:
+        fits = fits and solution.output_weights.shape == shape
+        fits = fits and solution.intercept.shape == shape[1:]
+    if recursion is not None:
+        fits = fits and (recursion.n_features, recursion.n_targets) == shape
+    clock = model._clock
+    fits = fits and clock.forgetting_factor == model.forgetting_factor
+    return bool(fits and clock.half_life == model.half_life and settings_hold(model))
+
+
+class LinearModel(base.Estimator, ABC):
+    """Features by name, statistics of the rows, and weights on demand.
+
+    A change of the statistics is planned as a whole and applied by one C loop; rare changes are
+    made in new objects, which replace the old ones. The ridge enters when weights are solved,
+    unless the statistics hold it inside (the recursive form).
+
+    Where weights are asked for between single rows, the last solution goes on as a recursion
+    beside the sums, and is made anew after max(64, n_features) rows, and whenever something but
+    single rows has changed.
+    """
+
+    def __init__(
+        self,
+        ridge: Ridge,
+        accumulator: str,
+        fit_intercept: bool,
+        forgetting_factor: float,
+        half_life: HalfLife,
+        balance: str | None = None,
+    ) -> None:
+        self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
+        check_decay(forgetting_factor, half_life)
+        self._ridge = ridge
+        self.accumulator = accumulator
+        self.fit_intercept = fit_intercept
+        self.forgetting_factor = forgetting_factor
+        self.half_life = half_life
+        self._columns = Columns()
+        self._clock = Clock(forgetting_factor, half_life)
+        self._choice = Choice()
+        self._solution: Solution | None = None
+        # The last solution that goes on row by row, the rows that it has followed, and those
+        # since somebody asked; None if anything but single rows has changed since.
+        self._recursion: Recursion | None = None
+        self._followed = 0
+        self._unasked: int | None = None
+        self._reader: RowReader | None = None
+        self._layout: Layout | None = None
+        self._lock = Lock()
+        # Fixes a number inside, or says at once that it cannot be.
+        self._settle()
+
+    save = save_method
+    __copy__ = locked_copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            solution = self._solution
+            if solution is not None:
+                solution = solution._replace(spread=None)
+            return vars(self) | {"_reader": None, "_layout": None, "_solution": solution}
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"ridge"}
+
+    @property
+    @abstractmethod
+    def _outputs(self) -> Sequence[Any]:
+        """Names of the columns of `output_weights`."""
+
+    @property
+    def ridge(self) -> Any:
+        """The setting of the ridge."""
+        return self._ridge
+
+    @ridge.setter
+    def ridge(self, ridge: Any) -> None:
+        if type(ridge) is not type(self._ridge) or ridge != self._ridge:
+            with self._lock:
+                apply(Update(state=(*self._anew(), (self, "_ridge", ridge))))
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Names of the features, in the order of the rows of `output_weights`."""
+        return self._columns.names
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt and not taken out again, whatever their weights."""
+        return self._statistics.count
+
+    @property
+    def output_weights(self) -> Floats:
+        """Output weights (n_features, n_targets), read-only."""
+        with self._lock:
+            solution = self._solved()
+            return read_only(self._corrected(solution.output_weights))
+
+    @property
+    def intercept(self) -> Floats:
+        """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
+        with self._lock:
+            return read_only(self._corrected(self._solved().intercept))
+
+    @property
+    def ridge_(self) -> float:
+        """The ridge in force."""
+        with self._lock:
+            return self._ridge_in_force()
+
+    @property
+    def ridge_diagonal(self) -> Floats:
+        """The ridge in force on each feature, (n_features,), read-only."""
+        with self._lock:
+            return read_only(self._statistics.ridge_diagonal(self._ridge_in_force()))
+
+    # The ridge.
+
+    def _ridge_in_force(self) -> float:
+        """Return the ridge in force; if it is selected, that is noted."""
+        setting = self._ridge
+        check_ridge(setting)
+        self._settle()
+        if self._statistics.fixed_ridge is not None:
+            return self._statistics.fixed_ridge
+        if is_selected(setting):
+            if self._choice.is_due or self._choice.setting != setting:
+                selected = selected_ridge(setting, self._statistics)
+                self._choice = Choice(setting, selected, is_due=False)
+            if self._choice.selected is not None:
+                return self._choice.selected
+        return _unselected(setting, self._statistics)
+
+    def _settle(self) -> None:
+        """Hold a ridge inside the statistics if it is a number, or was held and has changed."""
+        if self._statistics.holds_ridge and self._ridge != self._choice.setting:
+            if isinstance(self._ridge, numbers.Real):
+                self._hold(float(self._ridge))
+            elif self._statistics.fixed_ridge is not None:
+                self._hold_selected()
+
+    def _hold_selected(self) -> None:
+        """Choose a ridge from the statistics and hold it inside; 0 waits for the next time."""
+        setting, statistics = self._ridge, self._statistics
+        selected = selected_ridge(setting, statistics) if is_selected(setting) else None
+        ridge = _unselected(setting, statistics) if selected is None else selected
+        if ridge > 0.0:
+            self._hold(ridge)
+
+    def _hold(self, ridge: float) -> None:
+        statistics = self._statistics.with_ridge(ridge)
+        choice = self._choice._replace(setting=self._ridge)
+        apply(Update(state=((self, "_statistics", statistics), (self, "_choice", choice))))
+
+    @property
+    def _waits_for_ridge(self) -> bool:
+        """Whether the statistics are to hold a ridge inside that is not chosen yet."""
+        return self._statistics.holds_ridge and self._statistics.fixed_ridge is None
+
+    def _select_before(self, n_rows: int) -> None:
+        """Select a ridge, if that is due and rows that come now do not reach another checkpoint."""
+        changed = self._choice.setting != self._ridge
+        due = is_selected(self._ridge) and (self._choice.is_due or changed)
+        wanted = due or (changed and self._statistics.holds_ridge)
+        if wanted and not reaches_checkpoint(self.count, n_rows):
+            self._ridge_in_force()
+
+    # Rows in and out.
+
+    def _learn(
+        self,
+        columns: Columns,
+        batch: Batch,
+        targets: Matrix,
+        w: float | Floats,
+        t: Any,
+        **outputs: Any,
+    ) -> None:
+        """Learn rows whose targets are checked, all or nothing.
+
+        `outputs` is the attribute that names the outputs, those of the batch included.
+        """
+        check_ridge(self._ridge)
+        _check_folds(self._ridge, self._statistics)
+        if isinstance(self._ridge, numbers.Real):
+            self._settle()
+        n_targets = len(next(iter(outputs.values())))
+        self._statistics.check_room(len(columns), n_targets)
+        values = columns.place(batch.layouts, batch.values)
+        check_mass(values, w)
+        n_rows, times = len(values), self._clock.read(t, len(values))
+
+        def plan(model: Self, block: slice) -> Update:
+            """Plan to learn a block of the rows."""
+            model._select_before(n_rows - block.start)
+            part_w = w if isinstance(w, float) else w[block]
+            part_times = None if times is None else times[block]
+            tick = model._clock.tick(part_w, block.stop - block.start, part_times)
+            single = block.stop - block.start == 1
+            weights = float(np.max(tick.w)) if single else tick.w
+            rows = Rows(uncast(values[block]), targets[block], weights)
+            state = tuple((model, name, value) for name, value in outputs.items())
+            update = model._plan_rows(rows, tick.past, columns, n_targets)
+            new = ((model, "_clock", tick.clock), (model, "_columns", columns))
+            return Update(update.calls, (*update.state, *state, *new))
+
+        if not self._statistics.holds_ridge or (n_rows == 1 and not self._waits_for_ridge):
+            apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
+            return
+        # Rows may be refused by the ridge inside, or choose it: a copy learns them.
+        aside = self._aside()
+        for block in aside._units(n_rows, len(columns)):
+            count = aside.count
+            apply(plan(aside, block))
+            reached = reaches_checkpoint(count, block.stop - block.start)
+            if reached and aside._waits_for_ridge and aside.count >= FIRST_ROWS:
+                aside._hold_selected()
+        apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
+
+    def _aside(self) -> Self:
+        """Return a model with the same parts, but for statistics of its own."""
+        aside = shallow_copy(self)
+        aside._statistics = self._statistics.copied()
+        return aside
+
+    def _units(self, n_rows: int, n_features: int) -> Iterator[slice]:
+        """Cut rows where a ridge may be selected between them, and into blocks of some MiB."""
+        if self._statistics.holds_ridge and self._clock.forgets:
+            # A ridge that fades with the rows and is restored: no cutting of them may change it.
+            yield from (slice(row, row + 1) for row in range(n_rows))
+            return
+        count, start = self.count, 0
+        for stop in [*self._checkpoints(count, n_rows), n_rows]:
+            for block in row_blocks(stop - start, n_features, LEAST_ROWS):
+                yield slice(start + block.start, start + block.stop)
+            start = stop
+
+    def _checkpoints(self, count: int, n_rows: int) -> Iterator[int]:
+        """Yield the numbers of rows of a batch after which a ridge is selected from them."""
+        first, last = count.bit_length(), (count + n_rows).bit_length()
+        if self._waits_for_ridge:
+            yield from ((1 << power) - count for power in range(first, last))
+        elif is_selected(self._ridge) and last > first and (1 << (last - 1)) - count < n_rows:
+            yield (1 << (last - 1)) - count
+
+    def _plan_rows(self, rows: Rows, decay: float, columns: Columns, n_targets: int) -> Update:
+        """Plan to learn rows with room for columns and targets that may be new."""
+        size, n_rows = (len(columns), n_targets), len(rows.targets)
+        statistics = self._statistics.grown(*size).named(columns.names)
+        reached = reaches_checkpoint(self.count, n_rows)
+        choice = self._choice._replace(is_due=True) if reached else self._choice
+        unasked = None if n_rows > 1 or self._unasked is None else self._unasked + 1
+        recursion = None
+        if unasked is not None and self._follows(unasked) and not (reached and self._selects):
+            recursion = self._recursion and self._recursion.grown(*size)
+        try:
+            update = statistics.plan(rows, decay, recursion)
+        except ValueError:
+            if recursion is None:
+                raise
+            recursion = None
+            update = statistics.plan(rows, decay)
+        state = (
+            (self, "_statistics", statistics),
+            (self, "_choice", choice),
+            (self, "_solution", None),
+            (self, "_recursion", recursion),
+            (self, "_followed", self._followed + 1),
+            (self, "_unasked", unasked),
+            (self, "_reader", None),
+        )
+        counts = self._count_targets(rows.targets, n_targets)
+        return Update((*update.calls, *counts.calls), (*update.state, *state, *counts.state))
+
+    def _count_targets(self, targets: Matrix, n_targets: int) -> Update:
+        """Plan to count rows by their targets."""
+        return Update()
+
+    @property
+    def _selects(self) -> bool:
+        return is_selected(self._ridge)
+
+    def _anew(self) -> tuple[tuple[object, str, Any], ...]:
+        """Return the state of a model of which something but single rows has changed."""
+        names = "_solution", "_recursion", "_unasked", "_reader"
+        return tuple((self, name, None) for name in names)
+
+    def _unlearn(self, batch: Batch, targets: Matrix, w: float | Floats) -> None:
+        """Take rows out whose targets are checked, all or nothing."""
+        columns = self._columns.extended(batch.layouts)
+        values = columns.place(batch.layouts, batch.values)
+        known, new = np.split(values, [len(self._columns)], axis=1)
+        if new.any():
+            name = columns.names[len(self._columns) + int(new.any(axis=0).argmax())]
+            raise ValueError(
+                f"x[{name!r}] is not 0, expected a feature that was learnt. "
+                "Take out only rows that are in."
+            )
+        left = self._statistics.copied()
+        left.take_out(Rows(uncast(known), targets, w))
+        left, outputs = self._outputs_left(left, targets)
+        self._put_in_place(left, self._choice._replace(is_due=True), outputs)
+
+    def _outputs_left(
+        self, left: Accumulator, targets: Matrix
+    ) -> tuple[Accumulator, dict[str, Any]]:
+        """Return statistics and the attributes that name outputs once rows are out."""
+        return left, {}
+
+    def _put_in_place(
+        self, statistics: Accumulator, choice: Choice, attributes: Mapping[str, Any]
+    ) -> None:
+        """Replace the statistics and what goes with them, all at once."""
+        news = {"_statistics": statistics, "_choice": choice, **attributes}
+        state = tuple((self, name, value) for name, value in news.items())
+        apply(Update(state=(*self._anew(), *state)))
+
+    def merge(self, other: Self) -> Self:
+        """Add what another model has learnt, in place, matching features and outputs by name.
+
+        Parameters
+        ----------
+        other : model of the same kind
+            A model of the same settings. It stays as it is.
+
+        Returns
+        -------
+        model
+            This model, as if it had learnt the rows of both. A model that has learnt nothing
+            changes nothing.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the models' kinds or settings differ; nothing has changed then.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
+        >>> a.learn_one({"x": 1.0}, "one")
+        >>> b.learn_one({"y": 2.0}, "two")
+        >>> a.merge(b).classes, a.feature_names, a.count
+        (('one', 'two'), ('x', 'y'), 2)
+        """
+        check_mergeable(self, other)
+        with all_held(self._lock, other._lock):
+            self._merge(other)
+        return self
+
+    @abstractmethod
+    def _merge(self, other: Self) -> None:
+        """Add what a model of the same settings has learnt, all or nothing."""
+
+    def __add__(self, other: Self) -> Self:
+        """Return a new model that has learnt the rows of both."""
+        return copy.copy(self).merge(other)
+
+    @property
+    def _is_blank(self) -> bool:
+        # Rows that were taken out in part do not count any more, but still weigh something.
+        return not (self.count or self._statistics.weight)
+
+    def _merge_rows(
+        self, other: Self, columns: Columns, target_columns: Integers, **attributes: Any
+    ) -> None:
+        """Add the statistics of a model whose settings are checked, its columns matched.
+
+        The first of the attributes names the outputs of both.
+        """
+        size = len(columns), len(next(iter(attributes.values())))
+        self._statistics.check_joins(other._statistics, *size)
+        clock, past, other_past = self._clock.joined(other._clock)
+        mine, theirs = self._alike(other)
+        theirs = theirs.placed(columns.locate(other.feature_names), target_columns, *size)
+        if other_past != 1.0:
+            theirs.scale(other_past)
+        choice = self._choice._replace(is_due=True)
+        if self._is_blank:
+            # Nothing was learnt here: what the other model has selected stays, too.
+            statistics, choice = theirs, other._choice._replace(is_due=True)
+        elif other._is_blank:
+            statistics = mine.copied().grown(*size)
+        else:
+            if past != 1.0:
+                mine = mine.copied()
+                mine.scale(past)
+            statistics = mine.merged(theirs)
+        statistics = statistics.named(columns.names)
+        holds = statistics.holds_ridge and isinstance(self._ridge, str) and not self._is_blank
+        self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
+        if holds and not other._is_blank and statistics.count >= FIRST_ROWS:
+            self._hold_selected()
+
+    def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
+        """Return the statistics of both models, in one number of folds if both know something.
+
+        The ridge may have been changed since, and equal settings of now say nothing of folds.
+        """
+        mine, theirs = self._statistics, other._statistics
+        if mine.n_folds == theirs.n_folds or self._is_blank or other._is_blank:
+            return mine, theirs
+        if isinstance(self._ridge, KFold):
+            raise ValueError(
+                f"other has statistics in {theirs.n_folds} folds, expected {mine.n_folds} as here. "
+                "Make both models with this ridge, or change both to another before they merge."
+            )
+        return mine.unfolded(), theirs.unfolded()
+
+    def fade(self, keep: float) -> None:
+        """Multiply the weight of every row learnt so far, in place: the past counts less.
+
+        From then on the weights solve (k A'A + c I) W = k A'Y on the rows learnt, k being what is
+        kept: the batch solution on rows of k times their weights, and ridges as before.
+
+        Parameters
+        ----------
+        keep : float
+            From 0 to 1. At 0 this is `empty()`, in place: classes and features are forgotten too,
+            so `predict_one` answers as before the first row. Otherwise they and `count` stay.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If it is none; nothing has changed then.
+
+        Notes
+        -----
+        ``M^2`` operations, and up to ``3 M^3`` in the recursive form, whose ridge is inside; it is
+        c everywhere afterwards. A ridge that is selected, but not held inside, is selected anew.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresRegressor
+        >>> model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
+        >>> model.learn_one({"x": 2.0}, 4.0)
+        >>> model.fade(keep=0.25)
+        >>> round(model.output_weights.item(), 9), model.count
+        (1.0, 1)
+        """
+        with self._lock:
+            check_between("keep", keep, 0.0, 1.0)
+            if keep == 0.0:
+                new = vars(self.empty()) | {"_lock": self._lock}
+                apply(Update(state=tuple((self, name, value) for name, value in new.items())))
+            elif keep < 1.0:
+                statistics, choice = self._statistics, self._choice._replace(is_due=True)
+                if statistics.holds_ridge:
+                    statistics = statistics.copied()
+                    statistics.scale(float(keep))
+                    statistics.restore_ridge()
+                    self._put_in_place(statistics, choice, {})
+                else:
+                    fading = statistics.fading(float(keep))
+                    state = (*fading.state, *self._anew(), (self, "_choice", choice))
+                    apply(Update(fading.calls, state))
+
+    def empty(self) -> Self:
+        """Return a model with the same settings that has learnt nothing."""
+        return self.clone()
+
+    # Rows one by one.
+
+    def _learn_row(self, x: Any, targets: Any) -> bool:
+        """Learn a sample of the usual names, with targets that are read; tell whether it could be.
+
+        Parameters
+        ----------
+        targets : ndarray (1,) of int, or (1, n_targets)
+        """
+        reader, statistics = self._reader, self._statistics
+        if reader is None or not reader.is_complete or self.half_life is not None:
+            return False
+        if reaches_checkpoint(int(statistics._count), 1):
+            # A ridge may be chosen.
+            return False
+        row = reader.read(x)
+        if row is None:
+            return False
+        unasked, recursion = self._unasked, self._recursion
+        if unasked is not None:
+            unasked += 1
+            if recursion is not None and not self._follows(unasked):
+                recursion = None
+        rows = Rows(row[None], targets)
+        try:
+            update = statistics.plan(rows, self.forgetting_factor, recursion)
+        except ValueError:
+            return False
+        state = (
+            *update.state,
+            (self, "_solution", None),
+            (self, "_recursion", recursion),
+            (self, "_followed", self._followed + 1),
+            (self, "_unasked", unasked),
+        )
+        counts = self._count_targets(targets, statistics.n_targets)
+        apply(Update((*update.calls, *counts.calls), (*state, *counts.state)))
+        return True
+
+    def _follows(self, unasked: int) -> bool:
+        """Tell whether a solution still goes on after so many rows that nobody asked after."""
+        return unasked * PATIENCE <= self._statistics.n_features + PATIENCE
+
+    def _remember_names(self, layout: Layout) -> None:
+        """Take note of the names of a sample: if they come again, they may for long."""
+        if layout != self._layout:
+            self._reader, self._layout = None, layout
+        elif self._reader is None and self._is_settled:
+            self._reader = reader_of(self._columns, layout)
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether rows need no look at the ridge before the next checkpoint."""
+        if self._statistics.holds_ridge:
+            return self._statistics.fixed_ridge is not None and self._choice.setting == self._ridge
+        if not self._selects:
+            return True
+        return not self._choice.is_due and bool(self._choice.setting == self._ridge)
+
+    # Weights and answers.
+
+    def _solved(self) -> Solution:
+        """Return the solution as it is now; the one that went on row by row, if it does."""
+        solution = self._solution
+        if solution is None:
+            ridge, weights = self._ridge_in_force(), None
+            if self._may_go_on(ridge):
+                if self._recursion is None or self._followed >= self._most_followed:
+                    weights = self._statistics.solve(ridge)
+                    self._go_on_from(weights, ridge)
+                else:
+                    weights = self._recursion.weights.copy(order="F")
+            if weights is None:
+                weights = self._statistics.solve(ridge)
+            self._unasked = 0
+            solution = Solution(ridge, weights, self._statistics.intercept(weights))
+            self._solution = solution
+        return solution
+
+    @property
+    def _most_followed(self) -> int:
+        return max(REFRESHED, self._statistics.n_features)
+
+    def _may_go_on(self, ridge: float) -> bool:
+        """Tell whether a solution is to go on row by row from now on."""
+        if self._recursion is not None:
+            return True
+        few = max(1, self._statistics.n_features // SMALL_STEP)
+        asked = self._unasked is not None and 0 < self._unasked <= few
+        return asked and ridge > 0.0 and self._ridge != "paper" and not self._clock.forgets
+
+    def _go_on_from(self, weights: Floats, ridge: float) -> None:
+        """Let a solution go on, if the statistics are sums that are far from singular."""
+        self._recursion = self._statistics.recursion_of(weights, ridge)
+        self._followed = 0
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        """Return raw outputs (1, n_targets) for one sample."""
+        row = None if self._reader is None else self._reader.read(x)
+        if row is None:
+            layout, values = read_row(x)
+            scores = self._scores_of(self._columns.place((layout,), values[None])[0])
+            self._remember_names(layout)
+            return scores
+        return self._scores_of(row)
+
+    def _scores_of(self, row: Floats) -> Floats:
+        """Return raw outputs (1, n_targets) for a row (n_features,)."""
+        recursion = self._statistics.recursion
+        if recursion is None and self._followed < self._most_followed:
+            recursion = self._recursion
+        if recursion is not None:
+            if self._unasked:
+                self._unasked = 0
+            return self._corrected(self._statistics.scores_by(recursion, row))[None]
+        solution = self._solved()
+        known: Floats = row @ solution.output_weights
+        known += solution.intercept
+        return self._corrected(known)[None]
+
+    def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
+        """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
+        activations = self._columns.place(layouts, values)
+        solution = self._solved()
+        scores: Floats = product(activations, solution.output_weights)
+        scores += solution.intercept
+        return self._corrected(scores)
+
+    def _corrected(self, per_target: Floats) -> Floats:
+        """Return weights, constants or scores, targets last, as answers are made of them."""
+        return per_target
+
+    def _known_spread(self) -> Spread:
+        """Return noise variances and covariance as they are now, at the ridge in force."""
+        solution = self._solved()
+        if solution.spread is None:
+            spread = spread_of(self._statistics, solution.ridge, solution.output_weights)
+            self._solution = solution = solution._replace(spread=spread)
+        assert solution.spread is not None
+        return solution.spread
+
+    def _split(self, layouts: Sequence[Layout], values: Matrix) -> tuple[Floats, Floats]:
+        """Return rows (n, n_features) of known features, and their unknown ones beside them."""
+        wider = self._columns.extended(layouts).place(layouts, values)
+        known, unknown = np.split(wider, [len(self._columns)], axis=1)
+        return known, unknown
+
+    def debug_one(self, x: Mapping[Any, Any]) -> str:
+        """Return the score of every output and what the ten strongest features add to it."""
+        with self._lock:
+            row = read_sample(x)
+            activations = self._columns.place(row.layouts, row.values)[0]
+            weights, intercept = self.output_weights, self.intercept
+            parts, scores = activations[:, None] * weights, activations @ weights + intercept
+            lines = []
+            for column, output in enumerate(self._outputs):
+                lines.append(
+                    f"{output}: score {scores[column]:.5f}, intercept {intercept[column]:.5f}"
+                )
+                strongest = np.argsort(-np.abs(parts[:, column]), kind="stable")[:STRONGEST]
+                lines += [
+                    f"    {self.feature_names[feature]}: {activations[feature]:.5f} * "
+                    f"{weights[feature, column]:.5f} = {parts[feature, column]:.5f}"
+                    for feature in strongest
+                ]
+            return "\n".join(lines)

@@ -1,0 +1,558 @@
+"""Exact online least squares behind river's regressor interfaces: one target, or many by name."""
+
+from __future__ import annotations
+
+import reprlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from river import base, proba
+
+from onlinels.checks import (
+    LARGEST_VALUE,
+    Floats,
+    Integers,
+    as_number,
+    check_mass,
+    check_matrix,
+    check_values,
+    check_weights,
+    shown,
+)
+from onlinels.labels import as_list
+from onlinels.linalg.selection import Ridge
+from onlinels.linear.forgetting import HalfLife
+from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
+from onlinels.rows import (
+    Batch,
+    Name,
+    check_aligned,
+    numbers_like,
+    plain_name,
+    read_batch,
+    read_frame,
+    read_sample,
+    sorted_names,
+    table_like,
+)
+from onlinels.saving import LABEL, row, savable
+
+LONGEST = 1e75
+"""Target up to which a row is learnt without a closer look: its square is far from overflow."""
+
+REMEDY = "Leave rows without a target out."
+
+
+class RealValuedModel(LinearModel):
+    """Linear least squares on real-valued targets, the same ones in every row."""
+
+    _target_names: tuple[Name, ...] = ()
+
+    @property
+    def _outputs(self) -> tuple[Name, ...]:
+        return self._target_names
+
+    @abstractmethod
+    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
+        """Return the names of the targets of one row, in this model's order, and their values."""
+
+    @abstractmethod
+    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
+        """Return the names of the targets, in this model's order, and their values by row."""
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        y : number, or mapping of target names to numbers if the model has several targets
+        w : float
+            Weight, at least 0: learning with weight 2 equals learning twice.
+        t : number or datetime, optional
+            Time of the sample, for models with a `half_life`; by default one unit passes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+        """
+        with self._lock:
+            names, targets = self._read_target(y)
+            plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
+            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets):
+                return
+            sample = read_sample(x)
+            self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
+            self._remember_names(sample.layouts[0])
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
+        """Learn a mini-batch, with the same result as learning its rows one by one.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows numbers
+            If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, at least 0; 1 by default.
+        t : number or datetime, or array, series or list of n_rows of them, optional
+            Times of the rows, for models with a `half_life`; by default one unit passes per row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
+        changed, or all of it has. The same holds for everything that changes the model.
+        """
+        with self._lock:
+            batch = read_batch(X)
+            check_aligned(X, y)
+            n_rows = len(batch)
+            self._learn_targets(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
+
+    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one sample out again; see `unlearn_many`."""
+        with self._lock:
+            _, targets = self._read_target(y)
+            self._unlearn_targets(read_sample(x), targets, check_weights(w, 1))
+
+    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Take rows out again: the model is then as if it had never seen them.
+
+        Features stay, without effect.
+
+        Parameters
+        ----------
+        X, y
+            As `learn_many` reads them.
+        w : float, or array, series or list of n_rows floats, optional
+            Weights as they count now: those the rows were learnt with, times what has decayed
+            since. No time passes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be read, or more would be taken out than was learnt, so far as
+            that shows; nothing has changed then. The orthogonal form cannot unlearn.
+
+        Notes
+        -----
+        As cheap as learning. Digits are lost in proportion to how much is taken out beside what
+        stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
+        """
+        with self._lock:
+            batch = read_batch(X)
+            check_aligned(X, y)
+            _, targets = self._read_targets(y, len(batch))
+            self._unlearn_targets(batch, targets, check_weights(w, len(batch)))
+
+    def _learn_targets(self, batch: Batch, read: Any, w: float | Floats, t: Any) -> None:
+        names, targets = read
+        check_mass(targets, w)
+        columns = self._columns.extended(batch.layouts)
+        self._learn(columns, batch, targets, w, t, _target_names=names)
+
+    def _unlearn_targets(self, batch: Batch, targets: Floats, w: float | Floats) -> None:
+        check_mass(targets, w)
+        self._unlearn(batch, targets, w)
+
+    def _merge(self, other: Self) -> None:
+        places, names = self._matched(other)
+        columns = self._columns.extended(other._columns.layouts())
+        self._merge_rows(other, columns, places, _target_names=names)
+
+    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
+        """Return the columns of the other model's targets here, and the targets' names."""
+        return np.arange(len(self._target_names)), self._target_names
+
+
+@savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
+class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
+    """Predict a number by ridge regression, learnt online and exactly.
+
+    After any sequence of `learn_one`, `learn_many`, `unlearn_*` and `merge`, the output weights
+    equal those of the batch solution w = (A'A + c I)^-1 A'y on all rows learnt, in any order and
+    however the stream was cut. There is no learning rate and no row is kept.
+
+    Parameters
+    ----------
+    ridge : float, "auto", "paper" or KFold
+    accumulator : "gram", "orthogonal" or "recursive"
+    forgetting_factor : float
+    half_life : float or timedelta, optional
+        As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
+    fit_intercept : bool
+        Whether every target has a constant, exact and without ridge (by means and co-moments).
+
+    Notes
+    -----
+    Learning n rows of M features costs ``n M^2`` operations, and the model takes about
+    ``4 M^2`` bytes (``8 M^2`` up to 1,024 features).
+    The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
+    so ask for predictions a mini-batch at a time when M is large. Predictive distributions cost
+    ``M^3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
+
+    A feature that is absent from a sample counts as 0, whether it was never seen or is missing
+    today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
+    dicts, and answers come in kind; see `LeastSquaresClassifier`. Before anything is learnt the
+    prediction is 0.0.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> model = LeastSquaresRegressor()
+    >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+    MAE: 0.508028
+    """
+
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+    ) -> None:
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        self._target_names = ("y",)
+        self._statistics.grow(0, 1)
+
+    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
+        return self._target_names, np.array([[read_target(y)]])
+
+    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
+        return self._target_names, read_targets(y, n_rows)
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Return the prediction for one sample, or a normal distribution around it.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        with_dist : bool
+            Whether to return the distribution of a fresh target instead of a number.
+
+        Returns
+        -------
+        float, or river.proba.Gaussian
+            Its variance is s^2 (1 + x'(A'A + c I)^-1 x), the intercept's part included, where
+            s^2 = RSS / (n - p) is the residual sum of squares over the total weight of the rows
+            minus the effective number of parameters. It is infinite, and so is its `sigma`, as
+            long as n is not above p, as it is before anything is learnt.
+
+        Notes
+        -----
+        Weights count as numbers of rows, those that have decayed too. The ridge counts as
+        knowledge about the weights, so a ridge that is far too large makes the variance too small
+        where it matters. Residuals below 1.5e-8 of the targets are beyond what the statistics
+        tell: `sigma` is then about this much. For few rows Student's t would have heavier tails.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> model.predict_one({0: 1.5})
+        1.5
+        >>> fresh = model.predict_one({0: 1.5}, with_dist=True)
+        >>> round(fresh.mu, 3), round(fresh.sigma, 3)
+        (1.5, 0.141)
+        """
+        with self._lock:
+            prediction = float(self._row_scores(x)[0, 0])
+            if not with_dist:
+                return prediction
+            row = read_sample(x)
+            spread = self._known_spread()
+            variance = float(spread.variances(*self._split(row.layouts, row.values))[0, 0])
+            gaussian: Any = proba.Gaussian
+            return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
+
+    def predict_many(self, X: Any) -> Any:
+        """Return the prediction for every row, in the kind of `X`: array, series or list.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0]]), [1.0, 3.0])
+        >>> model.predict_many(np.array([[2.0], [3.0]])).round(9)
+        array([5., 7.])
+        """
+        with self._lock:
+            batch = read_batch(X)
+            return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])
+
+
+@savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
+class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegressor):
+    """Predict several numbers by ridge regression, learnt online and exactly.
+
+    Every target has the weights that a `LeastSquaresRegressor` of this ridge would give it; the
+    statistics of the features are kept and factored once for all of them.
+
+    Parameters
+    ----------
+    ridge : float, "auto", "paper" or KFold
+    accumulator : "gram", "orthogonal" or "recursive"
+    forgetting_factor : float
+    half_life : float or timedelta, optional
+        As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
+    fit_intercept : bool
+        Whether every target has a constant, exact and without ridge (by means and co-moments).
+
+    Notes
+    -----
+    The first row settles which targets there are, and every later one must have them all: where
+    one is missing its error is unknown, not 0, and the statistics that targets share could not
+    leave it out. Give targets that come and go a `LeastSquaresRegressor` each.
+
+    The order of a dict's keys and of a frame's columns never matters, in `y` either. Cost and
+    memory are those of `LeastSquaresRegressor`, with ``M N`` more for N targets.
+
+    Examples
+    --------
+    >>> model = LeastSquaresMultiTargetRegressor(ridge=0.0)
+    >>> model.learn_one({"size": 1.0}, {"price": 2.0, "weight": 5.0})
+    >>> model.learn_one({"size": 2.0}, {"price": 4.0, "weight": 6.0})
+    >>> {name: round(value, 9) for name, value in model.predict_one({"size": 4.0}).items()}
+    {'price': 8.0, 'weight': 8.0}
+    """
+
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+    ) -> None:
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        self._target_names = ()
+
+    @property
+    def target_names(self) -> tuple[Name, ...]:
+        """Names of the targets, in the order of the columns of `output_weights`."""
+        return self._target_names
+
+    def learn_one(
+        self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None, **kwargs: Any
+    ) -> None:
+        """Learn one sample; `y` maps target names to numbers, see `learn_many` for the others."""
+        super().learn_one(x, y, w, t, **kwargs)
+
+    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
+        targets = read_named_targets(y)
+        return self._arranged(tuple(targets), np.array([list(targets.values())]))
+
+    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
+        return self._arranged(*read_target_table(y, n_rows))
+
+    def _arranged(self, names: tuple[Name, ...], values: Floats) -> tuple[tuple[Name, ...], Floats]:
+        known = self._target_names or tuple(sorted_names(names))
+        return known, arranged(names, values, known)
+
+    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
+        if not (self._target_names and other._target_names):
+            names = self._target_names or other._target_names
+            return np.arange(len(other._target_names)), names
+        if set(self._target_names) != set(other._target_names):
+            raise ValueError(
+                f"other has the targets {other._target_names!r}, expected {self._target_names!r}. "
+                "Merge models of the same targets."
+            )
+        places = [self._target_names.index(name) for name in other._target_names]
+        return np.array(places, dtype=np.intp), self._target_names
+
+    def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
+        """Return the prediction of every target for one sample; {} before anything is learnt."""
+        with self._lock:
+            scores = self._row_scores(x)[0]
+            return dict(zip(self._target_names, scores.tolist(), strict=True))
+
+    def predict_many(self, X: Any) -> Any:
+        """Return predictions, a column per target, in the kind of `X`: array, frame or list.
+
+        Examples
+        --------
+        >>> model = LeastSquaresMultiTargetRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0]]), np.array([[1.0, 0.0], [3.0, 1.0]]))
+        >>> model.predict_many(np.array([[2.0]])).round(9)
+        array([[5., 2.]])
+        """
+        with self._lock:
+            batch = read_batch(X)
+            return table_like(
+                batch.source, self._target_names, self._scores(batch.layouts, batch.values)
+            )
+
+
+def read_target(y: Any, argument: str = "y") -> float:
+    """Return a target as a float.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is None, NaN, infinite, or of magnitude over 1e150.
+
+    Examples
+    --------
+    >>> read_target(np.int64(3)), read_target(True)
+    (3.0, 1.0)
+    """
+    if y is None:
+        raise ValueError(f"{argument} is None, expected a number. {REMEDY}")
+    number = as_number(y)
+    if number is None:
+        raise TypeError(
+            f"{argument} is {reprlib.repr(y)} of type {type(y).__name__}, expected a number. "
+            "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor."
+        )
+    if not abs(number) <= LARGEST_VALUE:
+        raise ValueError(
+            f"{argument} is {shown(y, number)}, expected a finite number of magnitude at most "
+            f"{LARGEST_VALUE:g}. {REMEDY} Rescale large targets."
+        )
+    return number
+
+
+def read_targets(y: Any, n_rows: int) -> Floats:
+    """Return the targets of a batch as a column (n_rows, 1).
+
+    Parameters
+    ----------
+    y : array, series (pandas, polars, pyarrow …) or list of n_rows numbers
+    n_rows : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, a target is no finite number, or their number is not `n_rows`.
+
+    Examples
+    --------
+    >>> read_targets([1, 2.5], n_rows=2)
+    array([[1. ],
+           [2.5]])
+    """
+    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
+        raise ValueError(
+            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several targets "
+            "are for LeastSquaresMultiTargetRegressor."
+        )
+    values = y
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
+        entries = enumerate(as_list(y, each="target"))
+        values = np.array([read_target(value, f"y[{number}]") for number, value in entries])
+    if len(values) != n_rows:
+        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+    check_values("y", values)
+    column: Floats = values.astype(np.float64)[:, None]
+    return column
+
+
+def read_named_targets(y: Any, argument: str = "y") -> dict[Name, float]:
+    """Return the targets of one row by name.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `y` is no mapping of names to finite numbers, or has no entry.
+
+    Examples
+    --------
+    >>> read_named_targets({"height": 3})
+    {'height': 3.0}
+    """
+    if not isinstance(y, Mapping):
+        raise TypeError(
+            f"{argument} is of type {type(y).__name__}, expected a dict of targets. "
+            "Pass {name: number}; a single target is for LeastSquaresRegressor."
+        )
+    if not y:
+        raise ValueError(f"{argument} holds no target, expected at least one. {REMEDY}")
+    return {
+        plain_name(name): read_target(value, f"{argument}[{name!r}]") for name, value in y.items()
+    }
+
+
+def read_target_table(y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
+    """Return the names of the targets of a batch, and their values (n_rows, n_targets).
+
+    Parameters
+    ----------
+    y : array (n_rows, n_targets), frame (pandas, polars, pyarrow …), or list of n_rows dicts
+        Columns of an array are named 0, 1, …
+    n_rows : int
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is none of these, a target is no finite number, rows have different targets, or
+        their number is not `n_rows`.
+
+    Examples
+    --------
+    >>> read_target_table([{"a": 1, "b": 2}, {"b": 4, "a": 3}], n_rows=2)
+    (('a', 'b'), array([[1., 2.],
+           [3., 4.]]))
+    """
+    if isinstance(y, np.ndarray):
+        values = check_matrix("y", y)
+        names: tuple[Name, ...] = tuple(range(values.shape[1]))
+    elif isinstance(y, (list, tuple)):
+        rows = [read_named_targets(row, f"y[{number}]") for number, row in enumerate(y)]
+        names = tuple(rows[0]) if rows else ()
+        parts = [arranged(tuple(row), np.array([list(row.values())]), names) for row in rows]
+        values = np.concatenate(parts) if parts else np.zeros((0, 0))
+    else:
+        batch = read_frame(y, "y")
+        values, names = batch.values, tuple(map(plain_name, batch.source.columns))
+    if len(values) != n_rows or not names:
+        raise ValueError(
+            f"y has {len(values)} rows of {len(names)} targets, expected {n_rows} rows of at least "
+            "one. Pass a dict or a row of targets for every row."
+        )
+    return names, values.astype(np.float64)
+
+
+def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Floats:
+    """Return the columns of values in the order of the known targets.
+
+    Raises
+    ------
+    ValueError
+        If a known target is missing, or one is not known.
+
+    Examples
+    --------
+    >>> arranged(("b", "a"), np.array([[2.0, 1.0]]), known=("a", "b"))
+    array([[1., 2.]])
+    """
+    places = {name: column for column, name in enumerate(names)}
+    for name in known:
+        if name not in places:
+            raise ValueError(
+                f"y lacks the target {name!r}, expected {_shown(known)} in every row. Fill it in, "
+                "leave the row out, or learn every target with a model of its own."
+            )
+    if len(places) > len(known):
+        new = next(name for name in places if name not in set(known))
+        raise ValueError(
+            f"y holds the new target {new!r}, expected {_shown(known)} as in the first row. "
+            "Earlier rows lack it: learn it with a model of its own."
+        )
+    return values[:, [places[name] for name in known]]
+
+
+def _shown(names: Sequence[Name]) -> str:
+    return reprlib.repr(list(names))

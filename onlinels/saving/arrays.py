@@ -1,0 +1,315 @@
+"""Arrays of numbers or text in numpy's own files, read within bounds that the file's size sets."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Collection
+from io import SEEK_END
+from typing import IO, Any, BinaryIO, Protocol
+
+import numpy as np
+
+from onlinels.checks import Matrix
+
+LARGEST_FILE = 1 << 31
+"""Most bytes that compressed content or a data set's file may stand for: 2 GiB."""
+
+LARGEST_RATIO = 1032
+"""Most bytes that a compressed byte stands for: deflate copies 258 bytes in 2 bits at best."""
+
+PIECE = 1 << 20
+"""Bytes that are asked for at a time: what a header promises takes no memory until it is there."""
+
+UNREADABLE = (
+    OSError,
+    EOFError,
+    ValueError,
+    TypeError,
+    MemoryError,
+    # Encryption that is not there, and compression that nobody knows.
+    RuntimeError,
+    struct.error,
+    zlib.error,
+    zipfile.BadZipFile,
+)
+"""What reading a damaged file, or another one, raises: found by changing files byte by byte."""
+
+MAGIC = b"\x93NUMPY"
+LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}
+"""Of each version of the format: bytes of the number that tells how long the header is."""
+
+LARGEST_HEADER = 10_000
+"""Most bytes of a header, as numpy itself bounds it."""
+
+ENTRY = re.compile(r"\s*'(\w{1,20})'\s*:\s*('[^']*'|True|False|\([^()]*\))\s*(?:,|(?=\}))")
+DTYPE = re.compile(r"'([<>|=]?[biufcSU][1-9]\d{0,8})'")
+SHAPE = re.compile(r"\((?:\s*\d{1,18}L?\s*,)*(?:\s*\d{1,18}L?)?\s*\)")
+"""Python 2 wrote an L behind long numbers."""
+
+OTHER = "it holds other things than arrays of numbers or text"
+LAST_CHARACTER = 0x10FFFF
+
+
+class Readable(Protocol):
+    """A file, or the content of one that is unzipped as it is read."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes, at most so many."""
+
+
+class Hashed:
+    """A file whose bytes are hashed as they are read or written."""
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def read(self, size: int, /) -> bytes:
+        """Return the next bytes."""
+        content: bytes = self._file.read(size)
+        self._hash.update(content)
+        return content
+
+    def write(self, content: bytes) -> None:
+        """Write the next bytes."""
+        self._hash.update(content)
+        self._file.write(content)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the bytes so far, in hexadecimal digits."""
+        return self._hash.hexdigest()
+
+
+def read_up_to(file: Readable, n_bytes: int) -> bytearray:
+    """Return the next bytes of a file, fewer if it ends before; they take memory as they come.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> read_up_to(BytesIO(b"abc"), 1 << 60)
+    bytearray(b'abc')
+    """
+    content = bytearray()
+    while piece := file.read(min(PIECE, n_bytes - len(content))):
+        content += piece
+    return content
+
+
+def read_npy(file: Readable, n_bytes: int, most_values: float = math.inf) -> Matrix:
+    """Read an array of numbers or text in numpy's format of one array.
+
+    Parameters
+    ----------
+    file : Readable
+        Binary, at the beginning of the array.
+    n_bytes : int
+        Bytes from there to the end of the file.
+    most_values : int, optional
+        Above which the array is not read.
+
+    Returns
+    -------
+    ndarray
+        Of the shape and type that the header states; booleans, numbers or text.
+
+    Raises
+    ------
+    ValueError
+        If the bytes are of another format, damaged, fewer or more than the header states, of
+        objects or records, or of more than `most_values` values.
+
+    Notes
+    -----
+    Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
+    some, and allocates whatever it states. Memory: never more than the file has bytes.
+
+    References
+    ----------
+    R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> file = BytesIO()
+    >>> np.save(file, [[1, 2], [3, 4]])
+    >>> read_npy(BytesIO(file.getvalue()), len(file.getvalue()))
+    array([[1, 2],
+           [3, 4]])
+    """
+    header, n_left = _read_header(file, n_bytes)
+    entries = _entries(header)
+    dtype, shape = _dtype(entries["descr"]), _shape(entries["shape"])
+    n_values = math.prod(shape)
+    n_expected = n_values * dtype.itemsize
+    if n_expected != n_left:
+        raise ValueError(
+            f"it states the shape {shape} of {dtype}, which takes {n_expected} bytes, and holds "
+            f"{n_left}"
+        )
+    if n_values > most_values:
+        raise ValueError(f"it has {n_values} values, expected at most {most_values}")
+    content = read_up_to(file, n_expected)
+    if len(content) < n_expected:
+        raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
+    values: Matrix = np.ndarray(
+        shape, dtype, content, order="F" if entries["fortran_order"] == "True" else "C"
+    )
+    _check_content(np.ndarray(n_values, dtype, content))
+    return values
+
+
+def _read_header(file: Readable, n_bytes: int) -> tuple[str, int]:
+    # The entries in braces, and how many bytes follow.
+    start = file.read(len(MAGIC) + 2)
+    n_length = LENGTH_BYTES.get(start[len(MAGIC) :])
+    if start[: len(MAGIC)] != MAGIC or n_length is None:
+        # Old arrays of objects are pickled as they are.
+        raise ValueError(OTHER)
+    n_header = int.from_bytes(file.read(n_length), "little")
+    if n_header > LARGEST_HEADER:
+        raise ValueError(f"its header has {n_header} bytes, expected at most {LARGEST_HEADER}")
+    header = file.read(n_header).decode("latin1").strip().replace('"', "'")
+    return header, n_bytes - len(start) - n_length - n_header
+
+
+def _entries(header: str) -> dict[str, str]:
+    found, at = {}, 1
+    while match := ENTRY.match(header, at):
+        found[match[1]] = match[2]
+        at = match.end()
+    expected = {"descr", "fortran_order", "shape"}
+    if header[:1] != "{" or header[at:].strip() != "}" or found.keys() != expected:
+        raise ValueError(OTHER)
+    if found["fortran_order"] not in ("True", "False"):
+        raise ValueError(OTHER)
+    return found
+
+
+def _dtype(text: str) -> np.dtype[Any]:
+    match = DTYPE.fullmatch(text)
+    if match is None:
+        raise ValueError(OTHER)
+    try:
+        return np.dtype(match[1])
+    except TypeError as error:
+        raise ValueError(f"it holds values of a type that is not known here: {error}") from error
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    if not SHAPE.fullmatch(text):
+        raise ValueError(f"its header states the shape {text:.60}")
+    return tuple(int(number) for number in re.findall(r"\d+", text))
+
+
+def _check_content(values: Matrix) -> None:
+    # Bytes that no value of the type has: numpy neither prints nor compares such values.
+    if values.dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
+        raise ValueError("it holds other things than truth values, which are 0 or 1")
+    if values.dtype.kind == "U":
+        characters = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+        if characters.max(initial=0) > LAST_CHARACTER:
+            raise ValueError("it holds text of characters that do not exist")
+
+
+class ArrayArchive:
+    """Arrays by name in an .npz file, which is a zip file of .npy files.
+
+    Parameters
+    ----------
+    file : binary file
+        It stays open.
+
+    Raises
+    ------
+    ValueError, zipfile.BadZipFile and others
+        All that `UNREADABLE` lists, if it is damaged or another file.
+
+    Notes
+    -----
+    What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
+    exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
+    bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
+    array takes memory as it is read, not as it is stated.
+
+    Examples
+    --------
+    >>> from io import BytesIO
+    >>> file = BytesIO()
+    >>> np.savez_compressed(file, weights=[0.5, 2.0])
+    >>> ArrayArchive(file).read("weights")
+    array([0.5, 2. ])
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._archive = zipfile.ZipFile(file)
+        members = self._archive.infolist()
+        self._members = {member.filename.removesuffix(".npy"): member for member in members}
+        if len(self._members) < len(members):
+            raise ValueError("it holds two arrays of one name")
+        if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
+            raise ValueError("its arrays take more room than the file has, so that they overlap")
+
+    @property
+    def names(self) -> Collection[str]:
+        """Names of the arrays, in the order of the file."""
+        return self._members.keys()
+
+    def check_stored(self) -> None:
+        """Raise ValueError if anything is compressed: it stands for no more than its own bytes."""
+        for name, member in self._members.items():
+            if member.compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{name[:80]!r} is compressed, expected it stored as it is")
+
+    def read(self, name: str, most_values: float = math.inf) -> Matrix:
+        """Read one of the arrays, as `read_npy` does."""
+        with self._open(name) as file:
+            return read_npy(file, self._members[name].file_size, most_values)
+
+    def read_bytes(self, name: str) -> bytearray:
+        """Read what is there under a name, whatever it is."""
+        with self._open(name) as file:
+            return read_up_to(file, self._members[name].file_size)
+
+    def read_hashed(self, name: str, sha256: str) -> Matrix:
+        """Read one of the arrays; raise ValueError unless its member has this SHA-256."""
+        with self._open(name) as opened:
+            file = Hashed(opened)
+            try:
+                values = read_npy(file, self._members[name].file_size)
+                fits = file.sha256 == sha256
+            except zipfile.BadZipFile:
+                # The checksum that zip files have of their own is found to be wrong first.
+                fits = False
+        if not fits:
+            raise ValueError(f"{name[:80]!r} does not match its checksum")
+        return values
+
+    def _open(self, name: str) -> IO[bytes]:
+        member = self._members[name]
+        if member.compress_type == zipfile.ZIP_STORED:
+            largest = member.compress_size
+        elif member.compress_type == zipfile.ZIP_DEFLATED:
+            largest = min(member.compress_size * LARGEST_RATIO, LARGEST_FILE)
+        else:
+            raise ValueError(f"its array {name} is compressed in another way than numpy does")
+        if member.file_size > largest:
+            raise ValueError(
+                f"its array {name} states {member.file_size} bytes, expected at most {largest} of "
+                f"{member.compress_size} bytes in the archive and {LARGEST_FILE} if compressed; "
+                "numpy.savez stores larger ones as they are"
+            )
+        return self._archive.open(member)
+
+
+def write_array(archive: zipfile.ZipFile, name: str, array: Matrix) -> str:
+    """Write an array into a zip file, and return the SHA-256 of what was written."""
+    with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+        file: Any = Hashed(member)
+        np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
+    sha256: str = file.sha256
+    return sha256

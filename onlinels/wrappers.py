@@ -1,0 +1,508 @@
+"""Classifiers around a classifier, or around a pipeline that ends in one: drift and calibration."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from inspect import signature
+from typing import Any, Self
+
+import numpy as np
+from river import base, compose
+from river.drift import ADWIN
+
+from onlinels.checks import (
+    Floats,
+    check_between,
+    check_mass,
+    check_mergeable,
+    check_not_empty,
+    check_weights,
+)
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.minirocket import MiniRocketFeatures
+from onlinels.features.transformers import FilteringTransformer
+from onlinels.labels import Label, read_label, read_labels
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.numerics import Lock, all_held
+from onlinels.rows import read_sample, samples_of, table_like
+from onlinels.saving import ANYTHING, VECTOR, WHOLE, Savable, made_of, savable, settings_hold
+from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
+
+FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer)
+"""Steps of this package that learn nothing."""
+
+
+def is_pipeline(model: Any) -> bool:
+    """Tell whether a model is a pipeline of river's."""
+    return isinstance(model, compose.Pipeline)
+
+
+def steps_of(model: Any) -> list[Any]:
+    """Return the steps of a pipeline; any other model is its own."""
+    return list(model.steps.values()) if is_pipeline(model) else [model]
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline; any other model is its own."""
+    return model[-1] if is_pipeline(model) else model
+
+
+def emptied(model: Any) -> Any:
+    """Return a model of the same settings and fixed features that has learnt nothing."""
+    if is_pipeline(model):
+        return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
+    return model.empty() if hasattr(model, "empty") else model.clone()
+
+
+@contextmanager
+def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
+    """Put the state of models back if anything is raised; costs a copy of those that learn."""
+    learning = [model for model in models if not isinstance(model, FIXED)]
+    # The locks stay: others may wait for them.
+    locks = [model._lock for model in learning if hasattr(model, "_lock")]
+    before = copy.deepcopy(learning, {id(lock): lock for lock in locks})
+    try:
+        yield
+    except BaseException:
+        for model, copied in zip(learning, before, strict=True):
+            vars(model).clear()
+            vars(model).update(vars(copied))
+        raise
+
+
+class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
+    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+
+    _lock: Lock
+    classifier: base.Estimator
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return vars(self).copy()
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": LeastSquaresClassifier()}
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"classifier"}
+
+    @property
+    def _wrapped_model(self) -> base.Estimator:
+        return self.classifier
+
+    @property
+    def classes(self) -> tuple[Label, ...]:
+        """Labels that the wrapped model knows, in the order of its columns."""
+        labels: tuple[Label, ...] = last_step(self.classifier).classes
+        return labels
+
+    @property
+    def count(self) -> int:
+        """Number of rows that the wrapped model has learnt, whatever their weights are now."""
+        return int(last_step(self.classifier).count)
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
+        """Return the wrapped model's label for one sample; None before anything is learnt."""
+        with self._lock:
+            model: Any = self.classifier
+            return model.predict_one(x, **kwargs)
+
+    def predict_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return the wrapped model's label of every row, in the kind of `X`."""
+        with self._lock:
+            model: Any = self.classifier
+            return model.predict_many(X, **kwargs)
+
+
+Detector = base.DriftDetector | base.BinaryDriftDetector
+
+
+@savable(
+    {"classifier": ANYTHING, "detector": ANYTHING, "keep": ANYTHING, "_n_alarms": WHOLE}
+    | {"_lock": made_of(Lock)},
+    settings_hold,
+)
+class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
+    """Weaken the past of a least-squares classifier whenever a drift detector alarms.
+
+    Every row is predicted before it is learnt, and the detector is told whether that was wrong, 1
+    or 0. On an alarm the weight of all rows before is multiplied by `keep`; the row itself is then
+    learnt with its own. After alarms at rows d_1 < d_2 < ... row i weighs w_i keep^k, k being the
+    number of alarms after it, and the model equals the batch solution with these weights.
+
+    Parameters
+    ----------
+    classifier : LeastSquaresClassifier, or a pipeline that ends in one
+        Of any accumulator. On an alarm only this last step changes.
+    detector : river.base.DriftDetector or river.base.BinaryDriftDetector, optional
+        A detector of `river.drift` or `river.drift.binary`; by default a new ADWIN.
+    keep : float
+        From 0, which starts afresh (classes and features are forgotten too), to 1, which ignores
+        alarms; see `LeastSquaresClassifier.fade`.
+
+    Notes
+    -----
+    Detectors that look both ways alarm as well when the model gets better, which is no reason to
+    forget. Where a detector tells its estimate of the error (`estimation`, as ADWIN does), only
+    alarms at which that rose count. PageHinkley does it with mode="up"; KSWIN cannot tell. FHDDM of
+    river 0.26 alarms only when errors become fewer, against what its documentation says.
+
+    Weights of rows do not count for the detector. With delayed labels the error is that of a
+    prediction made when the label comes, just before it is learnt.
+
+    A row costs one prediction more, and the detector. `learn_many` predicts and learns row by row,
+    as it must; it keeps a copy of model and detector meanwhile, and puts them back as they were if
+    a row is refused.
+
+    Bad input is refused by `learn_one` before the detector hears of it. It is not made for
+    interrupts: one that comes between the detector and the model leaves a row that only the
+    detector has seen. Nor does it bring back what steps of other packages have learnt of a row that
+    a later step refuses.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresClassifier
+    >>> model = DriftAwareClassifier(LeastSquaresClassifier(), keep=0.1)
+    >>> for k in range(2000):
+    ...     model.learn_one({"a": k % 7}, (k % 7 > 3) == (k < 1000))
+    >>> model.n_alarms > 0, model.predict_one({"a": 6.0})
+    (True, False)
+    """
+
+    def __init__(
+        self,
+        classifier: base.Estimator,
+        detector: Detector | None = None,
+        keep: float = 0.0,
+    ) -> None:
+        if not isinstance(last_step(classifier), LeastSquaresClassifier):
+            raise TypeError(
+                f"classifier is of type {type(last_step(classifier)).__name__}, expected a "
+                "LeastSquaresClassifier, or a pipeline that ends in one. Wrap one of these."
+            )
+        if detector is not None and not isinstance(detector, Detector):
+            raise TypeError(
+                f"detector is of type {type(detector).__name__}, expected a drift detector of "
+                "river.drift or river.drift.binary. Pass one, for instance river.drift.ADWIN()."
+            )
+        check_between("keep", keep, 0.0, 1.0)
+        self.classifier = classifier
+        usual: Any = ADWIN
+        self.detector: Detector = usual() if detector is None else detector
+        self.keep = keep
+        self._n_alarms = 0
+        self._lock = Lock()
+
+    @property
+    def n_alarms(self) -> int:
+        """Number of times that the past was weakened."""
+        return self._n_alarms
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Predict one sample, weaken the past if the detector alarms, then learn it.
+
+        Parameters
+        ----------
+        x : mapping
+        y : hashable
+        w : float
+            Weight, at least 0.
+        **kwargs
+            Passed on to the wrapped model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+        """
+        with self._lock:
+            label, weight = read_label(y), check_weights(w, 1)
+            self._n_alarms += self._learn(x, label, weight, kwargs)
+
+    def _learn(
+        self, x: Mapping[Any, Any], y: Label, w: float | Floats, others: dict[str, Any]
+    ) -> bool:
+        """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
+        model: Any = self.classifier
+        last = last_step(model)
+        features = model.transform_one(x) if is_pipeline(model) else x
+        # What the model would refuse, the detector is not told of.
+        check_mass(read_sample(features).values, w)
+        answer, is_first = last.predict_one(features), not last.classes
+        alarm = not is_first and alarms(self.detector, bool(answer != y))
+        if alarm:
+            last.fade(self.keep)
+        model.learn_one(x, y, w=w, **others)
+        return alarm
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
+        """Learn a mini-batch, row by row: with the same result as looped `learn_one`.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows labels
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, at least 0; 1 by default.
+        **kwargs
+            Passed on to the wrapped model: arrays and lists of n_rows values row by row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+        """
+        with self._lock:
+            rows = list(samples_of(X))
+            check_not_empty("X", len(rows))
+            labels = read_labels(y, len(rows))
+            weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
+            by_row = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
+            n_alarms = self._n_alarms
+            with restored_on_error([*steps_of(self.classifier), self.detector]):
+                for number, row in enumerate(rows):
+                    others = {name: values[number] for name, values in by_row.items()}
+                    n_alarms += self._learn(row, labels[number], weights[number], others)
+                self._n_alarms = n_alarms
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
+        with self._lock:
+            model: Any = self.classifier
+            probabilities: dict[Label, float] = model.predict_proba_one(x, **kwargs)
+            return probabilities
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
+        with self._lock:
+            model: Any = self.classifier
+            return model.predict_proba_many(X, **kwargs)
+
+    def empty(self) -> Self:
+        """Return a wrapper of the same settings and fixed features that has learnt nothing."""
+        return type(self)(emptied(self.classifier), self.detector.clone(), self.keep)
+
+
+def alarms(detector: Any, is_wrong: bool) -> bool:
+    """Tell a detector of an error or none; return whether it alarms, and not because errors fell.
+
+    Parameters
+    ----------
+    detector : river.base.DriftDetector or river.base.BinaryDriftDetector
+    is_wrong : bool
+    """
+    before = getattr(detector, "estimation", None)
+    binary = isinstance(detector, base.BinaryDriftDetector)
+    detector.update(is_wrong if binary else float(is_wrong))
+    if not detector.drift_detected:
+        return False
+    return before is None or bool(detector.estimation > before)
+
+
+def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
+    """Return every row's share of an argument: its entry of an array or list, else all of it."""
+    if np.ndim(value) == 0:
+        return [value] * n_rows
+    values: Any = np.asarray(value, dtype=object)
+    if len(values) != n_rows:
+        raise ValueError(
+            f"{name} has shape {values.shape}, expected ({n_rows},). "
+            "Pass one value per row, or one for all."
+        )
+    return list(values)
+
+
+def _has_all_losses(model: Any) -> bool:
+    return len(model._losses) == len(SCALES) and settings_hold(model)
+
+
+@savable(
+    {"classifier": ANYTHING, "_losses": VECTOR, "_lock": made_of(Lock)},
+    _has_all_losses,
+)
+class CalibratedClassifier(WrappedClassifier):
+    """Give a least-squares classifier probabilities that are calibrated while it learns.
+
+    Before a row or mini-batch is learnt, the wrapped model scores it, and the scores tell how good
+    each of 41 scales a from 1/4 to 256 would have been. Probabilities come from the scale of the
+    least log-loss so far: p_k = (n q_k + 1) / (n + N), q = softmax(a scores), for n rows learnt
+    and N classes. One number is fitted, labels never change, and nothing can diverge.
+
+    Parameters
+    ----------
+    classifier : LeastSquaresClassifier, ShallowConvClassifier, or a pipeline that ends in one
+        It learns and labels as it would alone.
+
+    Notes
+    -----
+    The scale depends on the order of the rows, and on how the stream is cut: a mini-batch is
+    scored before any of its rows is learnt, just as a user who predicts it and then learns it
+    would see. So `learn_many` and looped `learn_one` make the same classifier, but scales that
+    differ a little. The wrapped model keeps all its promises of exactness.
+
+    Learning takes one more scoring of every row: the features are computed twice, and the weights
+    are solved once for each call, unless a prediction has done so already. Put the wrapper at the
+    end of a pipeline (`scaler | layer | CalibratedClassifier(LeastSquaresClassifier())`) and only
+    the last step scores, on features that are there already; wrap the pipeline, and a row is scored
+    with its transformers as they were before the row. Measured shares of the time are in
+    demos/benchmarks/README.md.
+
+    Bad input is refused before anything changes. An interrupt between the two steps of a call may
+    leave a row that is learnt and does not count for the scale; steps of other packages may have
+    seen a row that a later step refuses.
+
+    Rows with a label never seen before teach the scale nothing. Weights of rows count.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> from onlinels import LeastSquaresClassifier
+    >>> for model in (LeastSquaresClassifier(), CalibratedClassifier(LeastSquaresClassifier())):
+    ...     evaluate.progressive_val_score(datasets.Phishing(), model, metrics.LogLoss())
+    LogLoss: 0.31...
+    LogLoss: 0.29...
+    """
+
+    def __init__(self, classifier: base.Estimator) -> None:
+        if not isinstance(classifier, ScoringClassifier):
+            raise TypeError(
+                f"classifier is of type {type(classifier).__name__}, expected a "
+                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one. "
+                "Wrap one of these."
+            )
+        if "w" not in signature(type(last_step(classifier)).learn_one).parameters:
+            raise TypeError(
+                f"classifier is of type {type(last_step(classifier)).__name__}, whose rows have no "
+                "weights, expected one whose have. Use it as it is: its probabilities are fitted "
+                "to its own errors."
+            )
+        self.classifier = classifier
+        self._losses: Floats = np.zeros(len(SCALES))
+        self._lock = Lock()
+
+    @property
+    def scale(self) -> float:
+        """The scale a in force; 4 before anything is known."""
+        return best_scale(self._losses)
+
+    def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        model: Any = self.classifier
+        scores: Floats = last_step(model)._row_scores(
+            model.transform_one(x) if is_pipeline(model) else x
+        )
+        return scores
+
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        model: Any = self.classifier
+        scored: tuple[Any, Floats] = last_step(model)._batch_scores(
+            model.transform_many(X) if is_pipeline(model) else X
+        )
+        return scored
+
+    def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
+        """Return the losses of every scale, those of these rows included."""
+        if not scores.shape[1]:
+            return self._losses
+        index = {label: column for column, label in enumerate(self.classes)}
+        columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
+        weights = np.broadcast_to(w, len(labels))
+        return self._losses + log_losses(scores, columns, weights, self.count)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
+        """Score one sample, then learn it.
+
+        Parameters
+        ----------
+        x : mapping
+        y : hashable
+        w : float
+            Weight, at least 0.
+        **kwargs
+            Passed on to the wrapped model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+        """
+        with self._lock:
+            losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
+            model: Any = self.classifier
+            model.learn_one(x, y, w=w, **kwargs)
+            self._losses = losses
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
+        """Score a mini-batch as a whole, then learn it.
+
+        Parameters
+        ----------
+        X, y, w
+            As the wrapped model takes them.
+        **kwargs
+            Passed on to the wrapped model.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+        """
+        with self._lock:
+            _, scores = self._batch_scores(X)
+            labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
+            losses = self._losses_with(scores, labels, weights)
+            model: Any = self.classifier
+            model.learn_many(X, y, w=w, **kwargs)
+            self._losses = losses
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
+        """Return the probability of every class for one sample; {} before anything is learnt."""
+        with self._lock:
+            scores = self._row_scores(x)
+            return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
+
+    def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
+        """Return probabilities, a column per class, in the kind of `X`."""
+        with self._lock:
+            source, scores = self._batch_scores(X)
+            return table_like(source, self.classes, self._probabilities(scores))
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return calibrate(scores, self.scale, self.count) if scores.shape[1] else scores
+
+    def empty(self) -> Self:
+        """Return a wrapper of the same settings and fixed features that has learnt nothing."""
+        return type(self)(emptied(self.classifier))
+
+    def merge(self, other: Self) -> Self:
+        """Add what another wrapper has learnt, in place: its model, and its losses scale by scale.
+
+        Parameters
+        ----------
+        other : CalibratedClassifier
+            Its model is of the same kind and settings. It stays as it is.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the models cannot merge; nothing has changed then. River's pipelines cannot.
+        """
+        check_mergeable(self, other)
+        if is_pipeline(self.classifier):
+            raise TypeError(
+                "classifier is a Pipeline, expected a model that merges. End the pipeline in "
+                "CalibratedClassifier(...) and merge these last steps."
+            )
+        with all_held(self._lock, other._lock):
+            model: Any = self.classifier
+            losses = self._losses + other._losses
+            model.merge(other.classifier)
+            self._losses = losses
+        return self
+
+    def __add__(self, other: Self) -> Self:
+        """Return a new wrapper that has learnt the rows of both."""
+        return copy.copy(self).merge(other)
