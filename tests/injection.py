@@ -17,7 +17,7 @@ import onlinels
 
 PACKAGE = str(Path(onlinels.__file__).parent)
 ERRORS = KeyboardInterrupt, MemoryError
-PATIENCE = 60.0
+PATIENCE = 10.0
 """Seconds after which a thread is taken to wait for ever."""
 
 

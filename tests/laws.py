@@ -14,10 +14,14 @@ from onlinels import StreamClassifier
 from onlinels.accumulators.centred import CentredAccumulator
 from strategies import Rows, Stream
 
-FIRST_ROWS = "onlinels.choice.FIRST_ROWS"
+FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
 
-BLOCKS = {"onlinels.checks.BLOCK_BYTES": 200, "onlinels.accumulators.base.LEAST_ROWS": 1}
+BLOCKS = {
+    "onlinels.checks.BLOCK_BYTES": 200,
+    "onlinels.linear.model.LEAST_ROWS": 1,
+    "onlinels.accumulators.base.LEAST_ROWS": 1,
+}
 
 EPS = np.finfo(np.float64).eps
 
