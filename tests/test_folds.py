@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from onlinels.dealing import fold_of_rows
 
 import laws
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels.accumulators.grouped import fold_of_rows
 
 fold_counts = st.integers(2, 5)
 
