@@ -161,10 +161,10 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     as it must; it keeps a copy of model and detector meanwhile, and puts them back as they were if
     a row is refused.
 
-    Bad input is refused by `learn_one` before the detector hears of it. It is not made for
-    interrupts: one that comes between the detector and the model leaves a row that only the
-    detector has seen. Nor does it bring back what steps of other packages have learnt of a row that
-    a later step refuses.
+    Bad input is refused by `learn_one` before the detector hears of it. If the model refuses the
+    row for another reason (there is no room for its features), or an interrupt comes between the
+    two, only the detector has seen it. Steps of other packages may have learnt of a row that a
+    later step refuses.
 
     Examples
     --------
