@@ -243,7 +243,7 @@ class StreamClassifier(ScoringClassifier, Savable):
         return self._look(row, self._recent[-1]).mixture if self._recent else np.zeros(0)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(x)[None]
+        return self._mixture(x)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         mixtures = [self._mixture(x) for x in samples_of(X)]
