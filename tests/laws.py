@@ -14,8 +14,14 @@ from onlinels import StreamClassifier
 from onlinels.accumulators.centred import CentredAccumulator
 from strategies import Rows, Stream
 
-FIRST_ROWS = "onlinels.choice.FIRST_ROWS"
+FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
+
+BLOCKS = {
+    "onlinels.checks.BLOCK_BYTES": 200,
+    "onlinels.linear.model.LEAST_ROWS": 1,
+    "onlinels.accumulators.base.LEAST_ROWS": 1,
+}
 
 EPS = np.finfo(np.float64).eps
 
@@ -138,6 +144,12 @@ def assert_same_model(a: Any, b: Any, count: bool = True) -> None:
         places = [outputs_of(other).index(name) for name in outputs_of(one)]
         allowed = 1e4 * allowed + 1e-10 * np.abs(one.intercept).max(initial=0.0)
         np.testing.assert_allclose(other.intercept[places], one.intercept, atol=allowed, rtol=0.0)
+
+
+def small_blocks(monkeypatch: Any) -> None:
+    """Let batches of few rows be learnt in several blocks."""
+    for name, size in BLOCKS.items():
+        monkeypatch.setattr(name, size)
 
 
 def saved(model: Any) -> bytes:

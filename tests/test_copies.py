@@ -10,7 +10,7 @@ import pytest
 from river import compose
 
 import savable
-from test_saving import content
+from laws import saved
 
 
 def unpickled(model):
@@ -19,16 +19,16 @@ def unpickled(model):
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
 @pytest.mark.parametrize("name", savable.MODELS)
-def test_a_copy_goes_on_alone(tmp_path, name, copied):
+def test_a_copy_goes_on_alone(name, copied):
     make, learn = savable.MODELS[name]
     model = make(np.random.default_rng(0))
     learn(model, np.random.default_rng(1))
     if copied is copy.copy and type(model) is compose.Pipeline:
         pytest.skip("a copy of river's pipeline shares its steps")
     other = copied(model)
-    before = content(model, tmp_path)
-    assert content(other, tmp_path) == before
+    before = saved(model)
+    assert saved(other) == before
     learn(other, np.random.default_rng(2))
-    assert content(model, tmp_path) == before
+    assert saved(model) == before
     learn(model, np.random.default_rng(2))
-    assert content(model, tmp_path) == content(other, tmp_path)
+    assert saved(model) == saved(other)

@@ -170,8 +170,7 @@ def test_many_blocks_are_one_batch(monkeypatch):
     labels = np.arange(50) % 3
     whole = LeastSquaresClassifier()
     whole.learn_many(rows, labels)
-    monkeypatch.setattr("onlinels.checks.BLOCK_BYTES", 7 * 4 * 8)
-    monkeypatch.setattr("onlinels.accumulators.base.LEAST_ROWS", 1)
+    laws.small_blocks(monkeypatch)
     blocks = LeastSquaresClassifier()
     blocks.learn_many(rows, labels)
     laws.assert_same_model(whole, blocks)

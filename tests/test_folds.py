@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.dealing import fold_of_rows
+from onlinels.accumulators.grouped import fold_of_rows
 
 fold_counts = st.integers(2, 5)
 

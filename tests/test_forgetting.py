@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -122,7 +124,7 @@ def test_the_clock_is_copied_and_emptied():
     for other in (model, twin):
         other.learn_one({"a": 2.0}, "y", t=105.0)
     assert (model.output_weights == twin.output_weights).all()
-    assert model.empty()._clock.now is None
+    assert model.empty().merge(model).count == 2
 
 
 def test_times_do_not_matter_without_a_half_life():
@@ -155,3 +157,65 @@ def test_rows_that_are_only_counted_join_as_they_stand():
         other.learn_many([{"a": 3.0}, {"a": 1.0}], ["y", "x"])
         model.merge(other)
     np.testing.assert_allclose(by_half_life.output_weights, by_factor.output_weights)
+
+
+def test_dates_of_any_kind():
+    days = [datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12), datetime(2026, 3, 2, 0)]
+    forms = [
+        days,
+        np.array(days, dtype="M8[ns]"),
+        pd.Series(days),
+        pl.Series(days),
+        [day.replace(tzinfo=UTC) for day in days],
+    ]
+    weights = []
+    for t in forms:
+        model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(hours=12))
+        model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"], t=t)
+        weights.append(model.output_weights)
+    expected = LeastSquaresClassifier(ridge=1.0)
+    expected.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"], [0.25, 1.0, 0.5])
+    for each in weights:
+        np.testing.assert_allclose(each, expected.output_weights)
+
+
+@pytest.mark.parametrize(
+    ("half_life", "n_rows", "t", "error", "message"),
+    [
+        (1.0, 2, [1.0], ValueError, r"t has shape \(1,\)"),
+        (1.0, 2, [1.0, np.nan], ValueError, "t holds nan"),
+        (1.0, 1, np.inf, ValueError, "t holds inf"),
+        (1.0, 1, "noon", TypeError, "'noon'"),
+        (1.0, 1, True, TypeError, "True"),
+        (1.0, 1, datetime(2026, 1, 1), TypeError, "expected numbers"),
+        (timedelta(1), 1, 5.0, TypeError, "expected datetimes"),
+        (timedelta(1), 1, None, ValueError, "t is None"),
+        (timedelta(1), 1, pd.NaT, ValueError, "t holds nan"),
+    ],
+)
+def test_bad_times(half_life, n_rows, t, error, message):
+    model = LeastSquaresClassifier(half_life=half_life)
+    with pytest.raises(error, match=message):
+        model.learn_many([{"a": 1.0}] * n_rows, ["x"] * n_rows, t=t)
+    assert (model.count, model.feature_names) == (0, ())
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "message"),
+    [
+        ({"forgetting_factor": 0.0}, ValueError, "above 0"),
+        ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
+        ({"forgetting_factor": float("nan")}, ValueError, "forgetting_factor=nan"),
+        ({"forgetting_factor": "slow"}, TypeError, "forgetting_factor='slow'"),
+        ({"forgetting_factor": True}, TypeError, "forgetting_factor=True"),
+        ({"half_life": 0.0}, ValueError, "half_life=0.0 must be positive"),
+        ({"half_life": timedelta(0)}, ValueError, "positive"),
+        ({"half_life": float("inf")}, ValueError, "finite"),
+        ({"half_life": "week"}, TypeError, "half_life='week'"),
+        ({"half_life": True}, TypeError, "half_life=True"),
+        ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
+    ],
+)
+def test_bad_settings(settings, error, message):
+    with pytest.raises(error, match=message):
+        LeastSquaresClassifier(**settings)

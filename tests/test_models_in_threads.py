@@ -9,8 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+import onlinels
 import savable
-from onlinels import DriftAwareClassifier, LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels import (
+    CalibratedClassifier,
+    ConvolutionalFeatures,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+)
 
 LINEAR = [name for name in savable.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
@@ -140,28 +146,68 @@ def test_a_ridge_that_is_set_meanwhile_is_the_one_in_force():
         assert np.abs(model.output_weights).max() < 1e-3
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
-def test_the_lock_of_a_model_stays(name):
-    make, learn = savable.MODELS[name]
-    model = make(np.random.default_rng(0))
-    lock = model._alone
-    learn(model, np.random.default_rng(1))
-    if hasattr(model, "fade"):
-        model.fade(0.5)
-        model.fade(0.0)
-    if hasattr(model, "merge"):
-        model.merge(make(np.random.default_rng(0)))
-    assert model._alone is lock
+PATIENCE = 60.0
+"""Seconds after which threads are taken to wait for ever."""
 
 
-def test_locks_stay_where_the_past_is_weakened():
-    wrapped = LeastSquaresClassifier(ridge=1.0)
-    model = DriftAwareClassifier(wrapped)
-    locks = model._alone, wrapped._alone
-    X = np.random.default_rng(0).normal(size=(1500, 2))
-    y = (X[:, 0] > 0) ^ (np.arange(1500) > 700)
-    model.learn_many(X[:1000], y[:1000])
-    for row, label in zip(X[1000:], y[1000:].tolist(), strict=True):
-        model.learn_one(dict(enumerate(row.tolist())), label)
-    assert model.n_alarms
-    assert (model._alone, model.classifier._alone) == locks
+def in_turns(*calls):
+    """Make calls again and again, each in a thread of its own; fail if they wait for ever."""
+    errors = []
+
+    def run(call):
+        try:
+            for _ in range(20):
+                call()
+        except BaseException as error:
+            errors.append(error)
+
+    # Threads that wait for ever are not to keep the tests from ending.
+    threads = [threading.Thread(target=run, args=(call,), daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+        assert not thread.is_alive(), "waits for ever"
+    assert not errors
+
+
+def learnt():
+    model = LeastSquaresClassifier(ridge=1.0)
+    model.learn_many(np.eye(3), [0, 1, 0])
+    return model
+
+
+def test_saves_of_the_same_models_in_two_orders_and_merges_end(tmp_path):
+    a, b = learnt(), learnt()
+    in_turns(
+        lambda: onlinels.save({"a": a, "b": b}, tmp_path / "one"),
+        lambda: a.merge(b).fade(0.5),
+        lambda: onlinels.save({"b": b, "a": a}, tmp_path / "other"),
+    )
+
+
+def test_what_a_wrapper_holds_is_saved_as_a_whole(tmp_path):
+    inner = learnt()
+    wrapper, path, counts = CalibratedClassifier(inner), tmp_path / "model", []
+
+    def save():
+        wrapper.save(path)
+        saved = onlinels.load(path).classifier
+        # Three rows at once, two of them of class 1.
+        assert saved.count % 3 == 0
+        expected = learnt()
+        for _ in range(saved.count // 3 - 1):
+            expected.learn_many(np.eye(3), [0, 1, 1])
+        np.testing.assert_allclose(saved.output_weights, expected.output_weights, atol=1e-9)
+        counts.append(saved.count)
+
+    in_turns(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]))
+    assert counts == sorted(counts)
+
+
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_features_are_the_same_on_any_number_of_threads(threads, monkeypatch):
+    images = np.random.default_rng(0).random((70, 12, 12))
+    expected = ConvolutionalFeatures().transform_many(images)
+    monkeypatch.setenv("OMP_NUM_THREADS", threads)
+    assert (ConvolutionalFeatures().transform_many(images) == expected).all()

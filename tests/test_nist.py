@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import laws
 import nist
 from onlinels import OrthogonalAccumulator
-from onlinels.accumulators.centred import CentredAccumulator
 
 WANTED = {
     nist.NORRIS: 11.0,
@@ -73,7 +73,7 @@ def test_wamplers_data_are_their_polynomials_and_fixed_deltas():
 
 
 def centred():
-    return CentredAccumulator(OrthogonalAccumulator())
+    return laws.centred(OrthogonalAccumulator())
 
 
 def in_batches(empty, X, y, n_rows):

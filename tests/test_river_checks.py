@@ -60,6 +60,12 @@ def model_settings(draw: random.Random, accumulator: str) -> dict:
     }
 
 
+def the_rest_slow(settings: list, n_here: int) -> list:
+    """Return settings of which only the first ones are tried in the default run."""
+    slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings[n_here:]]
+    return [*settings[:n_here], *slow]
+
+
 SETTINGS = [({}, {}), *drawn_settings(18)]
 BALANCED = [({"balance": "classwise"}, {}), ({"balance": "priors"}, {})]
 
@@ -73,7 +79,9 @@ def run_suite(model, allowed_to_fail=()):
             check(model.clone())
 
 
-@pytest.mark.parametrize("settings", [*SETTINGS, *BALANCED], ids=lambda s: str(s[0]))
+@pytest.mark.parametrize(
+    "settings", the_rest_slow([*BALANCED, *SETTINGS], 11), ids=lambda s: str(s[0])
+)
 def test_classifier(settings):
     run_suite(LeastSquaresClassifier(**settings[0]))
 
@@ -106,13 +114,13 @@ def regressor_settings(n_settings: int) -> list[tuple[dict, dict]]:
 REGRESSOR_SETTINGS = [({}, {}), *regressor_settings(7)]
 
 
-@pytest.mark.parametrize("settings", REGRESSOR_SETTINGS, ids=lambda s: str(s[0]))
+@pytest.mark.parametrize("settings", the_rest_slow(REGRESSOR_SETTINGS, 4), ids=lambda s: str(s[0]))
 @pytest.mark.parametrize("kind", REGRESSORS)
 def test_regressors(kind, settings):
     run_suite(kind(**settings[0]))
 
 
-@pytest.mark.parametrize("settings", REGRESSOR_SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", the_rest_slow(REGRESSOR_SETTINGS, 1), ids=str)
 @pytest.mark.parametrize("kind", REGRESSORS)
 def test_regressors_behind_a_hidden_layer(kind, settings):
     run_suite(HiddenLayer(**settings[1]) | kind(**settings[0]))
@@ -141,17 +149,17 @@ def test_river_itself_finds_nothing():
         checks.check_estimator(model)
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=lambda s: str(s[1]))
+@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 4), ids=lambda s: str(s[1]))
 def test_hidden_layer(settings):
     run_suite(HiddenLayer(**settings[1]))
 
 
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 3), ids=str)
 def test_classifier_behind_a_hidden_layer(settings):
     run_suite(HiddenLayer(**settings[1]) | LeastSquaresClassifier(**settings[0]))
 
 
-@pytest.mark.parametrize("settings", SETTINGS[:8], ids=str)
+@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS[:8], 1), ids=str)
 def test_classifier_behind_a_scaler(settings):
     """River's StandardScaler scales a whole batch by its end, a row by what came before it."""
     run_suite(

@@ -10,9 +10,7 @@ from sklearn.datasets import load_wine
 
 import laws
 import strategies
-from onlinels import HiddenLayer
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.gram import GramAccumulator
+from onlinels import GramAccumulator, HiddenLayer
 from onlinels.linalg.selection import (
     INFLATION,
     best_ridge,
@@ -24,7 +22,7 @@ from onlinels.linalg.selection import (
 
 
 def accumulate(X, Y, w=None, centred=True, step=1000):
-    acc = CentredAccumulator(GramAccumulator()) if centred else GramAccumulator()
+    acc = laws.centred(GramAccumulator()) if centred else GramAccumulator()
     for start in range(0, len(X), step):
         rows = slice(start, start + step)
         acc.update(X[rows], Y[rows], None if w is None else w[rows])
@@ -103,7 +101,7 @@ def test_any_statistics_give_a_ridge(rows, data, centred):
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_no_rows(centred):
-    acc = CentredAccumulator(GramAccumulator(3, 2)) if centred else GramAccumulator(3, 2)
+    acc = laws.centred(GramAccumulator(3, 2)) if centred else GramAccumulator(3, 2)
     assert gcv_ridge(acc.spectrum()) == 1.0
     assert gcv_ridge(GramAccumulator().spectrum()) == 1.0
 
@@ -138,7 +136,7 @@ def test_constant_features_give_the_same_ridge_however_they_came():
 def test_more_effective_parameters_than_rows_are_left():
     """After much forgetting: the ridge leaves fewer parameters than what the rows weigh."""
     X, Y = noisy_rows(400, 30)
-    acc = CentredAccumulator(GramAccumulator())
+    acc = laws.centred(GramAccumulator())
     for row in range(400):
         acc.scale(0.9)
         acc.update(X[row : row + 1], Y[row : row + 1])

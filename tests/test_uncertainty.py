@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import weakref
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -111,23 +108,6 @@ def test_variances_follow_learning_fading_and_the_ridge():
     np.testing.assert_allclose(model.variance_many(X[:5]), before)
     model.mutate({"ridge": 100.0})
     assert (model.variance_many(X[:5]) < before).all()
-
-
-@pytest.mark.parametrize("change", ["learn_one", "learn_many", "fade", "unlearn_many"])
-def test_what_was_known_of_errors_goes_with_the_solution(change):
-    X = np.random.default_rng(0).normal(size=(30, 4))
-    y = [k % 2 for k in range(30)]
-    arguments = {"fade": (0.5,), "learn_one": (dict(enumerate(X[0].tolist())), 1)}
-    model = LeastSquaresClassifier(1.0)
-    model.learn_many(X, y)
-    for _ in range(3):
-        model.variance_many(X[:1])
-        spread = weakref.ref(model._known_spread())
-        assert spread() is model._known_spread()
-        getattr(model, change)(*arguments.get(change, (X[:5], y[:5])))
-        assert spread() is None
-    model.variance_many(X[:1])
-    assert pickle.loads(pickle.dumps(model))._solved.spread is None
 
 
 def test_fresh_rows_lie_as_far_as_they_say():
