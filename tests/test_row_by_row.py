@@ -59,6 +59,7 @@ def assert_same_answers(model, other):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@strategies.examples(12)
 @given(st.lists(st.integers(0, 140), max_size=4), st.integers(2, 140), st.integers(0, 99))
 def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
     X, y = stream(n_rows, seed)
@@ -72,6 +73,7 @@ def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
     assert_same_answers(model, batch)
 
 
+@strategies.examples(40)
 @given(st.data(), strategies.classifier_settings(), st.sampled_from([3, 12, 40]))
 def test_answers_between_single_rows_are_those_of_a_fresh_solution(data, settings, n_features):
     """With new classes, heavy rows, batches, rows taken out and other ridges among them."""
@@ -128,6 +130,7 @@ def test_asking_and_saving_change_no_bit_of_what_is_learnt(settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@strategies.examples(8)
 @given(st.integers(0, 99), st.randoms(use_true_random=False))
 def test_the_order_of_keys_changes_no_bit(settings, seed, random):
     X, y = stream(40, seed, "abcd")
