@@ -1,4 +1,4 @@
-"""Labels: what they may be, their columns, and arrays of them."""
+"""Labels: what they may be, and their columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Integers, Matrix, equals_itself
+from onlinels.checks import Integers, equals_itself
 from onlinels.saving import LABEL, WHOLE, savable, table
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
-
-ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
-"""Types of labels that numpy has arrays of, with the kinds of their dtypes."""
 
 
 @savable(
@@ -122,22 +119,3 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
         f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list with "
         f"one {each} per row. Convert it, for instance with list."
     )
-
-
-def label_array(labels: Sequence[Label]) -> Matrix:
-    """Return labels as an array (n,): of their own type if they share one, else of objects.
-
-    Examples
-    --------
-    >>> label_array([1, 0]), label_array([None, (1, 2)])
-    (array([1, 0]), array([None, (1, 2)], dtype=object))
-    """
-    kinds = {type(label) for label in labels}
-    if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
-        own = np.array(labels)
-        # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
-        if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
-            return own
-    array = np.empty(len(labels), dtype=object)
-    array[:] = list(labels)
-    return array

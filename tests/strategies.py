@@ -20,7 +20,6 @@ from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA
 
 
-
 def examples(number: int) -> settings:
     """Return settings for so many examples where 50 are drawn by default, else in proportion."""
     return settings(max_examples=max(1, number * settings().max_examples // 50))

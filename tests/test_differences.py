@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import strategies
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
+from onlinels.checks import same
 from onlinels.features.input_weights import (
     DIFFERENCES,
     FixedWeights,
@@ -23,7 +24,6 @@ from onlinels.features.input_weights import (
     formed_differences,
     landmark_differences,
 )
-from onlinels.checks import same
 
 RANDOM = np.random.default_rng(0)
 MANY_FEATURES = RANDOM.normal(size=(20, 400))

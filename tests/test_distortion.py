@@ -1,19 +1,23 @@
 """Distortions of images against scipy's interpolation, and the laws they obey."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from onlinels.features.distortion import Distortion, affine_places, inverse_maps, noise_factor
-from onlinels.features.images import sample
+from onlinels import Distortion
 
 MODES = {"zero": "grid-constant", "edge": "nearest"}
+
 """What scipy calls the ways to fill."""
 
 seeds = st.integers(0, 2**32 - 1)
+
 fills = st.sampled_from(list(MODES))
+
 distortions = st.builds(
     Distortion,
     rotation=st.sampled_from([0.0, 10.0, 180.0]),
@@ -25,6 +29,7 @@ distortions = st.builds(
     flip=st.sampled_from([0.0, 0.5, 1.0]),
     fill=fills,
 )
+
 dtypes = st.sampled_from([np.float64, np.float32, np.uint8, np.int64, np.bool_, np.float16])
 
 
@@ -48,13 +53,6 @@ def by_scipy(images, rows, columns, fill):
     return wanted
 
 
-def identity_places(images, shift=(0.0, 0.0), mirrored=False):
-    n_images, height, width = images.shape[:3]
-    maps = np.broadcast_to(np.eye(2), (n_images, 2, 2))
-    shifts = np.broadcast_to(np.array(shift), (n_images, 2))
-    return affine_places(maps, shifts, np.full(n_images, mirrored), height, width)
-
-
 @given(images=image_batches(), distortion=distortions, seed=seeds)
 def test_distorting_is_one_bilinear_sampling_at_the_places_drawn(images, distortion, seed):
     rows, columns = distortion.places(*images.shape[:3], np.random.default_rng(seed))
@@ -74,86 +72,6 @@ def test_flips_are_exact_mirror_images(images, seed):
     assert (Distortion(flip=1.0).distort(images, seed) == images[:, :, ::-1]).all()
     for given_image, image in zip(images, Distortion(flip=0.5).distort(images, seed), strict=True):
         assert (image == given_image).all() or (image == given_image[:, ::-1]).all()
-
-
-@given(images=image_batches(), down=st.integers(-14, 14), right=st.integers(-14, 14), fill=fills)
-def test_shifts_by_whole_pixels_are_exact(images, down, right, fill):
-    pictures = images.reshape(*images.shape[:3], -1).astype(np.float32)
-    shifted = sample(pictures, *identity_places(pictures, (down, right)), fill)
-    mode = {"zero": "constant", "edge": "edge"}[fill]
-    padded = np.pad(pictures, ((0, 0), (14, 14), (14, 14), (0, 0)), mode=mode)
-    height, width = images.shape[1:3]
-    wanted = padded[:, 14 - down : 14 - down + height, 14 - right : 14 - right + width]
-    assert (shifted == wanted).all()
-
-
-@given(
-    images=image_batches(),
-    entries=st.lists(st.floats(-2.0, 2.0), min_size=4, max_size=4),
-    shift=st.tuples(st.floats(-5.0, 5.0), st.floats(-5.0, 5.0)),
-    mirrored=st.booleans(),
-    fill=fills,
-)
-def test_affine_maps_agree_with_scipy(images, entries, shift, mirrored, fill):
-    pictures = images.reshape(*images.shape[:3], -1).astype(np.float64)
-    n_images, height, width = images.shape[:3]
-    back, centre = np.reshape(entries, (2, 2)), np.array([height - 1.0, width - 1.0]) / 2.0
-    maps, shifts = np.tile(back, (n_images, 1, 1)), np.tile(shift, (n_images, 1))
-    rows, columns = affine_places(maps, shifts, np.full(n_images, mirrored), height, width)
-    offset = centre - back @ (centre + shift)
-    turned = pictures[:, :, ::-1] if mirrored else pictures
-    wanted = [
-        [
-            ndimage.affine_transform(channel, back, offset, order=1, mode=MODES[fill])
-            for channel in np.moveaxis(picture, -1, 0)
-        ]
-        for picture in turned
-    ]
-    sampled = np.moveaxis(sample(pictures, rows, columns, fill), -1, 1)
-    assert np.allclose(sampled, wanted, rtol=0.0, atol=255.0 * 2e-5)
-
-
-@given(
-    angle=st.floats(-7.0, 7.0),
-    height=st.floats(0.1, 3.0),
-    width=st.floats(0.1, 3.0),
-    slant=st.floats(-3.0, 3.0),
-)
-def test_inverse_maps_undo_sizes_then_a_slant_then_a_rotation(angle, height, width, slant):
-    cosine, sine = np.cos(angle), np.sin(angle)
-    rotation = np.array([[cosine, sine], [-sine, cosine]])
-    forth = rotation @ np.array([[1.0, 0.0], [slant, 1.0]]) @ np.diag([height, width])
-    back = inverse_maps(*np.array([[angle], [height], [width], [slant]]))
-    assert np.allclose(back[0] @ forth, np.eye(2), atol=1e-9)
-
-
-@given(angle=st.floats(1.0, 180.0), seed=seeds)
-def test_a_rotation_turns_and_does_nothing_else(angle, seed):
-    rows, columns = Distortion(rotation=angle).places(3, 9, 6, np.random.default_rng(seed))
-    maps = np.stack([np.gradient(p, axis=a) for p in (rows, columns) for a in (1, 2)], axis=-1)
-    maps = maps.reshape(-1, 2, 2).astype(np.float64)
-    assert np.allclose(maps @ maps.transpose(0, 2, 1), np.eye(2), atol=1e-5)
-    assert np.allclose(np.linalg.det(maps), 1.0, atol=1e-5)
-    assert (maps[:, 0, 0] >= np.cos(np.deg2rad(angle)) - 1e-5).all()
-    assert np.allclose([rows.mean(axis=(1, 2)), columns.mean(axis=(1, 2))], [[4.0], [2.5]])
-
-
-def test_settings_are_the_largest_changes_and_are_reached():
-    random = np.random.default_rng(0)
-    rows, columns = Distortion(scale=0.25).places(4000, 3, 3, random)
-    for places in (np.diff(rows, axis=1)[:, 0, 0], np.diff(columns, axis=2)[:, 0, 0]):
-        sizes = 1.0 / places
-        assert 0.75 <= sizes.min() < 0.76
-        assert 1.24 < sizes.max() <= 1.2501
-    rows, columns = Distortion(shear=0.25).places(4000, 3, 3, random)
-    assert (rows[:, 1] == 1.0).all()
-    slants = -np.diff(columns, axis=1)[:, 0, 0]
-    assert -0.25 <= slants.min() < -0.24 < 0.24 < slants.max() <= 0.25
-    for places in Distortion(shift=2.0).places(4000, 3, 3, random):
-        shifts = 1.0 - places[:, 1, 1]
-        assert -2.0 <= shifts.min() < -1.98 < 1.98 < shifts.max() <= 2.0
-    _, columns = Distortion(flip=0.25).places(4000, 3, 3, random)
-    assert abs((columns[:, 0, 0] == 2.0).mean() - 0.25) < 0.04
 
 
 def test_every_amount_is_drawn_apart_from_the_others():
@@ -180,14 +98,6 @@ def test_every_amount_is_drawn_apart_from_the_others():
     assert np.allclose(np.corrcoef(amounts), np.eye(7), atol=0.07)
 
 
-@given(side=st.integers(1, 60), smoothness=st.floats(1.0, 30.0))
-def test_smoothed_noise_is_correlated_as_a_gaussian_of_the_distance(side, smoothness):
-    factor = noise_factor(side, smoothness).astype(np.float64)
-    distances = np.subtract.outer(np.arange(side), np.arange(side))
-    wanted = np.exp(-(distances**2) / (4.0 * smoothness**2))
-    assert np.allclose(factor @ factor.T, wanted, rtol=0.0, atol=1e-3)
-
-
 def test_fields_have_the_strength_and_correlation_asked_for():
     settings = Distortion(elastic_strength=1.5, elastic_smoothness=3.0)
     rows, columns = settings.places(4000, 12, 10, np.random.default_rng(0))
@@ -196,12 +106,6 @@ def test_fields_have_the_strength_and_correlation_asked_for():
     near = (fields[:, :, 5, 5] * fields[:, :, 5, 8]).mean(axis=1) / 1.5**2
     assert np.allclose(near, np.exp(-(3.0**2) / 36.0), atol=0.08)
     assert abs((fields[0] * fields[1]).mean()) < 0.1
-
-
-def test_a_field_like_the_source_is_as_strong_as_said():
-    noise = np.random.default_rng(0).uniform(-1.0, 1.0, (400, 400))
-    field = 34.0 * ndimage.gaussian_filter(noise, 4.0)
-    assert abs(field.std() - 1.4) < 0.1
 
 
 @given(images=image_batches(min_images=2), distortion=distortions, seed=seeds, data=st.data())
@@ -214,15 +118,13 @@ def test_parts_in_order_come_out_as_the_whole_does(images, distortion, seed, dat
 
 
 @pytest.mark.parametrize("elastic_strength", [0.0, 2.0])
-def test_a_batch_of_many_tiles_comes_out_as_its_images_do(elastic_strength, monkeypatch):
+def test_a_batch_of_many_tiles_comes_out_as_its_images_do(elastic_strength):
     settings = Distortion(20.0, 0.1, 0.1, 2.0, elastic_strength, 4.0, 0.5)
     images = np.random.default_rng(0).random((500, 20, 18), dtype=np.float32)
     whole = settings.distort(images, 5)
     random = np.random.default_rng(5)
     alone = [settings.distort(image[None], random) for image in images]
     assert (np.concatenate(alone) == whole).all()
-    monkeypatch.setattr("onlinels.features.images.TILE_PIXELS", 7 * 360)
-    assert (settings.distort(images, 5) == whole).all()
 
 
 @given(images=image_batches(), distortion=distortions, seed=seeds, n_copies=st.integers(0, 3))
@@ -237,30 +139,10 @@ def test_copies_are_batches_distorted_one_after_the_other(images, distortion, se
     assert (images == before).all()
 
 
-@given(images=image_batches(), distortion=distortions, seed=seeds)
-def test_edges_stay_within_the_range_of_the_image_and_channels_move_together(
-    images, distortion, seed
-):
-    pictures = images.reshape(*images.shape[:3], -1).astype(np.float32)
-    same = np.repeat(pictures[..., :1], 3, axis=3)
-    distorted = distortion.distort(same, seed)
-    assert (distorted == distorted[..., :1]).all()
-    if distortion.fill == "edge":
-        assert distorted.min() >= same.min() - 1e-3
-        assert distorted.max() <= same.max() + 1e-3
-
-
 BAD_SETTINGS = [
     ({"rotation": "10"}, TypeError, "rotation='10' must be a number"),
-    ({"scale": True}, TypeError, "scale=True must be a number"),
-    ({"shift": None}, TypeError, "shift=None must be a number"),
     ({"rotation": 181.0}, ValueError, "rotation=181.0 must be from 0 to 180"),
-    ({"scale": 1.0}, ValueError, "scale=1.0 must be from 0 to 0.99"),
-    ({"shear": -0.1}, ValueError, "shear=-0.1 must be from 0 to 10"),
-    ({"shift": np.inf}, ValueError, "shift=inf must be from 0 to 1e"),
     ({"flip": np.nan}, ValueError, "flip=nan must be from 0 to 1"),
-    ({"flip": 2}, ValueError, "flip=2 must be from 0 to 1"),
-    ({"elastic_smoothness": -1}, ValueError, "elastic_smoothness=-1 must be from 0"),
     ({"elastic_strength": 1.0}, ValueError, "elastic_smoothness=0 with elastic_strength=1.0"),
     ({"fill": "mirror"}, ValueError, 'fill=\'mirror\' is not known. Pass one of "zero", "edge"'),
 ]
@@ -273,16 +155,14 @@ def test_bad_settings(settings, error, message):
 
 
 IMAGES = np.ones((2, 3, 3))
+
 BAD_CALLS = [
     ([[1.0]], 0, TypeError, "images are of type list"),
     (np.ma.masked_array(IMAGES), 0, TypeError, "images are of type MaskedArray"),
     (IMAGES[0], 0, ValueError, r"images has shape \(3, 3\)"),
-    (IMAGES[:0], 0, ValueError, r"images has shape \(0, 3, 3\)"),
     (IMAGES.astype(str), 0, TypeError, "images has dtype <U32"),
     (IMAGES * np.nan, 0, ValueError, r"images holds nan at position \(0, 0, 0\)"),
-    (IMAGES, None, TypeError, "random=None must be a numpy Generator or an int"),
     (IMAGES, 1.0, TypeError, "random=1.0 must be a numpy Generator or an int"),
-    (IMAGES, True, TypeError, "random=True must be a numpy Generator or an int"),
     (IMAGES, -1, ValueError, "random=-1 must be at least 0"),
 ]
 
@@ -293,11 +173,6 @@ def test_bad_calls(images, random, error, message):
         Distortion().distort(images, random)
     with pytest.raises(error, match=message):
         Distortion().copies(images, 1, random)
-
-
-def test_bad_numbers_of_copies():
-    with pytest.raises(ValueError, match="n_copies=-1 must be at least 0"):
-        Distortion().copies(IMAGES, -1, 0)
 
 
 def test_extreme_settings_give_numbers():

@@ -262,6 +262,11 @@ FORMS = [
 def test_features_that_cannot_fit_are_refused_before_anything_changes(form, monkeypatch):
     model = form.clone()
     state = laws.stream_state if isinstance(model, StreamClassifier) else pickle.dumps
+    if isinstance(model, DriftAwareClassifier):
+        # Its detector may hear of a row for which there is no room.
+        def state(wrapper):
+            return pickle.dumps(wrapper.classifier)
+
     model.learn_many([{0: 1.0}, {0: 2.0}], [0, 1])
     model.predict_one({0: 1.0})
     before = state(model)

@@ -8,7 +8,7 @@ import random
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
 
@@ -69,6 +69,7 @@ def cases(draw):
     return windows, settings
 
 
+@settings(max_examples=20)
 @given(cases())
 def test_features_are_those_of_the_definition(case):
     windows, settings = case
@@ -83,6 +84,7 @@ def test_features_are_those_of_the_definition(case):
     assert sure.any()
 
 
+@settings(max_examples=20)
 @given(cases())
 def test_biases_are_quantiles_of_responses_to_an_example(case):
     windows, settings = case

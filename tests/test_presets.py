@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
-import pickle
-
 import numpy as np
 import pytest
 
 from onlinels import (
     ZCA,
-    ConvolutionalFeatures,
-    HiddenLayer,
-    ImagePreprocessing,
-    LeastSquaresClassifier,
     Patches,
     Power,
     ReceptiveFields,
     ShallowConvClassifier,
     TwoSidedRectifier,
 )
-from onlinels.features.input_weights import LandmarkWeights
 from onlinels.presets import PARTS, PRESETS
 
 SHAPES = {
@@ -83,33 +75,23 @@ def small(name, **settings):
     )
 
 
-def test_every_setting_of_every_part_is_a_setting_of_presets():
-    for part, kind in [
-        ("preprocessing", ImagePreprocessing),
-        ("features", ConvolutionalFeatures),
-        ("hidden", HiddenLayer),
-        ("classifier", LeastSquaresClassifier),
-    ]:
-        # Images come to the preprocessing, which knows the shape of what it passes on.
-        own = {"image_shape"} if part == "features" else set()
-        assert set(PARTS[part]) == set(inspect.signature(kind).parameters) - own
+def test_every_setting_of_a_preset_is_one_of_a_part():
     taken = {setting for settings in PARTS.values() for setting in settings}
     assert set(OTHER_VALUES) == taken
     assert set(SHAPES) == set(PRESETS)
     assert all(settings.keys() <= taken for settings in PRESETS.values())
 
 
-@pytest.mark.parametrize("setting", OTHER_VALUES)
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_value_can_be_overridden(name, setting):
-    value = OTHER_VALUES[setting]
-    overrides = {setting: value, **GO_TOGETHER.get(setting, {})}
-    if setting == "image_shape" and PRESETS[name].get("grey_channel"):
-        overrides["grey_channel"] = False
-    model = ShallowConvClassifier.from_preset(name, **overrides)
-    parts = [part for part, settings in PARTS.items() if setting in settings and part != "network"]
-    for holder in [getattr(model, part) for part in parts] or [model]:
-        np.testing.assert_equal(getattr(holder, setting), value)
+def test_every_value_can_be_overridden(name):
+    for setting, value in OTHER_VALUES.items():
+        overrides = {setting: value, **GO_TOGETHER.get(setting, {})}
+        if setting == "image_shape" and PRESETS[name].get("grey_channel"):
+            overrides["grey_channel"] = False
+        model = ShallowConvClassifier.from_preset(name, **overrides)
+        parts = [part for part, settings in PARTS.items() if setting in settings]
+        for holder in [getattr(model, part, model) for part in parts]:
+            np.testing.assert_equal(getattr(holder, setting), value)
 
 
 @pytest.mark.parametrize(
@@ -159,46 +141,8 @@ def test_bytes_are_learnt_as_floats_are():
         np.testing.assert_allclose(other, scores[0], atol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("name", "n_channels"), [("mnist", 1), ("norb", 2), ("svhn", 4), ("svhn-rgb", 3)]
-)
-def test_colour_filters_meet_every_kind_of_image(name, n_channels):
-    """One by one on red, green and blue; their grey version on all else."""
-    filters = np.random.default_rng(0).normal(size=(96, 7, 7, 3))
-    settings = {"filters": filters, "stride": 9, "input_weights": "gaussian", "normalize": False}
-    name, _, is_rgb = name.partition("-")
-    if is_rgb:
-        settings["grey_channel"] = False
-    images, labels = striped(8, SHAPES[name])
-    model = small(name, **settings, dtype="float64")
-    model.learn_many(images, labels)
-    processed = model.preprocessing.transform_many(images)
-    processed = processed.reshape(*processed.shape[:3], n_channels)
-    grey = filters @ [0.299, 0.587, 0.114]
-    banks = [*np.moveaxis(filters, 3, 0), grey] if n_channels > 2 else [grey, grey]
-    plain = model.features._get_params()
-    features = [
-        ConvolutionalFeatures(**{**plain, "filters": bank}).transform_many(processed[..., channel])
-        for channel, bank in enumerate(banks[:n_channels])
-    ]
-    found = model.features.transform_many(processed)
-    np.testing.assert_allclose(found, np.hstack(features), atol=1e-9 * np.abs(found).max())
-
-
 def test_colour_filters_do_not_meet_five_channels():
     filters = np.ones((96, 7, 7, 3))
     model = small("svhn", filters=filters, grey_channel=False, image_shape=(32, 32, 5))
     with pytest.raises(ValueError, match="5 channels, expected 1 to 4"):
         model.learn_many(np.ones((2, 32, 32, 5)), [0, 1])
-
-
-def test_what_is_kept_of_differences_does_not_grow_with_hidden_units():
-    """Three numbers a unit beside the landmarks, not a column of the features' number."""
-    images, labels = striped(30, (28, 28))
-    sizes = []
-    for n_hidden in (200, 800):
-        model = small("mnist", n_hidden=n_hidden, filters=Patches(6))
-        model.learn_many(images, labels)
-        assert isinstance(model._fixed.hidden.input_weights, LandmarkWeights)
-        sizes.append(len(pickle.dumps(model._fixed.hidden)))
-    assert sizes[1] - sizes[0] <= 600 * 3 * 8 + 100

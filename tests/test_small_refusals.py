@@ -22,7 +22,6 @@ from onlinels.datasets import (
     stream_image_data,
 )
 from onlinels.features.filters import read_filters
-from onlinels.rows import read_row
 
 IMAGES = np.random.default_rng(0).random((4, 9, 9))
 
@@ -81,7 +80,7 @@ def test_wrong_arguments_are_named(call, error, message):
             TypeError,
             r"x\['image'\] is a list, .*np\.asarray",
         ),
-        (lambda x: read_row({"a": 1j}), TypeError, "their magnitude"),
+        (lambda x: LeastSquaresRegressor().learn_one({"a": 1j}, 1), TypeError, "their magnitude"),
         (lambda x: LeastSquaresRegressor().learn_many(x[0] * 1j, x[0]), TypeError, "magnitude"),
     ],
 )
@@ -108,7 +107,6 @@ def test_paths_are_named(call, name, path):
         call(path)
 
 
-def test_extra_is_a_flag(tmp_path, monkeypatch):
-    monkeypatch.setattr("onlinels.datasets.folder.recognise", lambda _: pytest.fail("opened"))
+def test_extra_is_a_flag(tmp_path):
     with pytest.raises(TypeError, match="extra='yes' must be a bool"):
         read_image_data(tmp_path, extra="yes")

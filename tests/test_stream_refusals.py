@@ -14,7 +14,8 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.stream.experts import Recursion
+from onlinels.linalg.recursion import Recursion
+from onlinels.stream.experts import Pool
 
 BAD_SAMPLES = [
     (["a"], "x is of type list"),
@@ -63,7 +64,7 @@ def test_bad_samples_leave_no_trace(sample, message):
     with pytest.raises((ValueError, TypeError), match=message):
         model.learn_one(sample, "new class")
     good = {"newer": 3.0, "newest": "text"}
-    for batch in ([sample], [good, sample, good], [good, sample], [sample, good]):
+    for batch in ([sample], [good, sample, good]):
         with pytest.raises((ValueError, TypeError), match=message):
             model.learn_many(batch, ["new class", 1, 2][: len(batch)])
     assert_unharmed(model, twin, stream)
@@ -190,26 +191,37 @@ def test_texts_and_numbers_of_like_names_are_apart():
     assert set(model.feature_names) == {"a=x", ("a", "x"), ("a=b", "c"), ("a", "b=c")}
 
 
-def test_too_little_memory_to_grow():
+@pytest.mark.parametrize("call", range(4))
+def test_too_little_memory_to_grow(call):
     model = StreamClassifier()
     model.learn_one({"a": 1.0}, "x")
+    before, grown = state_of(model), Recursion.grown
+    failing = iter([grown] * call)
+
+    def grown_or_not(recursion, *sizes):
+        return next(failing, fail)(recursion, *sizes)
+
+    def fail(*_):
+        raise MemoryError
+
+    with mock.patch.object(Recursion, "grown", grown_or_not), pytest.raises(MemoryError):
+        model.learn_one({"a": 2.0, "b": 1.0}, "y")
+    assert state_of(model) == before
+    assert model.predict_one({"a": 2.0, "b": 1.0}) == "x"
+
+
+@pytest.mark.parametrize("call", range(9))
+def test_an_interrupt_leaves_a_batch_learnt_or_not(call):
+    model, twin, stream = twins()
     before = state_of(model)
-    for number in range(4):
-        grown = [Recursion.grown] * number + [MemoryError]
-        with mock.patch.object(Recursion, "grown", Failing(grown)), pytest.raises(MemoryError):
-            model.learn_one({"a": 2.0, "b": 1.0}, "y")
-        assert state_of(model) == before
-        assert model.predict_one({"a": 2.0, "b": 1.0}) == "x"
+    twin.learn_many(stream.samples, stream.labels)
+    plan, calls = Pool.plan, iter(range(99))
 
+    def interrupted(*args):
+        if next(calls) == call:
+            raise KeyboardInterrupt
+        return plan(*args)
 
-class Failing:
-    """A method that works so many times."""
-
-    def __init__(self, calls):
-        self.calls = iter(calls)
-
-    def __get__(self, expert, kind):
-        call = next(self.calls)
-        if call is MemoryError:
-            raise MemoryError
-        return call.__get__(expert, kind)
+    with mock.patch.object(Pool, "plan", interrupted), pytest.raises(KeyboardInterrupt):
+        model.learn_many(stream.samples, stream.labels)
+    assert state_of(model) == (state_of(twin) if call else before)

@@ -19,7 +19,6 @@ from rich.progress import track
 
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import stream_image_data
-from onlinels.datasets.folder import open_part
 from onlinels.presets import preset_settings
 
 Array = NDArray[Any]
@@ -83,8 +82,6 @@ class DataSet:
 
 
 def _count(path: Path, part: str) -> int:
-    if path.is_dir():
-        return sum(source.n_images for source in open_part(path, part, None))
     return sum(len(labels) for _, labels in stream_image_data(path, 10_000, part))
 
 

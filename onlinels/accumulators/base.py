@@ -685,9 +685,15 @@ class Accumulator(Savable, ABC):
         """The solution that follows every row, where the statistics are one."""
         return None
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
-        """Return a solution that may follow single rows beside the sums; None if it cannot."""
+    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
+        """Return a solution that may follow single rows beside the sums; None if it cannot.
+
+        Beside it stands whether it needs no refining.
+        """
         return None
+
+    def refine(self, solution: Recursion) -> None:
+        """Bring a solution that followed single rows nearer to that of the sums, in place."""
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of these statistics gives a row."""

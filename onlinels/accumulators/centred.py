@@ -105,9 +105,13 @@ class CentredAccumulator(Accumulator):
         """The recursion of the co-moments, if they are one."""
         return self.comoments.recursion
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
+    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
         """Return a solution of the co-moments that may follow single rows; None if it cannot."""
         return self.comoments.recursion_of(output_weights, ridge)
+
+    def refine(self, solution: Recursion) -> None:
+        """Bring a solution nearer to that of the co-moments, in place."""
+        self.comoments.refine(solution)
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
@@ -209,12 +213,9 @@ class CentredAccumulator(Accumulator):
         )
         if self._count % SETTLED == 0:
             return Update(sums.calls, (*state, *self._moved(apart, targets_apart, share)))
-        calls = (
-            *sums.calls,
-            (daxpy, apart, self._offset, len(apart), share),
-            (daxpy, targets_apart, self._target_offset, len(targets_apart), share),
-        )
-        return Update(calls, state)
+        steps = ((apart, self._offset), (targets_apart, self._target_offset))
+        moves = tuple((daxpy, way, offset, len(way), share) for way, offset in steps if len(way))
+        return Update((*sums.calls, *moves), state)
 
     def _plan_begin(
         self, row: Floats, targets: Floats, total: float, counted: tuple[Any, ...]

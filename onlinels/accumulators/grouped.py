@@ -342,6 +342,10 @@ class ClasswiseAccumulator(GroupedAccumulator):
     def _groups(self, rows: Rows) -> Integers:
         return rows.targets.astype(np.intp)
 
+    def _member(self, column: int) -> Accumulator:
+        """Return the statistics of a class, empty ones if it is not known."""
+        return self._members[column] if column < len(self._members) else self._prototype
+
     def held_weights(self) -> Floats:
         """Return the weight of every class, 0 where all its rows are taken out again."""
         held = [member.held_targets()[column] for column, member in enumerate(self._members)]
@@ -369,20 +373,14 @@ class ClasswiseAccumulator(GroupedAccumulator):
         return rows, n_targets
 
     def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
-        if int(rows.targets.max(initial=0)) >= len(self._members):
-            raise ValueError(
-                f"targets holds {rows.targets.max()}, expected classes that were learnt. "
-                "Take out only rows that are in."
-            )
         groups = self._groups(rows)
         for number in np.unique(groups).tolist():
-            self._members[number]._check_holds_rows(_chosen(rows, groups == number), n_targets)
+            self._member(number)._check_holds_rows(_chosen(rows, groups == number), n_targets)
 
     def check_holds(self, other: Self) -> None:
         """Raise if statistics to be taken out are not in, class by class."""
         for column, theirs in enumerate(other._members):
-            known = column < len(self._members)
-            (self._members[column] if known else self._prototype).check_holds(theirs)
+            self._member(column).check_holds(theirs)
 
     def _grow_sums(self) -> None:
         super()._grow_sums()
@@ -459,9 +457,13 @@ class FoldedAccumulator(GroupedAccumulator):
         """Number K of folds."""
         return len(self._members)
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> Recursion | None:
+    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
         """Return a solution of the sum that may follow single rows; None if it cannot."""
         return self.total.recursion_of(output_weights, ridge)
+
+    def refine(self, solution: Recursion) -> None:
+        """Bring a solution nearer to that of the sum, in place."""
+        self.total.refine(solution)
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of the sum gives a row."""

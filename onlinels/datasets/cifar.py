@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinels.datasets.reading import Batch, Format, ImageSource, RowFile, check_labels, find_file
+from onlinels.datasets.reading import Batch, Format, RowFile, Source, check_labels, find_file
 
 URL = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVE = "cifar-10-binary.tar.gz"
@@ -29,12 +29,12 @@ CHANNELS = (3, 32, 32)
 ROW = 1 + 3 * 32 * 32
 
 
-def cifar_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+def cifar_sources(folder: Path, part: str) -> tuple[Source, ...]:
     """Open the files of a part in a folder: images (32, 32, 3), labels from 0 to 9."""
     return tuple(_source(find_file(folder, (name,), WHERE)) for name in PARTS[part])
 
 
-def _source(path: Path) -> ImageSource:
+def _source(path: Path) -> Source:
     n_bytes = path.stat().st_size
     if n_bytes % ROW or not n_bytes:
         raise ValueError(
@@ -42,7 +42,7 @@ def _source(path: Path) -> ImageSource:
             f"image in each row. It is cut short or of another format; {WHERE}"
         )
     rows = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
-    return ImageSource(len(rows), (*CHANNELS[1:], 3), rows.dtype, partial(_chunks, rows))
+    return partial(_chunks, rows)
 
 
 def _chunks(rows: RowFile, n_rows: int) -> Iterator[Batch]:

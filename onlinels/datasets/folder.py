@@ -16,7 +16,7 @@ from onlinels.datasets.norb import NORB
 from onlinels.datasets.reading import (
     Batch,
     Format,
-    ImageSource,
+    Source,
     batches_of,
     read_all,
     read_npz,
@@ -81,7 +81,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
 
     Notes
     -----
-    Memory: hardly more than the arrays returned, of SVHN twice as much; `stream_image_data` reads
+    Memory: about twice that of the arrays returned; `stream_image_data` reads
     in mini-batches. No file, nor compressed array of an .npz file, stands for more than 2 GiB, no
     compressed byte for more than 1,032: what states more is refused.
 
@@ -168,7 +168,7 @@ def stream_image_data(
     return slices_of(*read_npz(path, part), batch_size)
 
 
-def open_part(folder: Path, part: str, extra: bool | None) -> tuple[ImageSource, ...]:
+def open_part(folder: Path, part: str, extra: bool | None) -> tuple[Source, ...]:
     """Open the files of the data set that lies in a folder, or in one within."""
     if extra is not None:
         check_flag("extra", extra)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
     Format,
-    ImageSource,
     RowFile,
+    Source,
     as_file,
     check_pairs,
     find_file,
@@ -37,7 +37,7 @@ def names_of(part: str, kind: str) -> tuple[str, ...]:
 NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(part, kind))
 
 
-def idx_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
+def idx_sources(folder: Path, part: str) -> tuple[Source, ...]:
     """Open the files of images (height, width) and of labels in a folder."""
     paths = [find_file(folder, names_of(part, kind), WHERE) for kind in KINDS]
     images, labels = open_idx(paths[0]), open_idx(paths[1]).read()

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
     Format,
-    ImageSource,
     RowFile,
+    Source,
     as_file,
     check_pairs,
     find_file,
@@ -45,12 +45,10 @@ def names_of(part: str, kind: str) -> tuple[str, ...]:
 NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
 
 
-def norb_sources(folder: Path, part: str) -> tuple[ImageSource, ...]:
-    """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories.
-
-    Labels are 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance,
-    elevation, azimuth and lighting (info) is not needed; `read_norb` reads it.
-    """
+def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
+    """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories."""
+    # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance, elevation,
+    # azimuth and lighting (info) is not needed; `read_norb` reads it.
     paths = [find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat")]
     images, labels = open_norb(paths[0]), open_norb(paths[1]).read()
     if images.shape[1:] != IMAGE or images.dtype != np.uint8:
@@ -98,11 +96,9 @@ def read_norb(path: str | Path) -> NDArray[Any]:
 
 
 def open_norb(path: Path) -> RowFile:
-    """Read the header of a binary matrix.
-
-    Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
-    which there are at least three even if fewer count.
-    """
+    """Read the header of a binary matrix."""
+    # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
+    # which there are at least three even if fewer count.
     beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
     if len(words) < 2 + LEAST_WORDS or words[0] not in TYPES:

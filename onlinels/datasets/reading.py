@@ -26,21 +26,14 @@ from onlinels.saving.arrays import (
 
 Batch = tuple[NDArray[Any], NDArray[Any]]
 
+Source = Callable[[int], Iterator[Batch]]
+"""Yields images and labels in order, at most so many at a time, as often as it is called."""
+
 CHUNK = 1024
 """Images that are read at a time when all are wanted."""
 
 MOST_DIMENSIONS = 32
 """Numpy's arrays have at most 64."""
-
-
-@dataclass(frozen=True)
-class ImageSource:
-    """Images with labels in order; `chunks` yields them, at most so many at a time."""
-
-    n_images: int
-    image_shape: tuple[int, ...]
-    label_type: np.dtype[Any]
-    chunks: Callable[[int], Iterator[Batch]]
 
 
 @dataclass(frozen=True)
@@ -50,17 +43,15 @@ class Format:
     title: str
     names: tuple[str, ...]
     where: str
-    open_part: Callable[[Path, str], tuple[ImageSource, ...]]
+    open_part: Callable[[Path, str], tuple[Source, ...]]
 
 
 @dataclass(frozen=True)
 class RowFile:
-    """Rows of equal size in a binary file, after `start` bytes; `where` tells where to get it.
+    """Rows of equal size in a binary file, unzipped as they are read if it ends in ".gz"."""
 
-    A file that ends in ".gz" is unzipped as it is read. Its size is known once it has been read,
-    so what it states is bounded by what the best compression could hold, and 2 GiB (RFC 1951).
-    Rows take memory as they are read, not as they are stated.
-    """
+    # The size of a zipped file is known once it has been read: what it states is bounded by what
+    # the best compression could hold (RFC 1951). Rows take memory as they are read, not as stated.
 
     path: Path
     start: int
@@ -118,16 +109,14 @@ class RowFile:
 
     def with_labels(
         self, labels: NDArray[Any], arranged: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> ImageSource:
+    ) -> Source:
         """Return the rows as images, their axes arranged, with a label for each."""
 
-        def chunks(n_rows: int) -> Iterator[Batch]:
+        def source(n_rows: int) -> Iterator[Batch]:
             for number, rows in enumerate(self.chunks(n_rows)):
                 yield np.ascontiguousarray(arranged(rows)), labels[number * n_rows :][: len(rows)]
 
-        # No row is read for its shape.
-        image_shape = arranged(np.broadcast_to(self.dtype.type(0), self.shape)).shape[1:]
-        return ImageSource(len(self), image_shape, labels.dtype, chunks)
+        return source
 
 
 @contextmanager
@@ -220,27 +209,15 @@ def read_npz(path: Path, part: str) -> Batch:
     return images, labels
 
 
-def read_all(sources: tuple[ImageSource, ...]) -> Batch:
-    """Return all images and labels of sources, read into place chunk by chunk."""
-    n_images = sum(source.n_images for source in sources)
-    images = np.empty((n_images, *sources[0].image_shape), np.uint8)
-    labels = np.empty(n_images, sources[0].label_type)
-    at = 0
-    for source in sources:
-        for some_images, some_labels in source.chunks(CHUNK):
-            rows = slice(at, at + len(some_labels))
-            images[rows], labels[rows] = some_images, some_labels
-            at = rows.stop
-    return images, labels
+def read_all(sources: tuple[Source, ...]) -> Batch:
+    """Return all images and labels of sources."""
+    return _joined([chunk for source in sources for chunk in source(CHUNK)])
 
 
-def batches_of(sources: tuple[ImageSource, ...], batch_size: int) -> Iterator[Batch]:
-    """Yield sources one after the other in batches of one size, the last of what is left.
-
-    A batch may begin in one source and end in the next. At most two are held.
-    """
+def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
+    """Yield sources one after the other in batches of one size, the last of what is left."""
     held: list[Batch] = []
-    for chunk in (chunk for source in sources for chunk in source.chunks(batch_size)):
+    for chunk in (chunk for source in sources for chunk in source(batch_size)):
         held.append(chunk)
         n_over = sum(len(labels) for _, labels in held) - batch_size
         if n_over >= 0:

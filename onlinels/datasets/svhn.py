@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from onlinels.datasets.reading import Format, ImageSource, find_file, slices_of
+from onlinels.datasets.reading import Format, Source, find_file, slices_of
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 WHERE = f"get SVHN's cropped digits from {URL}"
@@ -26,18 +26,15 @@ ADVICE = f"Pass the file as it was published; {WHERE}"
 LABEL_OF_ZERO = 10
 
 
-def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[ImageSource, ...]:
-    """Read the files of a part in a folder: images (32, 32, 3), labels from 0 to 9.
-
-    Extra images follow those to train on if `extra` says so, or is None and there is their file.
-    """
+def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Source, ...]:
+    """Read a part's files in a folder: images (32, 32, 3), labels from 0 to 9."""
     names = [PARTS[part]]
     if part == "train" and (extra or (extra is None and (folder / EXTRA).is_file())):
         names.append(EXTRA)
     return tuple(_source(find_file(folder, (name,), WHERE)) for name in names)
 
 
-def _source(path: Path) -> ImageSource:
+def _source(path: Path) -> Source:
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
@@ -60,8 +57,7 @@ def _source(path: Path) -> ImageSource:
     if not np.isin(numbers, np.arange(1, LABEL_OF_ZERO + 1)).all():
         raise ValueError(f"{path} holds labels other than 1 to 9, and 10 for zero. {ADVICE}")
     labels = np.where(numbers[:, 0] == LABEL_OF_ZERO, 0, numbers[:, 0]).astype(np.uint8)
-    chunks = partial(slices_of, images.transpose(3, 0, 1, 2), labels)
-    return ImageSource(n_images, IMAGE, labels.dtype, chunks)
+    return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 
 
 SVHN = Format("SVHN", NAMES, WHERE, svhn_sources)

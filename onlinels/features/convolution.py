@@ -273,11 +273,8 @@ class Convolution:
     def patches(
         self, images: Matrix, filter_shape: tuple[int, ...], group: int, scratch: Scratch
     ) -> Matrix:
-        """Return the patch under the filters at every position of padded images.
-
-        That is (n / group, rows, filter_height * filter_width * n_channels, group * columns): of
-        `group` images the columns of positions stand beside one another. It is held by `scratch`.
-        """
+        """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
+        # Of `group` images the columns of positions stand beside one another.
         below, beside = self.rows.padding, self.columns.padding
         if below or beside:
             images = np.pad(images, ((0, 0), (below, below), (beside, beside), (0, 0)))
@@ -300,11 +297,7 @@ class Convolution:
         return normalize_contrast(patches, self.contrast_offset, axis=2)
 
     def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
-        """Return what is added to the responses (n_groups, n_filters) of groups of channels.
-
-        Offsets are one for every map of a filter, or one for each channel's response; of channels
-        whose responses are summed they are as well.
-        """
+        """Return what is added to the responses of groups of channels (n_groups, n_filters)."""
         groups = self.groups(n_channels)
         if offsets.ndim == 1:
             return offsets[None].repeat(len(groups), axis=0)
@@ -373,11 +366,8 @@ ROUNDINGS = 16.0
 
 
 def faintest_maps(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution) -> Floats:
-    """Return how large maps (n, n_groups, n_filters) may be by rounding errors alone.
-
-    (16 eps s)^p, with s the largest sum of products that a response may consist of, and p the
-    power of it that a feature is.
-    """
+    """Return how large maps (n, n_groups, n_filters) may be by rounding errors alone."""
+    # (16 eps s)^p, with s the largest sum of products that a response may consist of.
     groups = [
         _sizes(images[..., channels], filters[..., channels], stage)
         for channels in stage.groups(images.shape[3])
@@ -422,12 +412,10 @@ LARGEST_FEATURE = {"float32": 1e13, "float64": 1e60}
 def largest_pixel(
     filters: Matrix, offsets: Matrix, stage: Convolution, dtype: str, next_dtype: str
 ) -> float:
-    """Return the largest magnitude of a pixel for which nothing leaves the range of a precision.
-
-    With r the largest response, its power r^p before pooling must stay below 1e34 in float32 and
-    1e120 in float64, and the feature r^(p q) below 1e13 and 1e60, so that hidden activations and
-    their squares fit as well (or below 1e30 and 1e120, if it is divided by its map's sum).
-    """
+    """Return the largest magnitude of a pixel for which nothing leaves the range of a precision."""
+    # With r the largest response, its power r^p before pooling must stay below 1e34 in float32 and
+    # 1e120 in float64, and the feature r^(p q) below 1e13 and 1e60, so that hidden activations and
+    # their squares fit as well (or below 1e30 and 1e120, if it is divided by its map's sum).
     largest = LARGEST_PIXEL[dtype]
     feature = LARGEST_FEATURE[next_dtype]
     if stage.normalization is not None:
@@ -515,20 +503,11 @@ Measured: with a quarter of them 1,000 images take a tenth longer, as threads me
 def convolve(
     images: Matrix, filters: Matrix, stage: Convolution, offsets: Matrix | None = None
 ) -> Matrix:
-    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype.
-
-    For every channel x and filter h: u = g1(x * h + offset), v = g2(u * 1/Q^2), then every D-th
-    position of v, divided by the sum over positions; with g1 the square and g2 the fourth root
-    Algorithm 1 of the paper. Filters (n_filters, filter_height, filter_width, 1 or n_channels) of
-    one channel are applied to every channel. Features are ordered by channel (if each is kept
-    apart), side of the rectifier (above, then below), filter, row and column.
-
-    Examples
-    --------
-    >>> image, bar = np.eye(6).reshape(1, 6, 6, 1), np.ones((2, 1, 3, 1))
-    >>> convolve(image, bar, Convolution(rows=Axis(2, 2), columns=Axis(2, 2))).shape
-    (1, 24)
-    """
+    """Turn images (n, height, width, n_channels) into features (n, n_features) of their dtype."""
+    # For every channel x and filter h: u = g1(x * h + offset), v = g2(u * 1/Q^2), then every D-th
+    # position of v, divided by the sum over positions; with g1 the square and g2 the fourth root
+    # Algorithm 1. Ordered by channel (if each is kept apart), side of the rectifier (above, then
+    # below), filter, row and column.
     n_channels = images.shape[3]
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
     stage.check_room(images, filters)

@@ -17,27 +17,7 @@ REACH = 3
 
 
 def inverse_maps(angles: Floats, heights: Floats, widths: Floats, slants: Floats) -> Floats:
-    """Return the inverses of maps that change the size, then slant, then rotate.
-
-    Parameters
-    ----------
-    angles : ndarray (n,)
-        In radians, clockwise as images are shown (rows count downwards).
-    heights, widths : ndarray (n,)
-        New sizes, relative to the given ones.
-    slants : ndarray (n,)
-        Columns moved per row.
-
-    Returns
-    -------
-    ndarray (n, 2, 2), on (row, column)
-
-    Examples
-    --------
-    >>> none = np.zeros(1)
-    >>> inverse_maps(none, none + 2.0, none + 1.0, none)[0].tolist()
-    [[0.5, -0.0], [0.0, 1.0]]
-    """
+    """Return the inverses (n, 2, 2) of maps that change the size, then slant, then rotate."""
     cosine, sine = np.cos(angles), np.sin(angles)
     # Backwards: turn, straighten, then undo the change of size.
     row = [cosine / heights, -sine / heights]
@@ -49,35 +29,9 @@ def inverse_maps(angles: Floats, heights: Floats, widths: Floats, slants: Floats
 def affine_places(
     back: Floats, shifts: Floats, mirrored: Matrix, height: int, width: int
 ) -> tuple[Matrix, Matrix]:
-    """Return where pixels lie in the given image if the new one is its affine image.
-
-    place = back (pixel - centre - shift) + centre; of a mirror image, column width - 1 - column.
-
-    Parameters
-    ----------
-    back : ndarray (n, 2, 2)
-        The inverse of the map from the given image to the new one, on (row, column).
-    shifts : ndarray (n, 2)
-        Rows and columns by which the new image is shifted, in pixels.
-    mirrored : ndarray (n,) of bool
-        Whether the given image is mirrored left to right, before the map.
-    height, width : int
-
-    Returns
-    -------
-    rows, columns : ndarray (n, height, width), float32
-        Exact where they are whole, below 2^23.
-
-    Notes
-    -----
-    One addition per place: a part that depends on the row and one that depends on the column.
-
-    Examples
-    --------
-    >>> shift, no = np.array([[0.0, 1.0]]), np.array([False])
-    >>> affine_places(np.eye(2)[None], shift, no, height=1, width=3)[1]
-    array([[[-1.,  0.,  1.]]], dtype=float32)
-    """
+    """Return where the pixels (n, height, width) of the new image lie in the given one."""
+    # place = back (pixel - centre - shift) + centre; of a mirror image, column width - 1 - column.
+    # One addition per place: a part that depends on the row and one that depends on the column.
     centre = (np.array([height, width]) - 1.0) / 2.0
     down = np.arange(height) - centre[0] - shifts[:, :1]
     right = np.arange(width) - centre[1] - shifts[:, 1:]
@@ -95,33 +49,10 @@ def _sums(per_row: Floats, per_column: Floats) -> Matrix:
 
 
 def noise_factor(side: int, smoothness: float) -> Matrix:
-    """Return the matrix L that makes smooth random numbers of white noise along one axis.
-
-    L[i, j] is proportional to exp(-(i - p_j)^2 / (2 smoothness^2)), the p_j being max(1,
-    smoothness) apart, and every row has length 1. So L noise has variance 1 at every pixel and
-    correlation exp(-d^2 / (4 smoothness^2)) at distance d, as noise at every pixel would give.
-
-    Parameters
-    ----------
-    side : int
-    smoothness : float
-        Standard deviation of the gaussian, in pixels.
-
-    Returns
-    -------
-    ndarray (side, n_points), float32
-
-    Notes
-    -----
-    Noise at few points spares drawing and multiplying: of 28 pixels smoothed by 4, 14 points a
-    side. The correlation is off by at most 1e-3 (smoothness >= 1). For an image take
-    L_rows noise L_columns'.
-
-    Examples
-    --------
-    >>> noise_factor(28, 4.0).shape
-    (28, 14)
-    """
+    """Return the matrix (side, n_points) that smooths white noise along one axis."""
+    # L[i, j] is proportional to exp(-(i - p_j)^2 / (2 smoothness^2)), and every row has length 1.
+    # So L noise has variance 1 at every pixel and correlation exp(-d^2 / (4 smoothness^2)) at
+    # distance d, up to 1e-3 (smoothness >= 1), from few points: of 28 pixels smoothed by 4, 14.
     spacing = max(1.0, smoothness)
     points = spacing * (np.arange(ceil((side - 1) / spacing) + 1 + 2 * REACH) - REACH)
     # Smoothed by less than a tenth of a pixel, noise is as good as white.
@@ -250,8 +181,7 @@ class Distortion:
         one thread, 28 x 28: 90,000 images a second, 70,000 with a field of smoothness 4; scipy's
         map_coordinates, image by image, 30,000 without.
         """
-        _check_images(images)
-        generator = _as_generator(random)
+        generator = _checked(images, random)
         dtype = np.float64 if images.dtype.kind == "f" and images.itemsize > 4 else np.float32
         distorted = np.empty(images.shape, dtype=dtype)
         n_images, height, width = images.shape[:3]
@@ -286,8 +216,7 @@ class Distortion:
         [(2, 4, 4), (2, 4, 4), (2, 4, 4)]
         """
         check_count("n_copies", n_copies, 0)
-        _check_images(images)
-        generator = _as_generator(random)
+        generator = _checked(images, random)
         return (self.distort(images, generator) for _ in range(n_copies))
 
     def places(
@@ -329,7 +258,8 @@ class Distortion:
         return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
 
 
-def _check_images(images: Any) -> None:
+def _checked(images: Any, random: Any) -> np.random.Generator:
+    """Return the source of randomness that distorts images, or raise."""
     if not isinstance(images, np.ndarray) or isinstance(images, np.ma.MaskedArray):
         raise TypeError(
             f"images are of type {type(images).__name__}, expected a plain array. "
@@ -341,9 +271,6 @@ def _check_images(images: Any) -> None:
             "n_channels), nothing empty. Reshape rows of pixels, and skip empty batches."
         )
     check_values("images", images)
-
-
-def _as_generator(random: Any) -> np.random.Generator:
     if isinstance(random, np.random.Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):

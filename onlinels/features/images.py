@@ -59,11 +59,7 @@ WINDOW = Kind(
 
 @dataclass(frozen=True)
 class Images:
-    """Images (n, height, width, n_channels) as read, windows with height 1, and how they came.
-
-    `source` is what was read, for answers in kind; `from_pixels` tells that all came as samples of
-    named pixels, `has_channels` that arrays have an axis of channels, or stand for such.
-    """
+    """Images (n, height, width, n_channels), or windows with height 1, and how they came."""
 
     values: Matrix
     source: Any
@@ -91,19 +87,7 @@ def check_image_shape(
 
 
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
-    """Read one river sample: {"image": array}, or a dict of pixels if their shape is given.
-
-    Pixels are named by their position (0, 1, …, row by row), by (row, column[, channel]), or by
-    text that ends in these numbers and holds no others ("12", "pixel_3_4"). An absent pixel is 0.
-
-    Examples
-    --------
-    >>> read_image({"image": np.ones((8, 8))}, None).values.shape
-    (1, 8, 8, 1)
-    >>> read_image({3: 5.0, "pixel_1_0": 7.0}, (2, 2)).values[0, :, :, 0]
-    array([[0., 0.],
-           [7., 5.]])
-    """
+    """Read one river sample: {"image": array}, or a dict of pixels if their shape is given."""
     array = _only_array(x, kind)
     if array is not None:
         check_values(kind.name, array)
@@ -112,13 +96,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
 
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
-    """Read a mini-batch: an array of images or of rows of pixels, a frame, or a list of samples.
-
-    Examples
-    --------
-    >>> read_images(np.ones((5, 6)), (2, 3)).values.shape
-    (5, 2, 3, 1)
-    """
+    """Read an array of images or of rows of pixels, a frame, or a list of samples."""
     if isinstance(X, np.ndarray):
         check_values("X", X)
         if not X.shape or not len(X):
@@ -163,13 +141,7 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
 
 
 def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
-    """Return the shape with channels that arrays of a shape have, which must fit `image_shape`.
-
-    Examples
-    --------
-    >>> full_shape((8, 8), None), full_shape((64,), (8, 8))
-    ((8, 8, 1), (8, 8, 1))
-    """
+    """Return the shape with channels that arrays of a shape have, which must fit `image_shape`."""
     if image_shape is None:
         if len(shape) - kind.n_axes not in (0, 1) or 0 in shape:
             raise ValueError(
@@ -249,13 +221,7 @@ def magnitude(images: Matrix) -> float:
 
 
 def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
-    """Return the mean of every block of size x size pixels.
-
-    Examples
-    --------
-    >>> block_means(np.arange(8).reshape(1, 2, 4, 1), 2, np.float64).ravel()
-    array([2.5, 4.5])
-    """
+    """Return the mean of every block of size x size pixels."""
     n_images, height, width, n_channels = images.shape
     means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
     # One sum over the images per pixel of a block: three times as fast as numpy's mean over axes
@@ -281,19 +247,9 @@ def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
 
 
 def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
-    """Return the values (n, new_height, new_width, n_channels) of images between their pixels.
-
-    The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
-    + a (1-b) x[r+1, c] + a b x[r+1, c+1]. At a pixel it is that pixel, exactly. Places outside
-    have zeros ("zero"), to which the border fades within one pixel, or the nearest pixel ("edge").
-
-    Examples
-    --------
-    >>> image = np.array([[0.0, 4.0], [8.0, 12.0]]).reshape(1, 2, 2, 1)
-    >>> row, column = np.full((1, 1, 1), 0.5), np.full((1, 1, 1), 0.25)
-    >>> float(sample(image, row, column, "zero")[0, 0, 0, 0])
-    5.0
-    """
+    """Return images' values (n, new_height, new_width, n_channels) at places between pixels."""
+    # The value at (r + a, c + b), 0 <= a, b < 1, is (1-a)(1-b) x[r, c] + (1-a) b x[r, c+1]
+    # + a (1-b) x[r+1, c] + a b x[r+1, c+1]: at a pixel it is that pixel, exactly.
     n_images, height, width, n_channels = images.shape
     first_rows, down = _split(rows, height)
     first, right = _split(columns, width)

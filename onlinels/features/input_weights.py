@@ -63,10 +63,7 @@ def extend_random(
     seed: int,
     fields: ReceptiveFields | None,
 ) -> Matrix:
-    """Return weights (capacity, n_hidden) with a row for each of `names`, `n_drawn` being there.
-
-    Rows are written in place where there is room, else into a copy with half as many rows again.
-    """
+    """Return weights (capacity, n_hidden) with a row for each name, some being drawn already."""
     new, n_hidden = names[n_drawn:], weights.shape[1]
     check_units(n_hidden, len(names))
     keys = [key_text(feature_key(name)) for name in new]
@@ -322,11 +319,10 @@ def _landmarks_fit(made: Any) -> bool:
 )
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
-    """Input weights that are scaled differences of landmark examples, never formed.
+    """Input weights that are scaled differences of landmark examples, never formed."""
 
-    Unit k projects features x on w_k = scale_k (l_a - l_b), the pair a, b being its own:
-    scale_k ((x l_a + offset_a) - (x l_b + offset_b)), and scale_k is 0 for pairs of equal examples.
-    """
+    # Unit k projects features x on w_k = scale_k (l_a - l_b), the pair a, b being its own:
+    # scale_k ((x l_a + offset_a) - (x l_b + offset_b)); scale_k is 0 for pairs of equal examples.
 
     # What is subtracted from all landmarks changes no difference, but the rounding errors: in
     # float32, for 2,000 features whose means are 30 standard deviations, the relative error was
@@ -412,10 +408,7 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Rows `first` and `second` of examples, a pair a hidden unit, whose differences are wanted.
-
-    Features that are not `seen` (n_hidden, n_features) by a unit get no weight.
-    """
+    """Rows of examples, a pair a hidden unit, and what each unit has `seen` of the features."""
 
     kind: str
     features: Matrix
@@ -457,14 +450,11 @@ def make_differences(
     seed: int,
     fields: ReceptiveFields | None = None,
 ) -> InputWeights:
-    """Return unit-length differences of examples of distinct classes as input weights.
-
-    For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
-    features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
-    features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
-    side of a, negative on that of b. A pair of equal examples gives zeros.
-    M. D. McDonnell and T. Vladusich (2015), section II-B: "C" input weights.
-    """
+    """Return unit-length differences of examples of distinct classes as input weights."""
+    # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
+    # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
+    # features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
+    # side of a, negative on that of b. See section II-B of the paper: "C" input weights.
     first, second = draw_pairs(labels, n_hidden, seed)
     if fields is not None:
         seen = fields._seen(names, n_hidden, seed)
@@ -490,12 +480,10 @@ def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
 
 
 def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights:
-    """Return the scaled differences of pairs that see all features, as pairs of landmarks.
-
-    Own means are removed from the landmarks, and so from their differences: with landmarks l that
-    sum to 0, w = l_a - l_b. As l = x - mean - constant, the offset -(x_a + x_b) w / 2 is the
-    difference of -(l / 2 + mean) l at a and b.
-    """
+    """Return the scaled differences of pairs that see all features, as pairs of landmarks."""
+    # Own means are removed from the landmarks, and so from their differences: with landmarks l that
+    # sum to 0, w = l_a - l_b. As l = x - mean - constant, the offset -(x_a + x_b) w / 2 is the
+    # difference of -(l / 2 + mean) l at a and b.
     dtype = pairs.features.dtype
     used, places = np.unique(np.concatenate([pairs.first, pairs.second]), return_inverse=True)
     landmarks, offsets = pairs.features[used], np.zeros(len(used))

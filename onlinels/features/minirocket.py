@@ -58,12 +58,7 @@ def _kernels_fit(kernels: Any) -> bool:
 )
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
-    """The 84 kernels at every dilation, each with its channels and biases.
-
-    For windows of `length` samples: `dilations` and the `n_biases` of a kernel at each
-    (n_dilations,), the `channels` that responses are summed over (n_dilations, 84, n_channels), and
-    `biases` (n_features,), ordered by dilation, kernel and bias.
-    """
+    """The 84 kernels at every dilation, each with its channels and biases."""
 
     length: int
     dilations: Integers
@@ -193,12 +188,9 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
 
 
 def responses(samples: Matrix, dilation: int, chosen: Integers, channels: Flags) -> Matrix:
-    """Return the responses (length, n_chosen, n) of kernels, zeros taken to lie around the window.
-
-    c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with
-    i, j and k the places of weight 2, and m from -4 to 4. Samples are (length, n_channels, n), and
-    the kernels `chosen` come in order of their numbers of `channels`, most first.
-    """
+    """Return responses (length, n_chosen, n) of kernels, zeros taken to lie around the window."""
+    # c_t = sum over channels of (3 (x_{t+id} + x_{t+jd} + x_{t+kd}) - sum over m of x_{t+md}), with
+    # i, j, k the places of weight 2, and m from -4 to 4. Kernels come with most channels first.
     length, n_channels, n = samples.shape
     edge = REACH * dilation
     around = np.zeros((length + 2 * edge, n_channels, n), dtype=samples.dtype)

@@ -70,11 +70,9 @@ class Whitening(Frozen):
 
 
 def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
-    """Fit ZCA whitening to a sample (n, n_values): n n_values^2 + 9 n_values^3 operations.
-
-    matrix = V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance; see
-    A. J. Bell and T. J. Sejnowski (1997), and A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
-    """
+    """Fit ZCA whitening to a sample (n, n_values): n n_values^2 + 9 n_values^3 operations."""
+    # V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance: A. J. Bell and
+    # T. J. Sejnowski (1997), and A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
     values = np.asarray(rows, dtype=np.float64)
     mean = values.mean(axis=0)
     centred = values - mean
@@ -85,16 +83,7 @@ def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
-    """Remove every patch's mean and divide it by sqrt(variance + contrast_offset), if there is one.
-
-    An even patch gives zeros, exactly. See A. Coates, H. Lee and A. Y. Ng (2011).
-
-    Examples
-    --------
-    >>> normalize_contrast(np.array([[1.0, 3.0], [7.0, 7.0]]), 1e-12)
-    array([[-1.,  1.],
-           [ 0.,  0.]])
-    """
+    """Remove every patch's mean and, if there is an offset, divide by sqrt(variance + offset)."""
     # A difference of box sums would be cheaper, but nothing is left of it beside brightness of
     # 1/sqrt(eps) times the contrast. The middle pixel goes first: what is left is small where
     # contrast is, and exactly 0 in even patches.
@@ -130,24 +119,9 @@ SMALLEST_SPREAD = 1e-6
 
 
 def deskew(images: Matrix) -> Matrix:
-    """Return images sheared along their rows so that rows and columns of ink are uncorrelated.
-
-    Row i of an image is shifted by s (i - m), with m the mean row of its ink and s its slant.
-    Brightness counts as ink, and what lies outside is 0. An upright or blank image stays as it is.
-
-    References
-    ----------
-    Y. LeCun, L. Bottou, Y. Bengio and P. Haffner, "Gradient-Based Learning Applied to Document
-    Recognition", Proceedings of the IEEE, 1998: "deslanting" by moments of inertia.
-
-    Examples
-    --------
-    >>> slanted = np.flip(np.eye(3), axis=1).reshape(1, 3, 3, 1)
-    >>> deskew(slanted)[0, :, :, 0]
-    array([[0., 1., 0.],
-           [0., 1., 0.],
-           [0., 1., 0.]])
-    """
+    """Return images sheared along their rows so that rows and columns of ink are uncorrelated."""
+    # Row i is shifted by s (i - m), with m the mean row of the ink and s its slant: "deslanting" by
+    # moments of inertia, Y. LeCun, L. Bottou, Y. Bengio and P. Haffner (1998).
     n_images, height, width, _ = images.shape
     upright = np.empty_like(images)
     for tile in tiles(n_images, height * width):
@@ -161,16 +135,9 @@ def deskew(images: Matrix) -> Matrix:
 
 
 def row_slants(images: Matrix) -> tuple[Floats, Floats]:
-    """Return how far below the mean row of ink each row lies (n, height), and the slants (n,).
-
-    A slant is cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per
-    row, between -1 and 1; 0 where all ink lies in one row.
-
-    Examples
-    --------
-    >>> row_slants(np.eye(3).reshape(1, 3, 3, 1))
-    (array([[-1.,  0.,  1.]]), array([1.]))
-    """
+    """Return how far below the mean row of ink each row lies (n, height), and the slants (n,)."""
+    # A slant is cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per
+    # row; 0 where all ink lies in one row.
     ink = np.abs(images).sum(axis=3, dtype=np.float64)
     rows, columns = (np.arange(side, dtype=np.float64) for side in ink.shape[1:])
     # Sums rather than products of matrices: BLAS rounds an image by how many come with it.

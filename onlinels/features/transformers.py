@@ -79,10 +79,8 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
     ) -> None:
         """Check and take the settings but for the filters."""
         self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling = geometry
-        check_count("pool_size", self.pool_size, 1)
-        check_count("stride", self.stride, 1)
-        check_count("padding", self.padding, 0)
-        check_count("drop_ring", self.drop_ring, 0)
+        for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
+            check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
         check_normalize(normalize)
         check_choice("channels", channels, CHANNELS)
@@ -121,15 +119,9 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
         normalization: str | None = "map" if self.normalize else None
         if isinstance(self.normalize, str):
             normalization = self.normalize
-        return Convolution(
-            rows,
-            columns,
-            normalization,
-            self.before_pooling,
-            self.after_pooling,
-            self.channels,
-            self.contrast_offset,
-        )
+        powers = self.before_pooling, self.after_pooling
+        channels = self.channels, self.contrast_offset
+        return Convolution(rows, columns, normalization, *powers, *channels)
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.

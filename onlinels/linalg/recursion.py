@@ -125,6 +125,16 @@ class Recursion:
         new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
         return new
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without gathered columns: they would tell of single rows."""
+        if not self._n_recent:
+            return vars(self)
+        base = self._base.copy(order="F")
+        function, *args = self._folding(base)
+        function(*args)
+        nothing = np.zeros(self._recent.shape, order="F")
+        return vars(self) | {"_base": base, "_recent": nothing, "_n_recent": 0}
+
     @property
     def weights(self) -> Floats:
         """Output weights (n_features, n_targets), a view that changes with every row."""
@@ -156,6 +166,11 @@ class Recursion:
             If the row cannot be added, or taken out, in float64.
         """
         base, weights = self._base, self._weights[:, : self.n_targets]
+        if not self.n_features:
+            level = self.level * decay
+            return Update(
+                state=((self, "level", self.ridge if level < self.least * self.ridge else level),)
+            )
         if len(row) != len(base):
             row = lengthened(row, len(base))
         scale = self._scale * decay
@@ -176,7 +191,7 @@ class Recursion:
         calls = ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn)
         state: tuple[tuple[object, str, Any], ...] = ((self, "level", level),)
         if self._n_recent:
-            calls = (self._folding(), *calls)
+            calls = (self._folding(base), *calls)
             state = (*state, (self, "_n_recent", 0))
         if scale < SMALLEST_SCALE:
             calls = (*calls, (np.divide, base, scale, base))
@@ -191,17 +206,27 @@ class Recursion:
             image = dgemv(-1.0, recent, shares, 1.0, image, overwrite_y=1)
         return image
 
+    def correct(self, residual: Floats) -> None:
+        """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
+        wide = np.zeros((len(self._base), self.n_targets), order="F")
+        wide[: self.n_features] = residual
+        step = dsymm(1.0 / self._scale, self._base, wide)
+        if self._n_recent:
+            recent = self._recent[:, : self._n_recent]
+            step -= product(recent, product(recent.T, wide)) / self._scale
+        self._weights[:, : self.n_targets] += step
+
     def _plan_recent(self, image: Floats, share: float, learn: tuple[Any, ...]) -> Update:
         """Plan to gather a column: of many features, faster than to take in one at a time."""
         start = self._n_recent
         calls: tuple[tuple[Any, ...], ...] = (learn,)
         if start == N_RECENT:
-            calls, start = (self._folding(), learn), 0
+            calls, start = (self._folding(self._base), learn), 0
         column = (np.multiply, image, share**0.5, self._recent[:, start])
         return Update((*calls, column), ((self, "_n_recent", start + 1),))
 
-    def _folding(self) -> tuple[Any, ...]:
-        return (dsyrk, -1.0, self._recent[:, : self._n_recent], 1.0, self._base, 0, 0, 1)
+    def _folding(self, base: Floats) -> tuple[Any, ...]:
+        return (dsyrk, -1.0, self._recent[:, : self._n_recent], 1.0, base, 0, 0, 1)
 
     def _plan_restored(
         self, image: Floats, errors: Floats, share: float, scale: float, level: float

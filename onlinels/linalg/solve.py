@@ -22,8 +22,8 @@ from onlinels.linalg.packed import (
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
 
-TRUSTED = 1e-8
-"""Of the system scaled to unit diagonal: from here on an inverse may follow single rows."""
+FOLLOWED = 1e-11
+"""Least eigenvalue of the scaled system from which an inverse may follow single rows."""
 
 RANK_TOLERANCE = 1e-12
 """Largest eigenvalue of the scaled Gram, or singular value of the scaled factor, that counts as 0.
@@ -138,16 +138,20 @@ def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[
     return inverse, float(rank - ridge * np.trace(solved))
 
 
-def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> Floats | None:
-    """Return (A'A + c I)^-1 of which the upper triangle is right, None if it is near singular."""
+def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float] | None:
+    """Return (A'A + c I)^-1, its upper triangle, and the least eigenvalue; None if singular.
+
+    The eigenvalue is that of the system scaled to unit diagonal.
+    """
     if gram.size > LARGEST_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     system = gram.scaled(scale)
     system.set_diagonal(1.0)
-    if not factor_in_place(system) or smallest_eigenvalue(system) < TRUSTED:
+    smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
+    if smallest < FOLLOWED:
         return None
-    return _scaled(inverse_of_factored(system), scale)
+    return _scaled(inverse_of_factored(system), scale), smallest
 
 
 def _scale_of(diagonal: Floats, ridge: float) -> Floats:

@@ -6,6 +6,7 @@ import copy
 import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Self
@@ -258,6 +259,7 @@ LINEAR = {
     "_recursion": maybe(made_of(Recursion)),
     "_followed": WHOLE,
     "_unasked": maybe(WHOLE),
+    "_is_refined": FLAG,
     "_lock": made_of(Lock),
     "_reader": NOTHING,
     "_layout": NOTHING,
@@ -317,6 +319,8 @@ class LinearModel(base.Estimator, ABC):
         self._recursion: Recursion | None = None
         self._followed = 0
         self._unasked: int | None = None
+        # Whether rounding lets the recursion need no refining when somebody asks.
+        self._is_refined = True
         self._reader: RowReader | None = None
         self._layout: Layout | None = None
         self._lock = Lock()
@@ -798,19 +802,29 @@ class LinearModel(base.Estimator, ABC):
         """Return the solution as it is now; the one that went on row by row, if it does."""
         solution = self._solution
         if solution is None:
-            ridge, weights = self._ridge_in_force(), None
-            if self._may_go_on(ridge):
-                if self._recursion is None or self._followed >= self._most_followed:
-                    weights = self._statistics.solve(ridge)
-                    self._go_on_from(weights, ridge)
-                else:
-                    weights = self._recursion.weights.copy(order="F")
-            if weights is None:
+            ridge = self._ridge_in_force()
+            following = self._following()
+            if following is not None:
+                weights = following.weights.copy(order="F")
+            else:
                 weights = self._statistics.solve(ridge)
+                if self._recursion is not None or self._may_go_on(ridge):
+                    self._go_on_from(weights, ridge)
             self._unasked = 0
             solution = Solution(ridge, weights, self._statistics.intercept(weights))
             self._solution = solution
         return solution
+
+    def _following(self) -> Recursion | None:
+        """Return the solution that has followed single rows, if it has and is as good as anew."""
+        recursion = self._recursion
+        if recursion is None or self._followed >= self._most_followed:
+            return None
+        if self._unasked:
+            if not self._is_refined:
+                self._statistics.refine(recursion)
+            self._unasked = 0
+        return recursion
 
     @property
     def _most_followed(self) -> int:
@@ -818,15 +832,18 @@ class LinearModel(base.Estimator, ABC):
 
     def _may_go_on(self, ridge: float) -> bool:
         """Tell whether a solution is to go on row by row from now on."""
-        if self._recursion is not None:
-            return True
         few = max(1, self._statistics.n_features // SMALL_STEP)
         asked = self._unasked is not None and 0 < self._unasked <= few
-        return asked and ridge > 0.0 and self._ridge != "paper" and not self._clock.forgets
+        # The paper's ridge is another one after every row.
+        stays = isinstance(self._ridge, numbers.Real) or self._choice.selected is not None
+        return asked and stays and ridge > 0.0 and not self._clock.forgets
 
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
         """Let a solution go on, if the statistics are sums that are far from singular."""
-        self._recursion = self._statistics.recursion_of(weights, ridge)
+        going_on = None
+        with suppress(MemoryError):  # Without room for it the next solution takes longer.
+            going_on = self._statistics.recursion_of(weights, ridge)
+        self._recursion, self._is_refined = (None, True) if going_on is None else going_on
         self._followed = 0
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -841,12 +858,8 @@ class LinearModel(base.Estimator, ABC):
 
     def _scores_of(self, row: Floats) -> Floats:
         """Return raw outputs (1, n_targets) for a row (n_features,)."""
-        recursion = self._statistics.recursion
-        if recursion is None and self._followed < self._most_followed:
-            recursion = self._recursion
+        recursion = self._statistics.recursion or self._following()
         if recursion is not None:
-            if self._unasked:
-                self._unasked = 0
             return self._corrected(self._statistics.scores_by(recursion, row))[None]
         solution = self._solved()
         known: Floats = row @ solution.output_weights

@@ -103,10 +103,11 @@ def save_method(self: Any, path: PathLike) -> None:
 
     Notes
     -----
-    The loaded model goes on bit for bit as this one does. Like a prediction, saving solves for
-    output weights, so that the loaded model answers at once. Then the file is written at the
-    speed of the disk. A file holds no rows but those that wait for others: a window that is not
-    full, images before features are fixed.
+    The loaded model goes on bit for bit as this one does, and saving changes no bit of this one.
+    Output weights that have been solved for are in the file, so that a model that has answered
+    answers at once when it is loaded. The file is written at the speed of the disk. It holds no
+    rows but those that wait for others: a window that is not full, images before features are
+    fixed.
 
     Threads that learn wait meanwhile. Of two processes that save to one path at once, the file of
     the last one stays. A process that is killed while it saves may leave a hidden file beside, of a

@@ -37,7 +37,6 @@ NUMBER = Field(
 # Rows' own values are names of categories, numpy's scalars among them.
 NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.generic))
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
-MEAN = made_of(stats.Mean)
 
 
 OPTIONAL = maybe(NUMBER)

@@ -10,10 +10,10 @@ import numpy as np
 
 from onlinels.checks import Floats, check_room
 from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Update, joined
+from onlinels.numerics import Update, shallow_copy
 from onlinels.saving import POSITIVE, REAL, SHARE, VECTOR, WHOLE, listed, made_of, savable
 from onlinels.scoring import SCALES, best_scale, calibrate
-from onlinels.stream.features import N_UNITS, shallow_copy
+from onlinels.stream.features import N_UNITS
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -33,6 +33,8 @@ COMPARED = 0.995
 
 CLEARLY = 2.0
 """Standard deviations by which the short memory must be better to be taken over."""
+
+Change = tuple[object, str, Any]
 
 
 @savable(
@@ -90,18 +92,16 @@ class Memories:
         difference = float(errs[0]) - float(errs[1])
         lead = COMPARED * self._lead + difference
         squares = COMPARED * self._squares + difference**2
-        state: tuple[tuple[object, str, Any], ...]
         if lead <= max(CLEARLY, CLEARLY * squares**0.5):
-            learnt = self.long.plan(activations, errors[0])
-            state = (self, "_lead", lead), (self, "_squares", squares)
+            long, long_errors = self.long, errors[0]
+            state: tuple[Change, ...] = (self, "_lead", lead), (self, "_squares", squares)
         else:
-            long = self.short.copied()
-            learnt = long.plan(activations, errors[1])
-            taken_over = ("long", long), ("n_takeovers", self.n_takeovers + 1)
-            compared = ("_lead", 0.0), ("_squares", 0.0)
-            state = tuple((self, *each) for each in (*taken_over, *compared))
+            long, long_errors = self.short.copied(), errors[1]
+            taken_over = (self, "long", long), (self, "n_takeovers", self.n_takeovers + 1)
+            state = *taken_over, (self, "_lead", 0.0), (self, "_squares", 0.0)
+        learnt = long.plan(activations, long_errors)
         short = self.short.plan(activations, errors[1], decay=SHORT_MEMORY)
-        return joined(learnt, short, Update(state=state))
+        return Update((*learnt.calls, *short.calls), (*learnt.state, *short.state, *state))
 
 
 RECENT = 0.995
@@ -273,8 +273,7 @@ class Pool:
         forecaster, errs = self.forecaster.learnt(scores, mixture, None if is_new else column)
         errors = -scores
         errors[:, column] += 1.0
-        return joined(
-            self.wide.plan(activations, errors[:2], errs[:2]),
-            self.narrow.plan(activations[N_UNITS:], errors[2:], errs[2:]),
-            Update(state=((self, "forecaster", forecaster),)),
-        )
+        wide = self.wide.plan(activations, errors[:2], errs[:2])
+        narrow = self.narrow.plan(activations[N_UNITS:], errors[2:], errs[2:])
+        mixed = self, "forecaster", forecaster
+        return Update((*wide.calls, *narrow.calls), (*wide.state, *narrow.state, mixed))

@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import ddot
 
 from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import lengthened
+from onlinels.numerics import lengthened, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import FLAG, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable
-
-T = TypeVar("T")
-
-
-def shallow_copy(made: T) -> T:
-    """Return a shallow copy, in a tenth of the time of `copy.copy`."""
-    new = object.__new__(type(made))
-    vars(new).update(vars(made))
-    return new
-
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -114,7 +105,8 @@ class RunningScaler:
         # Measured: half the time of numpy's clip.
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
-        gaps[gaps != gaps] = 0.0
+        if _holds_nan(gaps):
+            gaps[gaps != gaps] = 0.0
         return gaps
 
     def learnt(self, row: Floats) -> Self:
@@ -126,11 +118,10 @@ class RunningScaler:
             # A mean never quite comes to rest at a value that does not change any more.
             least = (RESOLUTION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
-        known: Any = row == row
-        if len(row) and known[known.argmin()]:
-            known = 1.0
-        else:
+        known: Any = 1.0
+        if _holds_nan(row):
             # A value at the mean, without weight.
+            known = row == row
             row = np.where(known, row, self.means)
         gaps = row - self.means
         squares = gaps * gaps
@@ -163,6 +154,12 @@ class RunningScaler:
         self._any_far = bool(self._n_far.any())
 
 
+def _holds_nan(row: Floats) -> bool:
+    # Measured: a fifth of the time of numpy's isnan and any; infinity equals itself.
+    square = ddot(row, row) if len(row) else 0.0
+    return bool(square != square)
+
+
 N_DENSE, N_SPARSE = 80, 120
 """Units that see all features, and units that see one or two."""
 
@@ -177,10 +174,9 @@ MOST_SEEN = 2
 
 def _units_fit(units: Any) -> bool:
     n = len(units._weights)
-    shapes = [(n, N_DENSE), (n, N_SPARSE), (n, N_SPARSE), (n, N_UNITS)]
-    parts = (units._dense, units._sparse, units._ranks, units._weights)
-    fits = [part.shape for part in parts] == shapes
-    return fits and len(units._biases) == N_UNITS and len(units._n_seen) == N_SPARSE
+    fits = units._sparse.shape == units._ranks.shape == (n, N_SPARSE)
+    fits = fits and units._weights.shape == (n, N_UNITS) and len(units._biases) == N_UNITS
+    return fits and len(units._n_seen) == N_SPARSE
 
 
 @savable(
@@ -188,7 +184,6 @@ def _units_fit(units: Any) -> bool:
         "_seed": WHOLE,
         "_n_seen": PLACES,
         "_biases": VECTOR,
-        "_dense": MATRIX,
         "_sparse": MATRIX,
         "_ranks": MATRIX,
         "_weights": MATRIX,
@@ -210,26 +205,27 @@ class RandomUnits:
         self._seed = seed
         self._n_seen = random.integers(1, MOST_SEEN + 1, N_SPARSE)
         self._biases = random.standard_normal(N_UNITS)
-        self._dense = np.zeros((0, N_DENSE))
+        # As drawn, and in which order sparse units see features.
         self._sparse = np.zeros((0, N_SPARSE))
         self._ranks = np.zeros((0, N_SPARSE))
         self._weights = np.zeros((0, N_UNITS))
 
     def grown(self, names: Sequence[Name]) -> Self:
         """Return units that see more features: `names` are all that are known, the latest last."""
-        drawn = [self._draw(name) for name in names[len(self._dense) :]]
+        drawn = [self._draw(name) for name in names[len(self._weights) :]]
         if not drawn:
             return self
         new = shallow_copy(self)
         dense, sparse, ranks = map(np.array, zip(*drawn, strict=True))
-        new._dense = np.concatenate((self._dense, STEEPNESS * dense / np.sqrt(len(names))))
+        added = STEEPNESS * dense / np.sqrt(len(names))
+        dense = np.concatenate((self._weights[:, :N_DENSE], added))
         new._sparse = np.concatenate((self._sparse, STEEPNESS**2 * sparse))
         new._ranks = np.concatenate((self._ranks, ranks))
         # 1 / sqrt(s_k) where unit k sees feature j, else 0.
         n_seen = np.minimum(self._n_seen, len(names))
         order = new._ranks.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
         share = (order < n_seen) / np.sqrt(n_seen)
-        new._weights = np.concatenate((new._dense, new._sparse * share), axis=1)
+        new._weights = np.concatenate((dense, new._sparse * share), axis=1)
         return new
 
     def _draw(self, name: Name) -> tuple[Floats, Floats, Floats]:

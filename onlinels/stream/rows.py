@@ -132,9 +132,9 @@ class StreamColumns:
                 for name, text, others in known
                 if text not in others and len(others) < MOST_CATEGORIES
             ]
-            # Together, so that the order of a dict's keys is no matter.
+            # Together and sorted, so that the order of a dict's keys is no matter.
             columns = columns.extended([(*layout, *new)] if new else [layout])
-            for name, text in new:
+            for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns:
