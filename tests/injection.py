@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dis
 import pickle
 import random
 import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from queue import Queue
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -31,11 +35,26 @@ def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -
         sys.settrace(before)
 
 
+@cache
+def exits(code: CodeType) -> frozenset[int]:
+    """Return where with-blocks are left: no signal comes there, and nothing fails.
+
+    Python calls `__exit__(None, None, None)` there.
+    """
+    steps, found = list(dis.get_instructions(code)), set()
+    for first in range(len(steps) - 3):
+        nones = steps[first : first + 3]
+        if all(step.opname == "LOAD_CONST" and step.argval is None for step in nones):
+            start = first - (steps[first - 1].opname == "SWAP")
+            found |= {step.offset for step in steps[start : first + 6]}
+    return frozenset(found)
+
+
 class Points:
     """Count the bytecodes of the package in a call, and raise an error before one of them."""
 
     def __init__(self, at: int = 0, error: type[BaseException] = KeyboardInterrupt) -> None:
-        self.at, self.error, self.count = at, error, 0
+        self.at, self.error, self.count, self.where = at, error, 0, ""
 
     def _enter(self, frame: Any, event: str, arg: Any) -> Any:
         if not frame.f_code.co_filename.startswith(PACKAGE):
@@ -44,16 +63,17 @@ class Points:
         return self._step
 
     def _step(self, frame: Any, event: str, arg: Any) -> Any:
-        if event == "opcode":
+        if event == "opcode" and frame.f_lasti not in exits(frame.f_code):
             self.count += 1
             if self.count == self.at:
+                self.where = f"{frame.f_code.co_qualname}, line {frame.f_lineno}"
                 raise self.error(f"at bytecode {self.at}")
         return self._step
 
     def run(self, call: Callable[[], Any]) -> bool:
         """Make a call, and tell whether the error came out of it; a refusal is none."""
         try:
-            with suppress(ValueError):
+            with suppress(ValueError, TypeError):
                 run_traced(self._enter, call)
         except self.error:
             return True
@@ -82,12 +102,19 @@ def alike(one: Any, other: Any) -> bool:
 
 def elsewhere(call: Callable[[], Any]) -> Any:
     """Return what a call returns in another thread, which a lock that is left taken keeps out."""
-    answers: list[Any] = []
-    thread = threading.Thread(target=lambda: answers.append(call()), daemon=True)
-    thread.start()
-    thread.join(PATIENCE)
-    assert answers, "waits for ever, or fails"
-    return answers[0]
+    answers: Queue[tuple[Any, BaseException | None]] = Queue()
+
+    def run() -> None:
+        try:
+            answers.put((call(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    answer, error = answers.get(timeout=PATIENCE)
+    if error is not None:
+        raise error
+    return answer
 
 
 def assert_before_or_after(
@@ -111,7 +138,7 @@ def assert_before_or_after(
         return told, plain(tell(twin))
 
     def learn(twin: Any) -> Any:
-        with suppress(ValueError):
+        with suppress(ValueError, TypeError):
             act(twin)
         return twin
 
@@ -122,9 +149,12 @@ def assert_before_or_after(
     if most < counted.count:
         places = random.Random(str(seed)).sample(places, most)
     for number, at in enumerate(places):
-        twin, error = pickle.loads(begun), ERRORS[number % len(ERRORS)]
-        raised = Points(at, error).run(lambda twin=twin: act(twin))
-        found = outcome(twin)
-        where = f"{error.__name__} at {at} of {counted.count}"
+        twin, points = pickle.loads(begun), Points(at, ERRORS[number % len(ERRORS)])
+        raised = points.run(lambda twin=twin: act(twin))
+        where = f"{points.error.__name__} at {at} of {counted.count} in {points.where}"
+        try:
+            found = outcome(twin)
+        except Exception as error:
+            raise AssertionError(f"works on no more: {where}") from error
         assert any(alike(found, each) for each in outcomes[1 - raised :]), where
     return min(most, counted.count)

@@ -30,6 +30,7 @@ def ridge_of(rows):
     return (model + last).ridge_
 
 
+@strategies.examples(25)
 @given(st.data(), st.integers(1, 70), st.booleans(), st.sampled_from([1.0, 0.97]))
 def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
     rows = stream(n_rows)
@@ -115,6 +116,7 @@ def test_folds_cannot_be_had_later():
         LeastSquaresClassifier(ridge=KFold(3), accumulator="recursive")
 
 
+@strategies.examples(12)
 @given(st.data(), st.integers(16, 70), st.booleans())
 def test_no_cutting_or_merging_changes_the_ridge_of_folds(data, n_rows, fit_intercept):
     rows = stream(n_rows)

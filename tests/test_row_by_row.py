@@ -59,6 +59,7 @@ def assert_same_answers(model, other):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@strategies.examples(12)
 @given(st.lists(st.integers(0, 140), max_size=4), st.integers(2, 140), st.integers(0, 99))
 def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
     X, y = stream(n_rows, seed)
@@ -72,35 +73,38 @@ def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
     assert_same_answers(model, batch)
 
 
+@strategies.examples(40)
 @given(st.data(), strategies.classifier_settings(), st.sampled_from([3, 12, 40]))
 def test_answers_between_single_rows_are_those_of_a_fresh_solution(data, settings, n_features):
     """With new classes, heavy rows, batches, rows taken out and other ridges among them."""
     X, y = stream(90, data.draw(st.integers(0, 99)), range(n_features))
-    if data.draw(st.booleans()):
-        X = [{name: 3.0 + value for name, value in x.items()} for x in X]
-    model, silent = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
-    unlearns = settings["accumulator"] != "orthogonal"
+    asked, silent = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    steps = ["rows", "rows", "rows", "batch", "ridge", "heavy"]
+    steps += ["out"] * (settings["accumulator"] != "orthogonal")
+    y[60] = "late"
     for row in range(0, 90, 3):
-        steps = ["rows", "rows", "rows", "batch", "ridge", "heavy"] + ["out"] * unlearns
         step = data.draw(st.sampled_from(steps))
-        for each in (model, silent):
-            if step == "ridge":
-                each.ridge = 1.0 if each.ridge != 1.0 else 7.0
-            if step == "batch":
-                each.learn_many(X[row : row + 3], y[row : row + 3])
-                continue
-            for number in range(row, row + 3):
-                w = 1e3 if step == "heavy" else 1.0
-                each.learn_one(X[number], "late" if number == 60 else y[number], w)
-                if step == "out" and number % 3 == 2:
-                    each.unlearn_one(X[number], "late" if number == 60 else y[number])
-                if each is model:
-                    each.scores_one(X[number - 1])
-        fresh = copy.deepcopy(silent)
-        found, expected = model.scores_one(X[-row]), fresh.scores_one(X[-row])
+        for model in (asked, silent):
+            go_on(model, step, X[row : row + 3], y[row : row + 3], model is asked)
+        found, expected = asked.scores_one(X[0]), copy.deepcopy(silent).scores_one(X[0])
         assert list(found) == list(expected)
         for label, score in expected.items():
             assert found[label] == pytest.approx(score, rel=1e-6, abs=1e-6)
+
+
+def go_on(model, step, X, y, asks):
+    """Learn three rows, in one of several ways."""
+    if step == "ridge":
+        model.ridge = 1.0 if model.ridge != 1.0 else 7.0
+    if step == "batch":
+        model.learn_many(X, y)
+        return
+    for x, label in zip(X, y, strict=True):
+        model.learn_one(x, label, 1e3 if step == "heavy" else 1.0)
+        if asks:
+            model.predict_one(x)
+    if step == "out":
+        model.unlearn_one(X[1], y[1])
 
 
 @pytest.mark.parametrize("settings", OF_SUMS, ids=str)
@@ -126,6 +130,7 @@ def test_asking_and_saving_change_no_bit_of_what_is_learnt(settings):
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@strategies.examples(8)
 @given(st.integers(0, 99), st.randoms(use_true_random=False))
 def test_the_order_of_keys_changes_no_bit(settings, seed, random):
     X, y = stream(40, seed, "abcd")
