@@ -151,17 +151,16 @@ def draw(path: Path, steps: list[Step]) -> None:
     with figure(path, 11, 5, "Sites learn apart, merge, and withdraw") as made:
         left, right = made.subplots(1, 2, sharey=True)
         accuracies = [step.accuracy for step in steps]
-        left.barh(places, accuracies, color=colours, height=0.6)
+        left.scatter(accuracies, places, s=80, color=colours)
         left.set_yticks(places, names)
-        left.tick_params(axis="y", length=0)
-        left.set_xlim(min(accuracies) - 0.05, 1.0)
         left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         left.set_title(f"right of {N_TEST} other patients", loc="left", size=11)
         right.scatter([step.difference for step in steps], places, s=80, color=colours)
         right.set(xscale="log", xlim=(1e-16, 1.0))
         right.set_title("largest difference to batch weights, relative", loc="left", size=11)
         for axes in (left, right):
-            axes.grid(axis="x")
+            axes.tick_params(axis="y", length=0)
+            axes.grid()
 
 
 if __name__ == "__main__":

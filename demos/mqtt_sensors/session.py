@@ -11,9 +11,9 @@ What holds, and why
     which are duplicates by their keys and change nothing.
   A process that outlives its connection keeps the effects and forgets the acknowledgements.
 - **No row twice, none lost.** Settled keys are part of the state, so a label counts once, however
-  often it or its reading comes (`mqtt_join`, which also says what bounds its memory: a row can be
-  lost when more than 10,000 others wait for their labels, and is counted then).
-- **Bit for bit.** The state is a pure function of the messages in their order (`mqtt_learner`).
+  often it or its reading comes. (A row can be lost when more than 10,000 others wait for their
+  labels, and is counted then: see `learner.Join`.)
+- **Bit for bit.** The state is a pure function of the messages in their order (`learner`).
   Mosquitto keeps one queue for each client and sends it again in the same order, so weights after
   any number of kills are the very ones of a run without. MQTT promises order only within a topic:
   behind a broker that mixes topics otherwise, weights agree to rounding, as those of a batch solve.
@@ -29,11 +29,11 @@ What holds, and why
 
 What it takes
 
-- Publishers use quality of service 1, and number their rows (`mqtt_messages`).
+- Publishers use quality of service 1, and number their rows (`learner`).
 - The learner has been there once: before it first subscribes the broker keeps nothing for it.
-- One client id and prefix, together the name at the broker, for one state file. The file is locked,
-  but two clients with one name and two files would take the connection, and rows, from each other;
-  Mosquitto 2.0.11 does not tell them why. What waits for one prefix waits while another is used.
+- One learner for one state file, and one client id and prefix, together the name at the broker.
+  Two clients with one name would take the connection, and rows, from each other; Mosquitto 2.0.11
+  does not tell them why. What waits for one prefix waits while another is used.
 - The broker must not run full: Mosquitto silently drops what a client has waiting past
   `max_queued_messages` (1,000 by default; 0 in `mosquitto.conf` here: no limit), and forgets
   clients after `persistent_client_expiration`, if that is set, or the expiry asked for here.
@@ -46,15 +46,15 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
-from mqtt_learner import Learner
-from mqtt_messages import Key, Topics, read_message, write_label
 from paho.mqtt.client import Client, MQTTMessage, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
+
+from mqtt_sensors.learner import Key, Learner, Topics, payload_of, read_message
 
 WINDOW = 200
 MOST_AT_ONCE = 100
@@ -82,8 +82,8 @@ class Session:
     ----------
     learner : Learner
         New, or loaded.
-    save : callable
-        What forces a learner's state to disk.
+    state : Path
+        Where the learner is saved.
     topics : Topics
     client_id : str
         With the prefix, the name under which the broker keeps messages; the same after a restart.
@@ -96,7 +96,7 @@ class Session:
     def __init__(
         self,
         learner: Learner,
-        save: Callable[[Learner], None],
+        state: Path,
         topics: Topics,
         client_id: str,
         *,
@@ -107,7 +107,7 @@ class Session:
         self.notes: list[str] = []
         self.ready = False
         self._last_handled = time.monotonic()
-        self._save = save
+        self._state = state
         self._topics = topics
         self._window = window
         self._known = known
@@ -202,12 +202,12 @@ class Session:
         self._last_handled = time.monotonic()
 
     def _publish(self, key: Key) -> None:
-        payload = write_label(key, self.learner.outbox[key])
+        payload = payload_of(key, label=self.learner.outbox[key])
         sent = self._client.publish(self._topics.predictions, payload, qos=1)
         self._sent[sent.mid] = key
 
     def _save_and_acknowledge(self) -> None:
-        self._save(self.learner)
+        self.learner.save(self._state)
         owed, self._owed = self._owed, []
         for number in owed:
             self._client.ack(number, 1)
@@ -232,7 +232,7 @@ class Session:
         if any(reason.is_failure for reason in reasons):
             raise ConnectionError(f"the broker refuses the subscription: {reasons}")
         # A state on disk means that the broker keeps messages for this client.
-        self._save(self.learner)
+        self.learner.save(self._state)
         self.ready = True
 
     def _on_message(self, _client: Client, _data: Any, message: MQTTMessage) -> None:

@@ -11,10 +11,11 @@ import random
 import time
 from collections import deque
 
-from mqtt_messages import Label, LabelValue, Reading, Topics, write_label, write_reading
 from paho.mqtt.client import Client, MQTTMessageInfo, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 from river import datasets
+
+from mqtt_sensors.learner import Label, LabelValue, Reading, Topics, payload_of
 
 N_SHUTTLES = 3
 LABELS = "normal", "anomaly"
@@ -71,10 +72,10 @@ def publish(messages: list[Message], topics: Topics, host: str, port: int, rate:
         if isinstance(message, Reading):
             due += 1 / rate
             time.sleep(max(0.0, due - time.monotonic()))
-            unanswered.append(client.publish(topics.readings, write_reading(message), qos=1))
+            topic, payload = topics.readings, payload_of(message.key, values=message.values)
         else:
-            payload = write_label(message.key, message.value)
-            unanswered.append(client.publish(topics.labels, payload, qos=1))
+            topic, payload = topics.labels, payload_of(message.key, label=message.value)
+        unanswered.append(client.publish(topic, payload, qos=1))
         if len(unanswered) > IN_FLIGHT:
             wait_for(unanswered.popleft())
     while unanswered:
