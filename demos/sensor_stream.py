@@ -180,7 +180,7 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     """Return three ways to look at the readings, each before the same linear layer."""
     examples = recordings.readings[:WARM_UP]
     ends = range(WINDOW, examples.shape[1] + 1, HOP)
-    windows = np.concatenate([examples[:, end - WINDOW : end] for end in ends])
+    windows = np.concatenate([[each[end - WINDOW : end] for end in ends] for each in examples])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         # All positions at which a filter fits in the window are averaged to one.

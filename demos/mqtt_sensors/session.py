@@ -13,10 +13,10 @@ What holds, and why
 - **No row twice, none lost.** Settled keys are part of the state, so a label counts once, however
   often it or its reading comes. (A row can be lost when more than 10,000 others wait for their
   labels, and is counted then: see `learner.Join`.)
-- **Bit for bit.** The state is a pure function of the messages in their order (`learner`).
-  Mosquitto keeps one queue for each client and sends it again in the same order, so weights after
-  any number of kills are the very ones of a run without. MQTT promises order only within a topic:
-  behind a broker that mixes topics otherwise, weights agree to rounding, as those of a batch solve.
+- **Weights as without a kill.** The state is a pure function of the messages in their order
+  (`learner`), and Mosquitto keeps one queue for each client and sends it again in the same order.
+  MQTT promises order only within a topic: behind a broker that mixes topics otherwise, weights
+  agree as those of a batch solve do.
 - **Predictions at least once.** A prediction is published at once, and is part of the state until
   the broker has acknowledged it; what is left is sent after a restart. Readers take the key: copies
   are alike (to the label's last doubt, where a broker changed the order of topics).
