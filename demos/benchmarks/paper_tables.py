@@ -364,7 +364,9 @@ def draw_curve(curve: dict[int, list[float]], path: Path) -> None:
         label = f"mean of {len(curve[hidden[0]])} draws of the input weights (dots)"
         axes.plot(hidden, means, "-", color=BLUE, linewidth=1.8, label=label)
         star = f"the paper's best: {PAPER['mnist']}% at {PAPER_UNITS:,}"
-        axes.plot([PAPER_UNITS], [PAPER["mnist"] or np.nan], "*", color=VERMILLION, ms=14, label=star)
+        axes.plot(
+            [PAPER_UNITS], [PAPER["mnist"] or np.nan], "*", color=VERMILLION, ms=14, label=star
+        )
         axes.set(xlabel="hidden units", ylabel="test error", title="MNIST in one pass")
         axes.set(xscale="log", yscale="log")
         # A largest size next to another would write over it.
