@@ -1,7 +1,7 @@
 """Learning into the Gram: against the bare symmetric product, and against hpelm and scikit-learn.
 
-python demos/benchmarks/speed/gram.py
-python demos/benchmarks/speed/gram.py --quick
+python demos/benchmarks/speed/learn_many.py
+python demos/benchmarks/speed/learn_many.py --quick
 
 Rows are float32, as hidden layers make them, with labels of ten classes. The floor is BLAS's dsyrk
 (rank-k update of a symmetric matrix) on 2,000 float64 rows at once that are in place already. hpelm
@@ -11,25 +11,25 @@ well; so does onlinels there. All compute in float64. `pip install 'onlinels[ben
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from pathlib import Path
 
 import numpy as np
-from measure import Piece, arguments_of, compare, show
-from numpy.typing import NDArray
 from scipy.linalg.blas import dsyrk
 from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import Array, Piece, compare, row_slices, speed_arguments, speed_parser
 
 from onlinels import LeastSquaresClassifier
-from onlinels.numerics import n_threads
-
-Array = NDArray[Any]
 
 N_CLASSES = 10
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, repeats=5)
+    arguments = speed_arguments(speed_parser(__doc__, repeats=5))
     n_features = 800 if arguments.quick else 6400
     by_batch_size(n_features, arguments.repeats)
     by_threads(n_features, arguments.repeats)
@@ -62,8 +62,8 @@ def learner(n_rows: int, batch_size: int, n_features: int, n_classes: int = N_CL
     model.learn_many(X, y)
 
     def learn() -> None:
-        for start in range(0, n_rows, batch_size):
-            model.learn_many(X[start : start + batch_size], y[start : start + batch_size])
+        for rows in row_slices(n_rows, batch_size):
+            model.learn_many(X[rows], y[rows])
 
     return learn
 
@@ -73,7 +73,7 @@ def by_batch_size(n_features: int, repeats: int) -> None:
     pieces: dict[str, Piece] = {floor: Floor(n_features, 2000)}
     for batch_size in (2000, 1000, 200, 50):
         pieces[f"learn_many, {batch_size} rows"] = learner(2000, batch_size, n_features)
-    show(compare("a row into the Gram", pieces, repeats, 2000), floor)
+    compare("a row into the Gram", pieces, repeats, 2000, floor)
 
 
 def by_threads(n_features: int, repeats: int) -> None:
@@ -86,8 +86,9 @@ def by_threads(n_features: int, repeats: int) -> None:
 
         return run
 
-    pieces = {f"{count} threads": limited(count) for count in sorted({1, n_threads()})}
-    show(compare("threads of BLAS", pieces, repeats, 1000), "1 threads")
+    most = max(library["num_threads"] for library in threadpool_info())
+    pieces = {f"{count} threads": limited(count) for count in sorted({1, most})}
+    compare("threads of BLAS", pieces, repeats, 1000, "1 threads")
 
 
 def by_classes(n_features: int, repeats: int) -> None:
@@ -95,7 +96,7 @@ def by_classes(n_features: int, repeats: int) -> None:
         f"{n_classes} classes": learner(2000, 1000, n_features, n_classes)
         for n_classes in (10, 100, 1000)
     }
-    show(compare("classes", pieces, repeats, 2000), "10 classes")
+    compare("classes", pieces, repeats, 2000, "10 classes")
 
 
 def against_peers(n_features: int, repeats: int) -> None:
@@ -110,13 +111,13 @@ def against_peers(n_features: int, repeats: int) -> None:
         "hpelm": lambda: with_hpelm(X.astype(np.float64), one_hot),
     }
     title = f"{n_rows} rows of {n_features} features learnt and solved"
-    show(compare(title, pieces, repeats, n_rows), "onlinels")
+    compare(title, pieces, repeats, n_rows, "onlinels")
 
 
 def learn_and_solve(X: Array, y: list[int]) -> Array:
     model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
-    for start in range(0, len(X), 1000):
-        model.learn_many(X[start : start + 1000], y[start : start + 1000])
+    for rows in row_slices(len(X), 1000):
+        model.learn_many(X[rows], y[rows])
     return model.output_weights
 
 
