@@ -570,6 +570,7 @@ class Outcome:
 
     kind: str
     seconds: float
+    allocated: int
 
 
 def prepare(reader, folder):
@@ -597,7 +598,7 @@ def attempt(reader, path, content, measured):
     n_bytes = len(content) + sum(map(len, reader.others.values()))
     if allocated > FIXED_BYTES + reader.factor * n_bytes:
         kind = f"allocated {allocated:,} bytes for a file of {len(content):,}"
-    return Outcome(kind, seconds)
+    return Outcome(kind, seconds, allocated)
 
 
 def outcome_of(reader, path):

@@ -1,6 +1,8 @@
 """Files changed at random and files made to do harm, many of them: read or refused.
 
-Started by hand: ``ONLINELS_LONG=100000 pytest -m slow tests/test_long_hostile_files.py``.
+Started by hand: ``ONLINELS_LONG=100000 pytest -m slow -s tests/test_long_hostile_files.py``.
+Printed are a reader's files, those read and refused, milliseconds of the slowest and kB of the
+largest allocation.
 """
 
 from __future__ import annotations
@@ -22,11 +24,18 @@ MEASURED_EVERY = 4
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS, ids=[reader.name for reader in READERS])
 def test_every_file_is_read_or_refused(reader, tmp_path):
-    path, kinds = prepare(reader, tmp_path / "files"), {"read": 0, "refused": 0}
+    path, outcomes = prepare(reader, tmp_path / "files"), []
     for number in range(N_FILES // len(READERS)):
         # So that a file can be made again by itself.
         content = hostile(reader, np.random.default_rng([SEED, READERS.index(reader), number]))
-        kind = attempt(reader, path, content, number % MEASURED_EVERY == 0).kind
-        assert kind in kinds, f"file {number} of seed {SEED}: {kind}"
-        kinds[kind] += 1
-    assert all(kinds.values()), kinds
+        outcomes.append(attempt(reader, path, content, number % MEASURED_EVERY == 0))
+        kind = outcomes[-1].kind
+        assert kind in ("read", "refused"), f"file {number} of seed {SEED}: {kind}"
+    kinds = [outcome.kind for outcome in outcomes]
+    slowest = 1000 * max(outcome.seconds for outcome in outcomes)
+    largest = max(outcome.allocated for outcome in outcomes) / 1000
+    print(
+        f"\n| {reader.name} | {len(kinds):,} | {kinds.count('read'):,} | "
+        f"{kinds.count('refused'):,} | {slowest:.1f} | {largest:,.0f} |"
+    )
+    assert {"read", "refused"} <= set(kinds)
