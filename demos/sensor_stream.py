@@ -287,7 +287,8 @@ def draw_answers(axes: Axes, recordings: Recordings, results: dict[str, Followed
         text = f"{name}{seen}: {followed.hits.mean():.1%} of all"
         ends.append((float(recent[-1]), text, WATCH_COLOURS[name]))
     axes.set_xlim(0, len(recordings.labels))
-    axes.set_ylim(top=1.005)
+    # Room for notes at the foot.
+    axes.set_ylim(axes.get_ylim()[0] - 0.05, 1.005)
     axes.axvspan(0, WARM_UP, color=SHADE, linewidth=0)
     foot = axes.get_xaxis_transform()
     axes.text(WARM_UP / 2, 0.03, "warm-up", rotation=90, color=GREY, ha="center", transform=foot)

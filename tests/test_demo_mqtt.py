@@ -37,6 +37,7 @@ needs_broker = pytest.mark.skipif(
 )
 PATIENCE = 60.0
 TOPICS = Topics("kills")
+KINDS = "reading", "label"
 LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
 
@@ -71,15 +72,11 @@ def settle(join, sent):
     return rows
 
 
-def keys_of(sent, kind):
-    return {key for each, key in sent if each == kind}
-
-
 @given(sent=deliveries())
 def test_rows_are_joined_once_and_none_is_missing(sent):
     join = Join()
     rows = settle(join, sent)
-    readings, labels = keys_of(sent, "reading"), keys_of(sent, "label")
+    readings, labels = ({key for each, key in sent if each == kind} for kind in KINDS)
     assert len(rows) == len(set(rows))
     assert set(rows) == readings & labels
     assert set(join.readings) == readings - labels
@@ -124,11 +121,10 @@ def test_a_learner_that_was_saved_goes_on_as_it_would_have(sent, place, tmp_path
 
 
 @pytest.mark.parametrize(
-    "payload",
-    ["", "[]", "{}", '{"sensor": 1}', '{"sensor": "a", "number": -1}', "[" * 10_000, b"\xff"],
+    "content",
+    [b"", b"[]", b"{}", b'{"sensor": 1}', b'{"sensor": "a", "number": -1}', b"[" * 10_000, b"\xff"],
 )
-def test_payloads_that_are_no_messages(payload):
-    content = payload if isinstance(payload, bytes) else payload.encode()
+def test_payloads_that_are_no_messages(content):
     for topic in (TOPICS.readings, TOPICS.labels, "another"):
         with pytest.raises(ValueError, match=r"payload|sensor|number|topic"):
             read_message(topic, content, TOPICS)
@@ -144,13 +140,10 @@ def test_a_damaged_state_is_refused_and_kept(tmp_path):
 # -- with a broker --------------------------------------------------------------------------------
 
 DEATHS = [
-    # Handled, neither saved nor acknowledged; then with two saves behind it.
     Death("mqtt_sensors.learner:Learner.handle", 25),
     Death("mqtt_sensors.learner:Learner.handle", 105, before=True),
-    # Predictions are out that the state knows nothing of.
     Death("paho.mqtt.client:Client.publish", 19),
-    # The first save is of no message; the second does not begin, is not on the disk or not in its
-    # place, or it is there and nothing is acknowledged, or some messages are.
+    # The second save does not begin, or is not in its place; nothing is acknowledged, or some.
     Death("onlinels:save", 2, before=True),
     Death("os:replace", 2, before=True),
     Death("os:replace", 2),
@@ -228,17 +221,11 @@ def kill(life):
     life.join()
 
 
-def outcome(life):
-    """Return how a life ended, and all that it said, in one line."""
+def outcome(life, number=0):
+    """Return how a life ended, after a signal, and all that it said, in one line."""
+    os.kill(life.pid, number)
     life.join(PATIENCE)
     return life.exitcode, " ".join(life.output.read_text().split())
-
-
-def finish(life, number=signal.SIGTERM):
-    os.kill(life.pid, number)
-    code, output = outcome(life)
-    assert code == 0, output
-    return output
 
 
 def listen(port):
@@ -285,8 +272,9 @@ def test_kills_lose_and_double_nothing(tmp_path, port, start):
             lambda state=state: LAST.key in Learner.load(state).join.readings,
             [learner, uninterrupted],
         )
-    assert "rows learnt" in finish(learner)
-    finish(uninterrupted, signal.SIGINT)
+    code, output = outcome(learner, signal.SIGTERM)
+    assert (code, "rows learnt" in output) == (0, True), output
+    assert outcome(uninterrupted, signal.SIGINT)[0] == 0
     client.disconnect()
     client.loop_stop()
     first, second = Learner.load(whole), Learner.load(killed)
