@@ -30,8 +30,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from mortal import CONTEXT, Death, live
 from strategies import deliveries
 
-SYSTEM = os.pathsep.join(["/usr/sbin", "/usr/local/sbin", "/opt/homebrew/sbin"])
-MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path=SYSTEM)
+MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 needs_broker = pytest.mark.skipif(
     MOSQUITTO is None or os.name != "posix", reason="needs a broker: apt-get install mosquitto"
 )
@@ -40,9 +39,6 @@ TOPICS = Topics("kills")
 KINDS = "reading", "label"
 LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
-
-
-# -- without a broker -----------------------------------------------------------------------------
 
 
 @given(numbers=st.lists(st.integers(0, 200)), most_gaps=st.integers(0, 40))
@@ -137,8 +133,6 @@ def test_a_damaged_state_is_refused_and_kept(tmp_path):
     assert (tmp_path / "state").read_bytes() == b"damaged"
 
 
-# -- with a broker --------------------------------------------------------------------------------
-
 DEATHS = [
     Death("mqtt_sensors.learner:Learner.handle", 25),
     Death("mqtt_sensors.learner:Learner.handle", 105, before=True),
@@ -162,9 +156,7 @@ def running_broker(folder, settings="allow_anonymous true"):
     conf.write_text(f"listener {port} 127.0.0.1\n{settings}\nmax_queued_messages 0\n")
     with subprocess.Popen([MOSQUITTO, "-c", str(conf)], stderr=subprocess.DEVNULL) as broker:
         try:
-            while not answers(port):
-                assert broker.poll() is None, "the broker does not start"
-                time.sleep(0.02)
+            wait_until(lambda: answers(port), [])
             yield port
         finally:
             broker.terminate()
@@ -186,16 +178,14 @@ def start(tmp_path, monkeypatch):
     """Start lives of the demo, and end what is left of them."""
     # For the process that all of them are copies of.
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    lives = []
+    lives, picture = [], ["--output", str(tmp_path / "picture.png")]
 
     def begin(words, death=None):
         output = tmp_path / f"output {len(lives)}"
-        picture = ["--output", str(tmp_path / "picture.png")]
-        life = CONTEXT.Process(target=live, args=([*words, *picture], output, death))
-        life.output = output
-        life.start()
-        lives.append(life)
-        return life
+        lives.append(CONTEXT.Process(target=live, args=([*words, *picture], output, death)))
+        lives[-1].output = output
+        lives[-1].start()
+        return lives[-1]
 
     yield begin
     for life in lives:
