@@ -662,21 +662,21 @@ class LinearModel(base.Estimator, ABC):
         theirs = theirs.placed(columns.locate(other.feature_names), target_columns, *size)
         if other_past != 1.0:
             theirs.scale(other_past)
-        choice = self._choice._replace(is_due=True)
-        if self._is_blank:
-            # Nothing was learnt here: what the other model has selected stays, too.
-            statistics, choice = theirs, other._choice._replace(is_due=True)
-        elif other._is_blank:
-            statistics = mine.copied().grown(*size)
-        else:
+        choice, both = self._choice, not (self._is_blank or other._is_blank)
+        if both:
             if past != 1.0:
                 mine = mine.copied()
                 mine.scale(past)
-            statistics = mine.merged(theirs)
+            statistics, choice = mine.merged(theirs), choice._replace(is_due=True)
+        elif self._is_blank:
+            # Nothing was learnt here: what the other model has selected stays, too.
+            statistics, choice = theirs, other._choice
+        else:
+            statistics = mine.copied().grown(*size)
         statistics = statistics.named(columns.names)
-        holds = statistics.holds_ridge and isinstance(self._ridge, str) and not self._is_blank
         self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
-        if holds and not other._is_blank and statistics.count >= FIRST_ROWS:
+        holds = statistics.holds_ridge and isinstance(self._ridge, str)
+        if both and holds and statistics.count >= FIRST_ROWS:
             self._hold_selected()
 
     def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
