@@ -215,6 +215,12 @@ def _unselected(setting: Any, statistics: Accumulator) -> float:
     return choose_ridge(given, statistics.diagonal, statistics.n_targets)
 
 
+def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge that statistics of now are to hold inside."""
+    selected = selected_ridge(setting, statistics) if is_selected(setting) else None
+    return _unselected(setting, statistics) if selected is None else selected
+
+
 def reaches_checkpoint(count: int, n_rows: int) -> bool:
     """Tell whether so many rows more reach a power of two, at which a ridge is selected."""
     return (count + n_rows).bit_length() > count.bit_length()
@@ -428,9 +434,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _hold_selected(self) -> None:
         """Choose a ridge from the statistics and hold it inside; 0 waits for the next time."""
-        setting, statistics = self._ridge, self._statistics
-        selected = selected_ridge(setting, statistics) if is_selected(setting) else None
-        ridge = _unselected(setting, statistics) if selected is None else selected
+        ridge = _chosen_ridge(self._ridge, self._statistics)
         if ridge > 0.0:
             self._hold(ridge)
 
@@ -674,10 +678,13 @@ class LinearModel(base.Estimator, ABC):
         else:
             statistics = mine.copied().grown(*size)
         statistics = statistics.named(columns.names)
-        self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
         holds = statistics.holds_ridge and isinstance(self._ridge, str)
         if both and holds and statistics.count >= FIRST_ROWS:
-            self._hold_selected()
+            ridge = _chosen_ridge(self._ridge, statistics)
+            if ridge > 0.0:
+                statistics = statistics.with_ridge(ridge)
+                choice = choice._replace(setting=self._ridge)
+        self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
 
     def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
         """Return the statistics of both models, in one number of folds if both know something.
