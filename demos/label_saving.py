@@ -19,7 +19,6 @@ python demos/label_saving.py
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,12 +27,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from label_saving_plot import Results, draw
+from matplotlib.ticker import NullFormatter, PercentFormatter
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
+from show import (
+    BLUE,
+    DASHED,
+    GREY,
+    INK,
+    VERMILLION,
+    figure,
+    make_parser,
+    progress_bar,
+    table_of,
+)
 from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
@@ -42,19 +50,50 @@ Array = NDArray[Any]
 Sample = dict[str, Array]
 
 N_TEST = 597
-SHARES = (0.05, 0.1, 0.2, 0.4)
-N_HIDDEN, N_SEEDS = 150, 5
+SHARES, N_HIDDEN, N_SEEDS = (0.05, 0.1, 0.2, 0.4), 150, 5
 QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS = (0.1, 0.2), 60, 3
 
 
-@dataclass(frozen=True)
-class Digits:
-    """Activations of images in the order of the stream, of those held out, and their labels."""
+def main(argv: list[str] | None = None) -> None:
+    parser = make_parser(__doc__, "label_saving.png")
+    few = f"{QUICK_SEEDS} streams, {QUICK_HIDDEN} hidden units"
+    parser.add_argument("--quick", action="store_true", help=few)
+    arguments = parser.parse_args(argv)
+    console = Console()
+    if arguments.quick:
+        results = compare(QUICK_SHARES, QUICK_HIDDEN, QUICK_SEEDS, console)
+    else:
+        results = compare(SHARES, N_HIDDEN, N_SEEDS, console)
+    console.print(summary(results))
+    draw(arguments.output, results)
+    console.print(f"Picture: {arguments.output}")
 
-    stream: Array
-    labels: Array
-    test: Array
-    test_labels: Array
+
+# -- when to ask ----------------------------------------------------------------------------------
+
+
+def at_random(_: LeastSquaresClassifier, __: Sample, chance: np.random.Generator) -> float:
+    return chance.random()
+
+
+def small_margin(model: LeastSquaresClassifier, x: Sample, _: np.random.Generator) -> float:
+    return model.margin_one(x)
+
+
+def margin_in_deviations(model: LeastSquaresClassifier, x: Sample, _: np.random.Generator) -> float:
+    """Return the margin over the standard deviation of the two scores it lies between."""
+    if len(model.classes) < 2:
+        return 0.0
+    scores, variances = model.scores_one(x), model.variance_one(x)
+    first, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
+    return model.margin_one(x) / math.sqrt(variances[first] + variances[second])
+
+
+STRATEGIES: dict[str, Callable[[LeastSquaresClassifier, Sample, np.random.Generator], float]] = {
+    "at random": at_random,
+    "small margin": small_margin,
+    "margin in deviations": margin_in_deviations,
+}
 
 
 class BudgetKeeper:
@@ -86,62 +125,58 @@ class BudgetKeeper:
         return asks
 
 
-def main(argv: list[str] | None = None) -> None:
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
-    if not arguments.output.absolute().parent.is_dir():
-        parser.error(f"the folder of {arguments.output} does not exist")
-    quick = arguments.quick
-    shares, n_hidden = (QUICK_SHARES, QUICK_HIDDEN) if quick else (SHARES, N_HIDDEN)
-    console = Console()
-    results = compare(shares, n_hidden, QUICK_SEEDS if quick else N_SEEDS, console)
-    console.print(summary(results))
-    draw(arguments.output, results)
-    console.print(f"Picture: {arguments.output}")
+# -- the streams ----------------------------------------------------------------------------------
 
 
-def at_random(_: LeastSquaresClassifier, __: Sample, chance: np.random.Generator) -> float:
-    return chance.random()
+@dataclass(frozen=True)
+class Digits:
+    """Activations of images in the order of the stream, of those held out, and their labels."""
+
+    stream: Array
+    labels: Array
+    test: Array
+    test_labels: Array
 
 
-def small_margin(model: LeastSquaresClassifier, x: Sample, _: np.random.Generator) -> float:
-    return model.margin_one(x)
+@dataclass(frozen=True)
+class Results:
+    """What every strategy came to, by budget (rows) and seed (columns).
 
+    Parameters
+    ----------
+    shares : tuple of float
+        The budgets.
+    asked, right : dict of ndarray (n_shares, n_seeds)
+        Labels asked, and share of held-out rows read right, by strategy.
+    of_all : ndarray (n_seeds,)
+        Share of held-out rows read right once all labels are learnt.
+    n_rows : int
+        Rows of a stream.
+    """
 
-def margin_in_deviations(model: LeastSquaresClassifier, x: Sample, _: np.random.Generator) -> float:
-    """Return the margin over the standard deviation of the two scores it lies between."""
-    if len(model.classes) < 2:
-        return 0.0
-    scores, variances = model.scores_one(x), model.variance_one(x)
-    first, second = sorted(scores, key=scores.__getitem__, reverse=True)[:2]
-    return model.margin_one(x) / math.sqrt(variances[first] + variances[second])
-
-
-STRATEGIES: dict[str, Callable[[LeastSquaresClassifier, Sample, np.random.Generator], float]] = {
-    "at random": at_random,
-    "small margin": small_margin,
-    "margin in deviations": margin_in_deviations,
-}
+    shares: tuple[float, ...]
+    asked: dict[str, Array]
+    right: dict[str, Array]
+    of_all: Array
+    n_rows: int
 
 
 def compare(shares: tuple[float, ...], n_hidden: int, n_seeds: int, console: Console) -> Results:
     """Pass the stream once for every strategy, share and seed."""
-    size = len(shares), n_seeds
-    asked = {name: np.zeros(size) for name in STRATEGIES}
-    right = {name: np.zeros(size) for name in STRATEGIES}
+    asked = {name: np.zeros((len(shares), n_seeds)) for name in STRATEGIES}
+    right = {name: np.zeros((len(shares), n_seeds)) for name in STRATEGIES}
     of_all = np.zeros(n_seeds)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
-    with Progress(*columns, TimeElapsedColumn(), console=console) as progress:
+    with progress_bar(console) as progress:
         task = progress.add_task("streams", total=n_seeds * len(shares) * len(STRATEGIES))
         for seed in range(n_seeds):
             digits = deal(n_hidden, seed)
             of_all[seed] = accuracy(learn_all(digits), digits)
             for (row, share), name in product(enumerate(shares), STRATEGIES):
                 model = learn_some(digits, name, share, seed)
-                asked[name][row, seed] = model.count / len(digits.labels)
+                asked[name][row, seed] = model.count
                 right[name][row, seed] = accuracy(model, digits)
                 progress.advance(task)
-    return Results(shares, asked, right, of_all, len(digits.labels), len(digits.test_labels))
+    return Results(shares, asked, right, of_all, len(digits.labels))
 
 
 def deal(n_hidden: int, seed: int) -> Digits:
@@ -175,28 +210,51 @@ def accuracy(model: LeastSquaresClassifier, digits: Digits) -> float:
     return float(np.mean(np.array(predicted) == digits.test_labels))
 
 
+# -- what came of it ------------------------------------------------------------------------------
+
+
 def summary(results: Results) -> Table:
-    table = Table(
-        "budget", *STRATEGIES, box=SIMPLE, title="Labels asked, and held-out digits read right"
-    )
+    table = table_of("budget", *STRATEGIES, title="Labels asked, and held-out digits read right")
     for row, share in enumerate(results.shares):
-        cells = [results.cell(name, row) for name in STRATEGIES]
+        cells = [
+            f"{results.asked[name][row].mean():.0f}: {results.right[name][row].mean():.1%} "
+            f"± {100 * results.right[name][row].std():.1f}"
+            for name in STRATEGIES
+        ]
         table.add_row(f"{share:.0%}", *cells)
     table.add_row("all labels", f"{results.of_all.mean():.1%}", "", "")
     return table
 
 
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path("label_saving.png"), help="picture (%(default)s)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"{QUICK_SEEDS} streams, {QUICK_HIDDEN} hidden units"
-    )
-    return parser
+def draw(path: Path, results: Results) -> None:
+    """Draw means and standard deviations over seeds."""
+    with figure(path, 8.5, 5.6) as made:
+        axes = made.add_subplot()
+        axes.set_title("Ask only when unsure", loc="left", size=15, weight="bold", pad=12)
+        streams = f"mean and standard deviation of {len(results.of_all)} streams"
+        axes.set_title(streams, loc="right", size=9.5, color=GREY, pad=12)
+        all_labels = float(results.of_all.mean())
+        axes.axhline(all_labels, color=INK, linewidth=1.2, linestyle=DASHED)
+        text = f"all {results.n_rows:,} labels: {all_labels:.1%}"
+        foot = axes.get_yaxis_transform()
+        axes.text(0.01, all_labels, text, transform=foot, va="bottom", size=9.5)
+        styles = ((GREY, "s"), (BLUE, "o"), (VERMILLION, "D"))
+        for (name, right), (colour, marker) in zip(results.right.items(), styles, strict=True):
+            asked = results.asked[name].mean(axis=1) / results.n_rows
+            mean, spread = right.mean(axis=1), right.std(axis=1)
+            band = mean - spread, mean + spread
+            axes.fill_between(asked, *band, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(asked, mean, color=colour, marker=marker, linewidth=2.2, label=name)
+        axes.set_xscale("log")
+        axes.set_xticks(results.shares)
+        axes.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        axes.minorticks_off()
+        axes.grid(axis="y")
+        axes.set_xlabel(f"labels asked, of {results.n_rows:,} in the stream")
+        axes.set_ylabel(f"right of {N_TEST} held-out digits")
+        axes.legend(loc="lower right", frameon=False, reverse=True)
 
 
 if __name__ == "__main__":

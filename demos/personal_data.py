@@ -11,16 +11,15 @@ python demos/personal_data.py
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
+from show import BLUE, GREEN, GREY, VERMILLION, figure, make_parser, table_of
 from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
 
 from onlinels import HiddenLayer, LeastSquaresClassifier, load
@@ -41,44 +40,46 @@ class Rows:
     activations: Array
     labels: Array
 
-    def __len__(self) -> int:
-        return len(self.labels)
+    def __add__(self, other: Rows) -> Rows:
+        return Rows(
+            np.concatenate([self.activations, other.activations]),
+            np.concatenate([self.labels, other.labels]),
+        )
 
-    def without(self, place: int) -> Rows:
-        """Return all rows but one."""
-        return Rows(np.delete(self.activations, place, axis=0), np.delete(self.labels, place))
+    def __getitem__(self, rows: Any) -> Rows:
+        return Rows(self.activations[rows], self.labels[rows])
 
 
 @dataclass(frozen=True)
 class Step:
-    """A model, and the rows that it should know."""
+    """A model, what it is right in, and how far it is from the batch weights of its rows."""
 
     name: str
-    model: LeastSquaresClassifier
-    rows: Rows
+    count: int
+    accuracy: float
+    difference: float
+    colour: str
 
 
-def main() -> None:
+def main(argv: list[str] | None = None) -> None:
+    output = make_parser(__doc__, "personal_data.png").parse_args(argv).output
     sites, test = deal(*read())
+    console = Console()
     with tempfile.TemporaryDirectory() as folder:
         files = {name: Path(folder, f"{name}.npz") for name in SITES}
         for name, file in files.items():
             learn(sites[name]).save(file)
         sent = sum(file.stat().st_size for file in files.values())
         models = {name: load(file) for name, file in files.items()}
-    console = Console()
     console.print(f"Sent: {sent / 1024:.0f} KiB of statistics from three sites, and no row.")
-    table = Table(
-        "model", "patients", f"right of {N_TEST} others", "difference to batch", box=SIMPLE
-    )
-    for step in steps(sites, models):
-        table.add_row(
-            step.name,
-            str(step.model.count),
-            f"{accuracy(step.model, test):.1%}",
-            f"{difference(step.model, step.rows):.0e}",
-        )
+    steps = merge_and_withdraw(sites, models, test)
+    table = table_of("model", "patients", f"right of {N_TEST} others", "difference to batch")
+    for step in steps:
+        cells = str(step.count), f"{step.accuracy:.1%}", f"{step.difference:.0e}"
+        table.add_row(step.name, *cells)
     console.print(table)
+    draw(output, steps)
+    console.print(f"Picture: {output}")
 
 
 def read() -> tuple[Array, Array]:
@@ -98,11 +99,9 @@ def deal(activations: Array, labels: Array) -> tuple[dict[str, Rows], Rows]:
     shares = np.where(labels[train, None] == "malign", MALIGN_SHARES, MALIGN_SHARES[::-1])
     up_to = shares.cumsum(axis=1) / shares.sum(axis=1, keepdims=True)
     site = (random.random((len(train), 1)) > up_to).sum(axis=1)
-    rows = {
-        name: Rows(activations[train[site == number]], labels[train[site == number]])
-        for number, name in enumerate(SITES)
-    }
-    return rows, Rows(activations[test], labels[test])
+    patients = Rows(activations, labels)
+    rows = {name: patients[train[site == number]] for number, name in enumerate(SITES)}
+    return rows, patients[test]
 
 
 def learn(rows: Rows) -> LeastSquaresClassifier:
@@ -111,33 +110,28 @@ def learn(rows: Rows) -> LeastSquaresClassifier:
     return model
 
 
-def steps(sites: dict[str, Rows], models: dict[str, LeastSquaresClassifier]) -> list[Step]:
+def merge_and_withdraw(
+    sites: dict[str, Rows], models: dict[str, LeastSquaresClassifier], test: Rows
+) -> list[Step]:
     """Merge the sites, and take one patient and then one site out again."""
     north, south, west = (sites[name] for name in SITES)
-    alone = [Step(f"{name} alone", models[name], sites[name]) for name in SITES]
-    merged = models["north"] + models["south"] + models["west"]
-    all_rows = joined([north, south, west])
-    one_less = models["north"] + models["south"] + models["west"]
+
+    def step(name: str, model: LeastSquaresClassifier, rows: Rows, colour: str) -> Step:
+        right = np.asarray(model.predict_many(test.activations)) == test.labels
+        return Step(name, model.count, float(right.mean()), difference(model, rows), colour)
+
+    def merged() -> LeastSquaresClassifier:
+        return models["north"] + models["south"] + models["west"]
+
+    one_less, site_less = merged(), merged()
     one_less.unlearn_many(north.activations[:1], north.labels[:1])
-    site_less = models["north"] + models["south"] + models["west"]
     site_less.unlearn_many(west.activations, west.labels)
     return [
-        *alone,
-        Step("all three, merged", merged, all_rows),
-        Step("less one patient", one_less, all_rows.without(0)),
-        Step("without west", site_less, joined([north, south])),
+        *(step(f"{name} alone", models[name], sites[name], GREY) for name in SITES),
+        step("all three, merged", merged(), north + south + west, BLUE),
+        step("less one patient", one_less, north[1:] + south + west, GREEN),
+        step("without west", site_less, north + south, VERMILLION),
     ]
-
-
-def joined(parts: Sequence[Rows]) -> Rows:
-    return Rows(
-        np.concatenate([part.activations for part in parts]),
-        np.concatenate([part.labels for part in parts]),
-    )
-
-
-def accuracy(model: LeastSquaresClassifier, rows: Rows) -> float:
-    return float(np.mean(np.asarray(model.predict_many(rows.activations)) == rows.labels))
 
 
 def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
@@ -147,6 +141,26 @@ def difference(model: LeastSquaresClassifier, rows: Rows) -> float:
     system = centred.T @ centred + RIDGE * np.eye(centred.shape[1])
     batch = np.linalg.solve(system, centred.T @ (targets - targets.mean(axis=0)))
     return float(np.abs(model.output_weights - batch).max() / np.abs(batch).max())
+
+
+def draw(path: Path, steps: list[Step]) -> None:
+    """Draw accuracies, and differences to the batch weights, a line for each model."""
+    names = [f"{step.name}\n{step.count} patients" for step in steps]
+    colours = [step.colour for step in steps]
+    places = np.arange(len(steps))[::-1]
+    with figure(path, 11, 5, "Sites learn apart, merge, and withdraw") as made:
+        left, right = made.subplots(1, 2, sharey=True)
+        accuracies = [step.accuracy for step in steps]
+        left.scatter(accuracies, places, s=80, color=colours)
+        left.set_yticks(places, names)
+        left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+        left.set_title(f"right of {N_TEST} other patients", loc="left", size=11)
+        right.scatter([step.difference for step in steps], places, s=80, color=colours)
+        right.set(xscale="log", xlim=(1e-16, 1.0))
+        right.set_title("largest difference to batch weights, relative", loc="left", size=11)
+        for axes in (left, right):
+            axes.tick_params(axis="y", length=0)
+            axes.grid()
 
 
 if __name__ == "__main__":

@@ -15,37 +15,79 @@ import argparse
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
+from matplotlib.figure import SubFigure
 from numpy.typing import NDArray
-from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from stream_images_data import check_data, read_data
-from stream_images_plot import Curve, Tested, draw
-from whole_numbers import not_negative, positive
+from show import (
+    BLUE,
+    DASHED,
+    GREY,
+    INK,
+    PALE,
+    SHADE,
+    VERMILLION,
+    figure,
+    make_parser,
+    mark_shares,
+    not_negative,
+    note,
+    positive,
+    progress_bar,
+    table_of,
+)
+from sklearn.datasets import load_digits  # type: ignore[import-untyped]
 
 from onlinels import ShallowConvClassifier
-from onlinels.datasets import ImageData
+from onlinels.datasets import ImageData, read_image_data
 from onlinels.presets import PRESETS
 
 Array = NDArray[Any]
 
 NEW_CLASS = 9
-SETTINGS: dict[str, dict[str, Any]] = {
-    "digits": {},
-    # A third of the preset's hidden units: a thirtieth of the time for each solve.
-    "mnist": {"n_hidden": 2000},
-}
-QUICK = {"rows": 800, "test_rows": 300, "n_hidden": 200}
+MNIST_HIDDEN = 2000
+"""Hidden units with --data: a third of the preset's, a thirtieth of the time for each solve."""
+QUICK_ROWS, QUICK_TEST_ROWS, QUICK_HIDDEN = 800, 300, 200
+FEWEST_ROWS = 4
+"""So that two, which fix the features, come in the first half."""
+DIGITS_TEST_ROWS = 500
 BATCHES = 60
 """Mini-batches by default; each prediction after learning solves the linear system anew."""
 SMALLEST_WINDOW = 100
 """Rows that the recent accuracy looks back on, unless a mini-batch is larger."""
+
+
+@dataclass
+class Curve:
+    """The course of the accuracy: in the recent window and in all, after every mini-batch."""
+
+    window: int
+    new_class_at: int
+    warm_up_rows: int = 0
+    rows: list[int] = field(default_factory=list)
+    recent: list[float] = field(default_factory=list)
+    overall: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Tested:
+    """Test images, their labels and what the model reads them as."""
+
+    images: Array
+    labels: Array
+    predicted: Array
+
+    @property
+    def error(self) -> float:
+        """Share of misread images."""
+        return float(np.mean(self.labels != self.predicted))
 
 
 @dataclass(frozen=True)
@@ -62,17 +104,13 @@ class Comparison:
 
 
 def main(argv: list[str] | None = None) -> None:
-    parser = make_parser()
+    parser = parser_of_options()
     arguments = parser.parse_args(argv)
-    if not arguments.output.absolute().parent.is_dir():
-        parser.error(f"the folder of {arguments.output} does not exist")
-    sizes = (QUICK["rows"], QUICK["test_rows"]) if arguments.quick else (None, None)
     try:
-        data = read_data(arguments.data, *sizes)
+        data = read_data(arguments)
         n_rows = len(data.y_train)
         batch_size = arguments.batch_size or max(1, n_rows // BATCHES)
         model = make_model(arguments, n_rows, batch_size)
-        check_data(data, model)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     if batch_size > n_rows // 2:
@@ -82,7 +120,7 @@ def main(argv: list[str] | None = None) -> None:
         )
     images, labels, new_class_at = in_stream_order(data, arguments.seed)
     console = Console()
-    curve = Curve(max(SMALLEST_WINDOW, batch_size), NEW_CLASS, new_class_at)
+    curve = Curve(max(SMALLEST_WINDOW, batch_size), new_class_at)
     started = time.perf_counter()
     test_then_train(model, images, labels, batch_size, curve, console)
     rate = len(labels) / (time.perf_counter() - started)
@@ -96,6 +134,51 @@ def main(argv: list[str] | None = None) -> None:
     )
     draw(arguments.output, subtitle, curve, tested, model.bank.filters)
     console.print(summary(model, rate, tested, compared, arguments.output))
+
+
+def parser_of_options() -> argparse.ArgumentParser:
+    parser = make_parser(__doc__, "stream_images.png")
+    add = parser.add_argument
+    data = (
+        "MNIST or Fashion-MNIST: a folder of IDX files, or an .npz file with x_train, y_train, "
+        "x_test and y_test (default: scikit-learn's digits)"
+    )
+    add("--data", type=Path, help=data)
+    add("--n-hidden", type=positive, help=f"hidden units (400; with --data {MNIST_HIDDEN})")
+    add("--batch-size", type=positive, help=f"rows at a time (a {BATCHES}th of the stream)")
+    add("--seed", type=not_negative, default=0, help="for the order and the hidden units")
+    quick = f"only {QUICK_ROWS} rows, {QUICK_HIDDEN} hidden units"
+    add("--quick", action="store_true", help=quick)
+    return parser
+
+
+# -- the stream and the model ---------------------------------------------------------------------
+
+
+def read_data(arguments: argparse.Namespace) -> ImageData:
+    """Read the images to learn and to test on, with --quick the first ones.
+
+    Of the digits, the last in the data set's own order are tested on: harder than digits from
+    everywhere, as they are of other writers.
+    """
+    if arguments.data:
+        data = read_image_data(arguments.data)
+    else:
+        digits = load_digits()
+        x_train, x_test = np.split(digits.images, [-DIGITS_TEST_ROWS])
+        y_train, y_test = np.split(digits.target, [-DIGITS_TEST_ROWS])
+        data = ImageData(x_train, y_train, x_test, y_test)
+    if len(data.x_train) < FEWEST_ROWS or not len(data.x_test):
+        raise ValueError(
+            f"There are {len(data.x_train)} images to learn and {len(data.x_test)} to test on, "
+            f"expected at least {FEWEST_ROWS} and 1. Pass more images."
+        )
+    if not arguments.quick:
+        return data
+    rows, test_rows = slice(QUICK_ROWS), slice(QUICK_TEST_ROWS)
+    return ImageData(
+        data.x_train[rows], data.y_train[rows], data.x_test[test_rows], data.y_test[test_rows]
+    )
 
 
 def in_stream_order(data: ImageData, seed: int) -> tuple[Array, Array, int]:
@@ -117,9 +200,11 @@ def make_model(
     arguments: argparse.Namespace, n_rows: int, batch_size: int
 ) -> ShallowConvClassifier:
     preset = "mnist" if arguments.data else "digits"
-    settings = SETTINGS[preset] | {"seed": arguments.seed}
-    if arguments.quick or arguments.n_hidden:
-        settings["n_hidden"] = arguments.n_hidden or QUICK["n_hidden"]
+    settings: dict[str, Any] = {"seed": arguments.seed}
+    if arguments.n_hidden or arguments.quick:
+        settings["n_hidden"] = arguments.n_hidden or QUICK_HIDDEN
+    elif arguments.data:
+        settings["n_hidden"] = MNIST_HIDDEN
     # The hidden layer's input weights are made from the warm-up, so without any 9. A short stream
     # must not be all warm-up. Whole batches, so that it ends with one.
     warm_up = min(PRESETS[preset]["warm_up"], n_rows // 5)
@@ -141,8 +226,9 @@ def test_then_train(
     """
     recent: deque[bool] = deque(maxlen=curve.window)
     correct = 0
-    with progress_bar(console) as progress:
-        task = progress.add_task("", total=len(labels), recent=0.0, overall=0.0, classes=0)
+    accuracy = "accuracy {task.fields[recent]:.1%} now, {task.fields[overall]:.1%} in all"
+    with progress_bar(console, accuracy) as progress:
+        task = progress.add_task("", total=len(labels), recent=0.0, overall=0.0)
         for batch in batches(len(labels), batch_size):
             hits = model.predict_many(images[batch]) == labels[batch]
             if not model.features_fixed:
@@ -150,29 +236,23 @@ def test_then_train(
             model.learn_many(images[batch], labels[batch])
             recent.extend(hits.tolist())
             correct += int(hits.sum())
-            curve.add(batch.stop, sum(recent) / len(recent), correct / batch.stop)
+            curve.rows.append(batch.stop)
+            curve.recent.append(sum(recent) / len(recent))
+            curve.overall.append(correct / batch.stop)
             progress.update(
                 task,
+                description=f"{len(model.classes)} classes",
                 completed=batch.stop,
-                recent=100 * curve.recent[-1],
-                overall=100 * curve.overall[-1],
-                classes=len(model.classes),
+                recent=curve.recent[-1],
+                overall=curve.overall[-1],
             )
-
-
-def progress_bar(console: Console) -> Progress:
-    return Progress(
-        TextColumn("{task.fields[classes]} classes"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("accuracy {task.fields[recent]:.1f}% now, {task.fields[overall]:.1f}% in all"),
-        TimeElapsedColumn(),
-        console=console,
-    )
 
 
 def batches(n_rows: int, size: int) -> Iterator[slice]:
     return (slice(start, min(start + size, n_rows)) for start in range(0, n_rows, size))
+
+
+# -- the same from all rows at once ---------------------------------------------------------------
 
 
 def compare_with_batch(
@@ -214,7 +294,7 @@ def normal_equations(
 def summary(
     model: ShallowConvClassifier, rate: float, tested: Tested, compared: Comparison, picture: Path
 ) -> Table:
-    table = Table(box=SIMPLE, show_header=False)
+    table = table_of()
     table.add_row("Rows learnt", f"{model.count:,}")
     table.add_row("Rows per second, predicted and learnt", f"{rate:,.0f}")
     table.add_row("Classes in order of appearance", " ".join(map(str, model.classes)))
@@ -226,30 +306,107 @@ def summary(
     return table
 
 
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--data",
-        type=Path,
-        help="MNIST or Fashion-MNIST: a folder of IDX files, or an .npz file with x_train, "
-        "y_train, x_test and y_test (default: scikit-learn's digits)",
-    )
-    parser.add_argument("--n-hidden", type=positive, help="hidden units (400; with --data 2000)")
-    parser.add_argument(
-        "--batch-size", type=positive, help=f"rows at a time (a {BATCHES}th of the stream)"
-    )
-    parser.add_argument(
-        "--seed", type=not_negative, default=0, help="for the order and the hidden units"
-    )
-    parser.add_argument(
-        "--output", type=Path, default=Path("stream_images.png"), help="picture (%(default)s)"
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help=f"only {QUICK['rows']} rows, {QUICK['n_hidden']} units"
-    )
-    return parser
+# -- the picture ----------------------------------------------------------------------------------
+
+LEFT = 0.005
+FILTERS = {"bars": range(0, 20, 2), "corners": range(20, 40, 3), "squares": range(40, 43)}
+"""Which of the bank's 20 bars, 20 corners and 3 squares are shown."""
+FILTER_COLUMNS = 10
+
+
+def draw(path: Path, subtitle: str, curve: Curve, tested: Tested, bank: Array) -> None:
+    """Draw accuracy, confusion matrix, filters and misread images."""
+    with figure(path, 13, 9) as made:
+        made.set_layout_engine("constrained", rect=(0.008, 0.01, 0.984, 0.98))
+        grid = made.add_gridspec(3, 2, width_ratios=(1.35, 1), height_ratios=(0.27, 2, 0.9))
+        heading = made.add_subfigure(grid[0, :])
+        title = "A new class halfway through the stream"
+        heading.text(LEFT / 2, 0.6, title, size=19, weight="bold")
+        heading.text(LEFT / 2, 0.15, subtitle, size=11.5, color=GREY)
+        draw_accuracy(made.add_subfigure(grid[1, 0]), curve)
+        draw_confusion(made.add_subfigure(grid[1, 1]), tested)
+        draw_filters(made.add_subfigure(grid[2, 0]), bank)
+        draw_misread(made.add_subfigure(grid[2, 1]), tested)
+
+
+def add_title(part: SubFigure, text: str) -> None:
+    part.suptitle(text, size=12.5, weight="bold", x=LEFT, ha="left")
+
+
+def draw_accuracy(part: SubFigure, curve: Curve) -> None:
+    add_title(part, "Accuracy on rows not yet learnt")
+    axes = part.subplots()
+    settled = np.array(curve.rows) > curve.warm_up_rows
+    shown = np.concatenate([np.array(curve.recent)[settled], np.array(curve.overall)[settled]])
+    axes.set_ylim(min(shown, default=0.0) - 0.05, 1.005)
+    axes.set_xlim(0, curve.rows[-1])
+    axes.axvspan(0, curve.warm_up_rows, color=SHADE, linewidth=0, label="warm-up: raw pixels")
+    axes.axvline(curve.new_class_at, color=VERMILLION, linewidth=1.5, linestyle=DASHED)
+    axes.plot(curve.rows, curve.overall, color=GREY, linewidth=1.6, label="all rows so far")
+    recent = f"last {curve.window:,} rows"
+    axes.plot(curve.rows, curve.recent, color=BLUE, linewidth=2.4, label=recent)
+    note(axes, curve.new_class_at, f" from here on, class {NEW_CLASS} comes too", VERMILLION)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 0.08), frameon=False, reverse=True)
+    mark_shares(axes, "rows learnt")
+
+
+def draw_confusion(part: SubFigure, tested: Tested) -> None:
+    add_title(part, f"What the {len(tested.labels):,} test images are read as")
+    names, cells = np.unique([tested.labels, tested.predicted], return_inverse=True)
+    counts = np.zeros((len(names), len(names)), dtype=int)
+    np.add.at(counts, tuple(cells.reshape(2, -1)), 1)
+    axes = part.subplots()
+    # Logarithmic, so that a single misread image is not lost beside the diagonal.
+    scale = LogNorm(vmin=0.4, vmax=1.5 * counts.max())
+    axes.set_facecolor(PALE)
+    axes.imshow(np.ma.masked_equal(counts, 0), cmap="Blues", norm=scale)
+    for row, column in np.argwhere(counts):
+        number = counts[row, column]
+        colour = "white" if scale(number) > 0.6 else INK
+        axes.text(column, row, f"{number}", ha="center", va="center", color=colour, size=9)
+    for ticks in (axes.set_xticks, axes.set_yticks):
+        ticks(np.arange(len(names)), [str(name) for name in names])
+        ticks(np.arange(len(names) + 1) - 0.5, minor=True)
+    axes.grid(which="minor", color="white", linewidth=1.5)
+    axes.tick_params(which="both", length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("predicted")
+    axes.set_ylabel("true")
+
+
+def draw_filters(part: SubFigure, bank: Array) -> None:
+    chosen = [(name, number) for name, numbers in FILTERS.items() for number in numbers]
+    add_title(part, f"{len(chosen)} of the {len(bank)} filters, which are fixed")
+    tiles = part.subplots(len(chosen) // FILTER_COLUMNS, FILTER_COLUMNS).ravel()
+    captioned = set()
+    for axes, (name, number) in zip(tiles, chosen, strict=True):
+        image = bank[number, :, :, 0]
+        limit = np.abs(image).max()
+        draw_tile(axes, image, cmap="RdBu", vmin=-limit, vmax=limit)
+        if name not in captioned:
+            axes.set_title(name, loc="left", size=9.5, color=GREY)
+            captioned.add(name)
+
+
+def draw_misread(part: SubFigure, tested: Tested) -> None:
+    misread = np.flatnonzero(tested.labels != tested.predicted)
+    n_rows, n_columns = (1 if len(misread) <= 6 else 2), (4 if len(misread) <= 4 else 6)
+    shown = misread[: n_rows * n_columns]
+    share = "All" if len(shown) == len(misread) else f"{len(shown)} of"
+    add_title(part, f"{share} {len(misread):,} misread test images: true → predicted")
+    tiles = part.subplots(n_rows, n_columns).ravel()
+    for axes in tiles[len(shown) :]:
+        axes.set_axis_off()
+    for axes, number in zip(tiles, shown, strict=False):
+        draw_tile(axes, np.squeeze(tested.images[number]), cmap="gray_r")
+        axes.set_title(f"{tested.labels[number]} → {tested.predicted[number]}", size=10.5)
+
+
+def draw_tile(axes: Axes, image: Array, **style: Any) -> None:
+    axes.imshow(image, **style)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(True)
 
 
 if __name__ == "__main__":

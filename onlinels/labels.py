@@ -17,6 +17,8 @@ Label = Any
 @savable(
     {"_index": table(LABEL, WHOLE)},
     lambda classes: [*classes._index.values()] == [*range(len(classes._index))],
+    take=lambda classes: {"_index": classes._index},
+    make=lambda state: Classes(state["_index"]),
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.
@@ -31,27 +33,23 @@ class Classes:
     (('cat', 'dog'), array([1, 0]))
     """
 
-    def __init__(self) -> None:
-        self._index: dict[Label, int] = {}
+    def __init__(self, index: dict[Label, int] | None = None) -> None:
+        self._index: dict[Label, int] = {} if index is None else index
+        self.labels: tuple[Label, ...] = tuple(self._index)
+        """Labels in the order of their columns."""
 
     def __len__(self) -> int:
         return len(self._index)
-
-    @property
-    def labels(self) -> tuple[Label, ...]:
-        """Labels in the order of their columns."""
-        return tuple(self._index)
 
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes that know all these labels too: this object, if it does already."""
         unknown = [label for label in labels if label not in self._index]
         if not unknown:
             return self
-        classes = Classes()
-        classes._index = self._index.copy()
+        index = self._index.copy()
         for label in unknown:
-            classes._index.setdefault(label, len(classes._index))
-        return classes
+            index.setdefault(label, len(index))
+        return Classes(index)
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, (len(labels),)."""

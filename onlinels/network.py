@@ -559,7 +559,8 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
             )
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._image_scores(read_image(x, self._given_shape).values)
+        scores: Floats = self._image_scores(read_image(x, self._given_shape).values)[0]
+        return scores
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         images = read_images(X, self._given_shape)

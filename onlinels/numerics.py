@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import starmap
+from itertools import chain, starmap
 from math import prod
 from operator import call
 from threading import RLock, local
@@ -18,6 +18,9 @@ import numpy as np
 from scipy.linalg.blas import dgemm, sgemm
 
 from onlinels.checks import Floats, Matrix, read_only
+
+Calls = tuple[tuple[Any, ...], ...]
+State = tuple[tuple[object, str, Any], ...]
 
 
 class Update(NamedTuple):
@@ -31,11 +34,11 @@ class Update(NamedTuple):
         (object, attribute, new value), for plain attributes.
     """
 
-    calls: tuple[tuple[Any, ...], ...] = ()
-    state: tuple[tuple[object, str, Any], ...] = ()
+    calls: Calls = ()
+    state: State = ()
 
 
-def apply(update: Update) -> None:
+def apply(update: tuple[Calls, State]) -> None:
     """Make all changes of an update in one C loop: an interrupt comes before it or after it.
 
     Examples
@@ -45,8 +48,8 @@ def apply(update: Update) -> None:
     >>> rows
     [1.5]
     """
-    changes = (*update.calls, *[(setattr, *each) for each in update.state])
-    deque(starmap(call, changes), maxlen=0)
+    calls, state = update
+    deque(chain(starmap(call, calls), starmap(setattr, state)), maxlen=0)
 
 
 def joined(*updates: Update) -> Update:

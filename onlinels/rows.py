@@ -460,10 +460,10 @@ class Columns:
         """
         columns = self
         for layout in layouts:
-            is_known = (columns.locate(layout) >= 0).all()
             lengths = {feature.name: feature.length for feature in _arrays_of(layout)}
             plain = isinstance(layout, range)
-            if is_known and lengths.keys() <= columns._lengths.keys() and plain <= columns._plain:
+            says_more = lengths.keys() - columns._lengths.keys() or plain > columns._plain
+            if (columns.locate(layout) >= 0).all() and not says_more:
                 continue
             if columns is self:
                 columns = self._copy()
@@ -494,7 +494,9 @@ class Columns:
 
     def locate(self, layout: Layout) -> Integers:
         """Return the column of every feature of a layout, -1 where it is unknown."""
-        if self._last is None or layout != self._last[0]:
+        # Threads may share these columns, and bring another layout.
+        last = self._last
+        if last is None or layout != last[0]:
             self._check_lengths(layout)
             keys = check_distinct(names_of(layout))
             if isinstance(layout, range):
@@ -506,8 +508,8 @@ class Columns:
                 )
                 _check_numbers(keys, problem)
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
-            self._last = layout, located
-        return self._last[1]
+            self._last = last = layout, located
+        return last[1]
 
     def _check_lengths(self, layout: Layout) -> None:
         for feature in _arrays_of(layout):

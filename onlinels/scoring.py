@@ -204,7 +204,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     @abstractmethod
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        """Return the scores of one sample, (1, n_classes)."""
+        """Return the scores of one sample, (n_classes,)."""
 
     @abstractmethod
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
@@ -216,7 +216,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the raw least-squares output of every class for one sample."""
         with self._lock:
-            return dict(zip(self.classes, self._row_scores(x)[0].tolist(), strict=True))
+            return dict(zip(self.classes, self._row_scores(x).tolist(), strict=True))
 
     def scores_many(self, X: Any) -> Any:
         """Return the raw least-squares outputs, a column per class, in the kind of `X`."""
@@ -236,7 +236,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
         0.8
         """
         with self._lock:
-            return float(margins(self._row_scores(x))[0])
+            return float(margins(self._row_scores(x)[None])[0])
 
     def margin_many(self, X: Any) -> Any:
         """Return by how much the highest score of every row exceeds the next, in the kind of `X`.
@@ -260,7 +260,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
         with self._lock:
-            probabilities = self._probabilities(self._row_scores(x))
+            probabilities = self._probabilities(self._row_scores(x)[None])
             return dict(zip(self.classes, probabilities[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any) -> Any:
@@ -272,7 +272,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of highest score for one sample; None before anything is learnt."""
         with self._lock:
-            (scores,) = self._row_scores(x)
+            scores = self._row_scores(x)
             return self.classes[scores.argmax()] if scores.size else None
 
     def predict_many(self, X: Any) -> Any:

@@ -425,7 +425,9 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            losses = self._losses_with(self._row_scores(x), [read_label(y)], check_weights(w, 1))
+            losses = self._losses_with(
+                self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
+            )
             self.classifier.learn_one(x, y, w=w, **kwargs)
             self._losses = losses
 
@@ -454,7 +456,7 @@ class CalibratedClassifier(WrappedClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
         with self._lock:
-            scores = self._row_scores(x)
+            scores = self._row_scores(x)[None]
             return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:

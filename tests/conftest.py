@@ -6,11 +6,8 @@ and many.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
-import sys
-from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # One process a core: threads of BLAS would only wait for each other. Before numpy comes.
@@ -46,19 +43,3 @@ def interrupts_heeded():
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
-
-
-@pytest.fixture
-def load_benchmark(monkeypatch):
-    """Return what loads a script of demos/benchmarks anew, by name."""
-    folder = Path(__file__).parent.parent / "demos" / "benchmarks"
-
-    def load(name):
-        monkeypatch.syspath_prepend(folder)
-        spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return load

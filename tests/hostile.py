@@ -1,17 +1,63 @@
-"""Strategies of hostile files: genuine ones changed, and such as were made to do harm."""
+"""Hostile files: genuine ones of every format that is read, changed, or made to do harm.
+
+Not of SVHN, whose MATLAB files are read by scipy and are not promised to be safe.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import gzip
+import hashlib
+import io
+import json
+import os
+import tempfile
+import time
+import tracemalloc
+import zipfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
-from hostile_readers import hostile
+import numpy as np
 from hypothesis import strategies as st
+from river import preprocessing
+
+import onlinels
+from formats import NORB_STARTS
+from onlinels import (
+    DriftAwareClassifier,
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    MiniRocketFeatures,
+    StreamClassifier,
+    WindowedClassifier,
+    read_filters,
+)
+from onlinels.datasets import ImageData, read_idx, read_image_data, read_norb, stream_image_data
+
+NUMBERS = (
+    *(0, 1, 2, 3, 7, 32, 127, 128, 255, 256, 1000, 65535, 65536, 10**6, 2**24),
+    *(2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**62, 2**63 - 1, 2**63, 2**64 - 1),
+)
+"""Sizes and counts that headers are made to state: small ones, and the ends of number types."""
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA)
+"""Of compression in zip files; numpy writes the first two."""
+BOMB = 8_000_000
+"""Zeros that some compressed files hold in a few thousand bytes."""
 
 
 @dataclass
 class Drawn:
-    """What decides how a file is changed, drawn so that failing files get simpler."""
+    """What decides how a file is changed, drawn so that failing files get simpler.
+
+    Of numpy's random generators it has what is needed here; these decide in long runs.
+    """
 
     draw: Any
 
@@ -25,3 +71,567 @@ class Drawn:
 @st.composite
 def hostile_files(draw, reader):
     return hostile(reader, Drawn(draw))
+
+
+def one_of(choices, things):
+    return things[int(choices.integers(0, len(things)))]
+
+
+def any_number(choices):
+    """Return one of `NUMBERS`, or one beside it."""
+    return max(0, one_of(choices, NUMBERS) + int(choices.integers(-1, 2)))
+
+
+def as_bytes(choices, number):
+    """Return a number in a width and an order of bytes, whether it fits or not."""
+    width = one_of(choices, (1, 2, 4, 4, 4, 8, 8))
+    return (number % 256**width).to_bytes(width, one_of(choices, ("big", "little")))
+
+
+# -- changes of any file --------------------------------------------------------------------------
+
+EDGE = 96
+"""Bytes at the beginning and at the end that are changed more often: headers lie there."""
+
+
+def changed(content, choices):
+    """Return content changed in one to three ways."""
+    for _ in range(int(choices.integers(1, 4))):
+        content = change(content, choices)
+    return content
+
+
+def place(content, choices):
+    """Return a place in content: near its beginning, near its end, or anywhere."""
+    n = len(content)
+    start, end = one_of(choices, ((0, min(n, EDGE)), (max(0, n - 4 * EDGE), n), (0, n)))
+    return int(choices.integers(start, end + 1))
+
+
+def some_bytes(choices):
+    length = int(choices.integers(1, 17))
+    fill = one_of(choices, (b"\0", b"\xff", b"(", b"'", b"9", b""))
+    return fill * length if fill else choices.bytes(length)
+
+
+def change(content, choices):
+    """Return content cut, with other bytes or numbers in it, or noise."""
+    kind, at = int(choices.integers(0, 11)), place(content, choices)
+    before, after, some = content[:at], content[at:], some_bytes(choices)
+    if kind >= 8:
+        # Where numbers lie in most formats, or anywhere.
+        at &= one_of(choices, (-4, -4, -1))
+        number = as_bytes(choices, any_number(choices))
+        return content[:at] + number + content[at + len(number) :]
+    turned = bytes([after[0] ^ 1 << int(choices.integers(0, 8))]) if after else b""
+    return (
+        before,
+        after,
+        before + turned + after[1:],
+        before + some + after[len(some) :],
+        before + some + after,
+        before + after[len(some) :],
+        content[: at + int(choices.integers(1, 2 * EDGE))] + after,
+        content[: int(choices.integers(0, 17))] + choices.bytes(int(choices.integers(0, 300))),
+    )[kind]
+
+
+# -- genuine files --------------------------------------------------------------------------------
+
+
+def big_endian(*numbers):
+    return b"".join((number % 2**32).to_bytes(4, "big") for number in numbers)
+
+
+def words(*numbers):
+    return b"".join((number % 2**32).to_bytes(4, "little") for number in numbers)
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, np.asarray(array), allow_pickle=False)
+    return file.getvalue()
+
+
+def zip_of(members, method):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method, compresslevel=1) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content, method)
+    return file.getvalue()
+
+
+def plain(content):
+    """Return a form: a file of content that went through a change before it is compressed."""
+    return lambda change: change(content)
+
+
+def gzipped(content):
+    return lambda change: gzip.compress(change(content), 1, mtime=0)
+
+
+def zipped(members, method):
+    return lambda change: zip_of({name: change(each) for name, each in members.items()}, method)
+
+
+PIXELS = bytes(range(256)) * 12
+NORB_BYTES, NORB_NUMBERS = 0x1E3D4C55, 0x1E3D4C54
+IDX_IMAGES = bytes([0, 0, 8, 3]) + big_endian(3, 4, 5) + bytes(range(60))
+IDX_LABELS = bytes([0, 0, 8, 1]) + big_endian(3) + bytes([7, 2, 1])
+CIFAR = (bytes([7]) + PIXELS) * 2
+NORB_LABELS = words(NORB_NUMBERS, 1, 2, 1, 1, 4, 0)
+NORB_IMAGES = words(NORB_BYTES, 4, 2, 2, 96, 96) + PIXELS * 12
+OVERFEAT = np.linspace(-1.0, 1.0, 96 * 3 * 11 * 11).astype("<f4").tobytes()
+OVERFEAT_SIZE = 578_625_952
+FILTERS = npy(np.linspace(0.0, 1.0, 18).reshape(2, 3, 3))
+IMAGE_ARRAYS = {
+    "x_train.npy": npy(np.arange(24, dtype=np.uint8).reshape(2, 3, 4)),
+    "y_train.npy": npy(["cat", "dog"]),
+    "x_test.npy": npy(np.asfortranarray(np.ones((1, 3, 4), "<f4"))),
+    "y_test.npy": npy([True]),
+}
+
+# -- files made to do harm ------------------------------------------------------------------------
+
+
+def sizes(choices, most):
+    return [any_number(choices) for _ in range(int(choices.integers(0, most + 1)))]
+
+
+def data(choices):
+    return bytes(one_of(choices, (0, 1, 60, 5000)))
+
+
+def idx_of_any_shape(choices):
+    shape = one_of(choices, (sizes(choices, 4), sizes(choices, 4), [1] * 255))
+    n_dimensions = one_of(choices, (len(shape), 0, 255))
+    return bytes([0, 0, 8, n_dimensions]) + big_endian(*shape) + data(choices)
+
+
+def norb_of_any_shape(choices):
+    shape = sizes(choices, 8)
+    n_dimensions = one_of(choices, (len(shape), 0, -1, 8, 2**31))
+    magic = one_of(choices, (NORB_BYTES, NORB_NUMBERS))
+    return words(magic, n_dimensions, *shape, 1, 1) + data(choices)
+
+
+@cache
+def bomb(start):
+    return gzip.compress(start + bytes(BOMB), 1, mtime=0)
+
+
+def gzip_oddity(choices, craft, start, honest):
+    """Return a crafted file, a bomb whose header states less or as much, many members, or two."""
+    kind, empty = int(choices.integers(0, 6)), gzip.compress(b"", mtime=0)
+    if kind == 0:
+        return gzip.compress(craft(choices), 1, mtime=0)
+    if kind == 1:
+        return gzip.compress(start[:4], mtime=0) + empty * int(choices.integers(0, 500))
+    if kind == 2:
+        return gzip.compress(bomb(start), mtime=0)
+    if kind == 3:
+        # A name that never ends.
+        return empty[:3] + b"\x08" + empty[4:10] + b"x" * one_of(choices, NUMBERS[:14])
+    return bomb((start, honest)[kind - 4])
+
+
+DESCRIPTIONS = (
+    *("'<f8'", "'>f4'", "'|u1'", "'|b1'", "'<U2'", "'<U999999999'", "'|S0'", "'|V8'", "'|O'"),
+    *("'<M8[ns]'", "[('a', '<f8'), ('b', '|O')]", "('<f8', (1000, 1000, 1000))", "'\\d'", "'<f16'"),
+    *("[" * 3000, "-" * 6000 + "1", "(" * 150 + ")" * 150),
+    *("__import__('os').abort()", "1if 1else 2"),
+)
+
+
+def npy_of_any_shape(choices):
+    """Return an array file with a header of any type, shape, length and version."""
+    shape = ", ".join(str(size) for size in sizes(choices, 4))
+    shapes = (f"({shape},)", f"({shape},)", "(-1, -1)", "(3L,)", "()", shape, "(" * 99)
+    shape, order = one_of(choices, shapes), one_of(choices, ("False", "True", "None", "'C'"))
+    description = one_of(choices, DESCRIPTIONS)
+    header = f"{{'descr': {description}, 'fortran_order': {order}, 'shape': {shape}, }}"
+    header += one_of(choices, ("\n", " " * 60_000, "", "#", ", 'more': 1"))
+    version, n_length = one_of(choices, ((1, 2), (2, 4), (3, 4), (9, 4)))
+    length = one_of(choices, (len(header), len(header), any_number(choices)))
+    stated = (length % 256**n_length).to_bytes(n_length, "little")
+    return b"\x93NUMPY" + bytes([version, 0]) + stated + header.encode() + data(choices)
+
+
+DIRECTORY, END = b"PK\x01\x02", b"PK\x05\x06"
+FIELDS = {DIRECTORY: (6, 8, 10, 16, 20, 24, 28, 30, 32, 42), END: (4, 8, 10, 12, 16, 20)}
+"""Where the numbers of an entry of a zip file's directory lie, and of what ends it."""
+
+
+@cache
+def bombed(name, method):
+    zeros = npy(np.zeros((1, BOMB), np.uint8))
+    return zip_of(IMAGE_ARRAYS | {"weights.npy": zeros, name: zeros}, method)
+
+
+def zip_oddity(choices):
+    """Return an archive that lies in its directory, is a bomb, or holds what is no array."""
+    kind, name = int(choices.integers(0, 8)), one_of(choices, (*IMAGE_ARRAYS, "weights.npy"))
+    members = IMAGE_ARRAYS if name != "weights.npy" else {"weights.npy": FILTERS}
+    if kind == 0:
+        return bombed(name, one_of(choices, METHODS[1:]))
+    if kind == 1:
+        odd = one_of(choices, (b"", b"no array", npy_of_any_shape(choices)))
+        return zip_of(members | {name: odd}, one_of(choices, METHODS))
+    if kind == 2:
+        return zip_of({"x_train.npy": zip_of(members, METHODS[1])}, METHODS[1])
+    content, mark = zip_of(members, one_of(choices, METHODS)), one_of(choices, (DIRECTORY, END))
+    at = content.index(mark) + one_of(choices, FIELDS[mark])
+    number = as_bytes(choices, any_number(choices))
+    return content[:at] + number + content[at + len(number) :]
+
+
+# -- saved models ---------------------------------------------------------------------------------
+
+DESCRIPTION, CHECKSUM = "model.json", "model.sha256"
+VALUES = (
+    *(None, True, -1, 0.5, -1.5, 1e308, "text", "", [], {}, [[]]),
+    *({"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"int": "0x" + "f" * 5000}),
+    *({"tuple": []}, {"dict": [[[], 1]]}, {"set": [[1]]}, {"range": [0, 10**30, 1]}),
+    *({"same": 0}, {"same": 10**9}, {"array": "missing"}, {"constant": "unlabelled"}),
+    *({"object": name, "number": 0, "state": {}} for name in ("Thread", "Lock", "Power")),
+    *({"deque": [1], "most": most} for most in (-1, 10**30)),
+    *({"defaultdict": [], "of": of, "with": [1, 2]} for of in ("eval", "dict")),
+    *({"bytes": "zz"}, {"bytes": "ff" * 60}, {"scalar": "|O", "is": 1}, {"unknown": 1}),
+)
+
+
+def use(model):
+    """Predict and learn a little, each for itself: a model that lies may be refused here."""
+    X = np.random.default_rng(0).normal(size=(6, 4))
+    y = np.where(X[:, 0] > 0, "high", "low").tolist()
+    for row, label in zip(X.tolist(), y, strict=True):
+        sample = dict(zip("abcd", row, strict=True))
+        for learnt in (label, row[0]):
+            with suppress(Exception):
+                model.predict_one(sample)
+            with suppress(Exception):
+                model.learn_one(sample, learnt)
+    with suppress(Exception):
+        model.learn_many([dict(zip("abcd", row, strict=True)) for row in X.tolist()], y)
+
+
+def of_windows():
+    examples = np.eye(12)[:, :, None] * np.ones(4)
+    features = MiniRocketFeatures.from_examples(examples, n_features=84)
+    return WindowedClassifier(features | LeastSquaresClassifier(), window=12)
+
+
+def pipeline():
+    layer = HiddenLayer(8, bias=True)
+    return preprocessing.StandardScaler() | layer | LeastSquaresClassifier(half_life=9)
+
+
+MODELS = (
+    LeastSquaresClassifier,
+    lambda: LeastSquaresClassifier(ridge=KFold(3), fit_intercept=False),
+    lambda: LeastSquaresClassifier(accumulator="orthogonal", balance="priors"),
+    lambda: LeastSquaresClassifier(1.0, "recursive", forgetting_factor=0.9),
+    LeastSquaresRegressor,
+    StreamClassifier,
+    lambda: DriftAwareClassifier(LeastSquaresClassifier(balance="classwise")),
+    of_windows,
+    pipeline,
+)
+
+
+@cache
+def genuine(number):
+    """Return the members of the file of a model, which has learnt a little."""
+    model = MODELS[number]()
+    for _ in range(4):
+        use(model)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.npz")
+        onlinels.save(model, path)
+        with zipfile.ZipFile(path) as file:
+            return {info.filename: file.read(info) for info in file.infolist()}
+
+
+def with_description(members, said):
+    members = members | {DESCRIPTION: said, CHECKSUM: hashlib.sha256(said).hexdigest().encode()}
+    return zip_of(members, METHODS[0])
+
+
+def described(number):
+    """Return the file of a model as a form: what changes is its description."""
+    return lambda change: with_description(genuine(number), change(genuine(number)[DESCRIPTION]))
+
+
+def places(node, path=()):
+    """Yield the paths to all that a description holds."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        yield (*path, key)
+        if isinstance(value, (dict, list)):
+            yield from places(value, (*path, key))
+
+
+def within(said, path):
+    for key in path:
+        said = said[key]
+    return said
+
+
+def lie(choices):
+    """Return a file whose description has one or two entries replaced or taken out."""
+    members = genuine(int(choices.integers(0, len(MODELS))))
+    said = json.loads(members[DESCRIPTION])
+    for _ in range(int(choices.integers(1, 3))):
+        path = one_of(choices, list(places(said)))
+        holder, kind = within(said, path[:-1]), int(choices.integers(0, 4))
+        if kind == 0:
+            del holder[path[-1]]
+        else:
+            other = within(said, one_of(choices, list(places(said))))
+            values = any_number(choices), one_of(choices, VALUES), copy.deepcopy(other)
+            holder[path[-1]] = values[kind - 1]
+    return with_description(members, json.dumps(said).encode())
+
+
+def other_array(choices):
+    """Return a file of which one array has another shape, type or content, and says so."""
+    members = genuine(int(choices.integers(0, len(MODELS))))
+    said = json.loads(members[DESCRIPTION])
+    name = one_of(choices, sorted(said["arrays"]))
+    shape = [int(choices.integers(0, 6)) for _ in range(int(choices.integers(0, 4)))]
+    value, dtype = one_of(choices, (0, 1, -1, 10**9)), one_of(choices, ("<f8", "<i8", "|b1", "<f4"))
+    array = np.full(shape, value).astype(dtype)
+    said["arrays"][name] = [dtype, shape, False, hashlib.sha256(array.tobytes()).hexdigest()]
+    members = members | {f"{name}.npy": npy(array)}
+    return with_description(members, json.dumps(said).encode())
+
+
+# -- readers, and what may come of reading --------------------------------------------------------
+
+
+def read_folder(path):
+    return read_images(path.parent)
+
+
+def read_images(path):
+    """Read image data whole and in mini-batches; what is refused once must be refused twice."""
+    try:
+        whole = read_image_data(path)
+    except ValueError:
+        in_batches(path)
+        raise AssertionError("the stream reads what is refused as a whole") from None
+    return [whole, in_batches(path)]
+
+
+def in_batches(path):
+    return [list(stream_image_data(path, 2, part)) for part in ("train", "test")]
+
+
+def read_model(path):
+    use(onlinels.load(path))
+    return []
+
+
+FIXED_BYTES = 4 << 20
+"""What any reader may allocate, however small the file: pieces of 1 MiB, errors, zlib's windows."""
+COMPRESSED = 1032
+"""Times as many as compressed bytes: deflate's largest ratio."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader, the file it reads and what may come of it.
+
+    Parameters
+    ----------
+    name, file_name : str
+    forms : tuple of callable
+        Genuine files, of a change of what they hold before it is compressed.
+    read : callable
+        Of the file's path: arrays of all that it holds, in lists and tuples.
+    factor : int
+        Bytes that may be allocated for each byte of the files.
+    crafted : tuple of callable
+        Files made to do harm, of choices.
+    others : mapping of str to bytes
+        Genuine files that lie beside it.
+    size : int or None
+        That every file is brought to, cut or lengthened without taking room.
+    refusals : tuple of type
+        What a file that is refused may raise.
+    """
+
+    name: str
+    file_name: str
+    forms: tuple[Callable[..., bytes], ...]
+    read: Callable[[Path], Any]
+    factor: int
+    crafted: tuple[Callable[..., bytes], ...] = ()
+    others: Mapping[str, bytes] = field(default_factory=dict)
+    size: int | None = None
+    refusals: tuple[type[Exception], ...] = (ValueError,)
+
+
+IDX = {
+    f"{part}-{kind}-ubyte": content
+    for part in ("train", "t10k")
+    for kind, content in (("images-idx3", IDX_IMAGES), ("labels-idx1", IDX_LABELS))
+}
+BATCHES = (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin")
+NORB = {
+    f"{start}-{kind}.mat": content
+    for start in NORB_STARTS.values()
+    for kind, content in (("dat", NORB_IMAGES), ("cat", NORB_LABELS))
+}
+NORB_DAT = f"{NORB_STARTS['train']}-dat.mat"
+IDX_HONEST = bytes([0, 0, 8, 1]) + big_endian(BOMB)
+NORB_HONEST = words(NORB_BYTES, 1, BOMB, 1, 1)
+
+
+def beside(files, name):
+    return {each: content for each, content in files.items() if each != name}
+
+
+def gzip_attack(craft, start, honest):
+    return partial(gzip_oddity, craft=craft, start=start, honest=honest)
+
+
+IDX_GZIP = (gzip_attack(idx_of_any_shape, IDX_IMAGES, IDX_HONEST),)
+NORB_GZIP = (gzip_attack(norb_of_any_shape, NORB_LABELS, NORB_HONEST),)
+# Bytes for each byte of images (read whole, in mini-batches, and printed), of filters (a boolean
+# is a byte in the file, and some copies of a float64 after) and of models (JSON becomes objects).
+IMAGE, FILTER, MODEL = 16, 64, 50
+ODD = (ValueError, TypeError)
+TRAIN, TEST = "train-images-idx3-ubyte", "t10k-labels-idx1-ubyte"
+PLAIN_IDX, GZIP_IDX = ((of(IDX_IMAGES), of(IDX_LABELS)) for of in (plain, gzipped))
+PLAIN_NORB, GZIP_NORB = ((of(NORB_LABELS), of(NORB_IMAGES)) for of in (plain, gzipped))
+IMAGES_NPZ = tuple(zipped(IMAGE_ARRAYS, method) for method in METHODS[:2])
+FILTERS_NPZ = tuple(zipped({"weights.npy": FILTERS}, method) for method in METHODS[:2])
+ANY_IDX, ANY_NORB, LARGE = (idx_of_any_shape,), (norb_of_any_shape,), IMAGE * COMPRESSED
+READERS = (
+    Reader("IDX", "images.idx", PLAIN_IDX, read_idx, IMAGE, ANY_IDX),
+    Reader("IDX, gzip", "images.idx.gz", GZIP_IDX, read_idx, LARGE, IDX_GZIP),
+    Reader(
+        *("folder of MNIST", TRAIN + ".gz", GZIP_IDX[:1], read_folder, LARGE, IDX_GZIP),
+        beside(IDX, TRAIN),
+    ),
+    Reader(
+        *("folder of MNIST, labels", TEST, PLAIN_IDX[1:], read_folder, IMAGE, ANY_IDX),
+        beside(IDX, TEST),
+    ),
+    Reader(
+        *("folder of CIFAR-10", BATCHES[1], (plain(CIFAR),), read_folder, IMAGE),
+        others=beside(dict.fromkeys(BATCHES, CIFAR), BATCHES[1]),
+    ),
+    Reader("NORB", "matrix.mat", PLAIN_NORB, read_norb, IMAGE, ANY_NORB),
+    Reader("NORB, gzip", "matrix.mat.gz", GZIP_NORB, read_norb, LARGE, NORB_GZIP),
+    Reader(
+        *("folder of NORB", NORB_DAT, PLAIN_NORB[1:], read_folder, IMAGE, ANY_NORB),
+        beside(NORB, NORB_DAT),
+    ),
+    Reader("images, npz", "data.npz", IMAGES_NPZ, read_images, LARGE, (zip_oddity,)),
+    Reader(
+        *("filters, npy", "bank.npy", (plain(FILTERS),), read_filters, FILTER),
+        crafted=(npy_of_any_shape,),
+        refusals=ODD,
+    ),
+    Reader(
+        *("filters, npz", "bank.npz", FILTERS_NPZ, read_filters, FILTER * COMPRESSED),
+        crafted=(zip_oddity,),
+        refusals=ODD,
+    ),
+    Reader(
+        *("filters, OverFeat", "net_weight_1", (plain(OVERFEAT),), read_filters, FILTER),
+        size=OVERFEAT_SIZE,
+    ),
+    Reader(
+        *("saved models", "model.npz", tuple(map(described, range(len(MODELS)))), read_model),
+        factor=MODEL,
+        crafted=(lie, lie, other_array),
+    ),
+)
+
+
+def hostile(reader, choices):
+    """Return a genuine file changed within, without or both, another's, or one made to do harm."""
+    way = int(choices.integers(0, 8))
+    if way == 0:
+        return one_of(choices, one_of(choices, READERS).forms)(bytes)
+    if way < 4 and reader.crafted:
+        content = one_of(choices, reader.crafted)(choices)
+        return changed(content, choices) if way == 1 and len(content) < 10_000 else content
+    form = one_of(choices, reader.forms)
+    content = form(partial(changed, choices=choices)) if way < 6 else form(bytes)
+    return content if way == 5 else changed(content, choices)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a file: "read", "refused", or in words what should not have come."""
+
+    kind: str
+    seconds: float
+    allocated: int
+
+
+def prepare(reader, folder):
+    """Write the files that lie beside a reader's hostile one; return that one's path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in reader.others.items():
+        (folder / name).write_bytes(content)
+    return folder / reader.file_name
+
+
+def attempt(reader, path, content, measured):
+    """Read a file of any content, and tell what came of it; allocations are traced if asked."""
+    path.write_bytes(content)
+    if reader.size is not None:
+        os.truncate(path, reader.size)
+    if measured:
+        tracemalloc.start()
+    started = time.process_time()
+    try:
+        kind = outcome_of(reader, path)
+        seconds = time.process_time() - started
+        allocated = tracemalloc.get_traced_memory()[1] if measured else 0
+    finally:
+        tracemalloc.stop()
+    n_bytes = len(content) + sum(map(len, reader.others.values()))
+    if allocated > FIXED_BYTES + reader.factor * n_bytes:
+        kind = f"allocated {allocated:,} bytes for a file of {len(content):,}"
+    return Outcome(kind, seconds, allocated)
+
+
+def outcome_of(reader, path):
+    try:
+        result = reader.read(path)
+    except reader.refusals as error:
+        if str(path.parent) not in str(error):
+            return f"a refusal that does not name the file: {error}"
+        return ran_out(error) or "refused"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    for array in arrays_in(result):
+        # Values that cannot be printed or copied are no values.
+        repr(array[:1])
+        array.tobytes()
+    return "read"
+
+
+def ran_out(error):
+    """Say whether an error came of one of too little memory or stack, "" if not."""
+    while error is not None:
+        if isinstance(error, (MemoryError, RecursionError)):
+            return f"refused after {type(error).__name__}: {error}"
+        error = error.__cause__ or error.__context__
+    return ""
+
+
+def arrays_in(result):
+    """Yield the arrays of what a reader returned."""
+    if isinstance(result, np.ndarray):
+        yield result
+    elif isinstance(result, ImageData):
+        yield from vars(result).values()
+    elif isinstance(result, (list, tuple)):
+        for each in result:
+            yield from arrays_in(each)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 CONTEXT = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 # Imported once, not in every life.
-CONTEXT.set_forkserver_preload(["mqtt_sensors"])
+CONTEXT.set_forkserver_preload(["mqtt_sensors.__main__"])
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ def live(words, output, death):
     with open(output, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    import mqtt_sensors
+    from mqtt_sensors.__main__ import main
 
     if death is not None:
         arrange(death)
-    mqtt_sensors.main(words)
+    main(words)
 
 
 def arrange(death):

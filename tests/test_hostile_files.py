@@ -11,17 +11,29 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 
-import hostile_attacks as attacks
-import hostile_formats as formats
 import numpy as np
 import pytest
-from hostile_readers import OVERFEAT_SIZE, READERS
-from hostile_reading import attempt, prepare, ran_out
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from formats import make_data, write
-from hostile import hostile_files
+from hostile import (
+    DIRECTORY,
+    END,
+    FILTERS,
+    IDX_LABELS,
+    IMAGE_ARRAYS,
+    NORB_BYTES,
+    OVERFEAT_SIZE,
+    READERS,
+    attempt,
+    big_endian,
+    hostile_files,
+    prepare,
+    ran_out,
+    words,
+    zip_of,
+)
 from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
 from onlinels.features.filters import read_filters
 from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
@@ -105,7 +117,7 @@ def header(description="'|u1'", shape="(3,)", order="False"):
 def test_an_array_file_takes_no_more_than_it_has(folder, content):
     (folder / "stated.npy").write_bytes(content)
     assert peak(read_filters, folder / "stated.npy") < FEW
-    archive = formats.zip_of(formats.IMAGE_ARRAYS | {"x_train.npy": content}, zipfile.ZIP_DEFLATED)
+    archive = zip_of(IMAGE_ARRAYS | {"x_train.npy": content}, zipfile.ZIP_DEFLATED)
     (folder / "stated.npz").write_bytes(archive)
     assert peak(read_image_data, folder / "stated.npz") < FEW
 
@@ -181,15 +193,15 @@ def test_bombs_in_archives_take_no_memory(folder, read, method):
     # What is stated is a tenth of what comes.
     bomb = header("'|O'", "(1,)") + bytes(9_000_000)
     names = {"weights.npy": bomb, "x_train.npy": bomb}
-    (folder / "bomb.npz").write_bytes(formats.zip_of(formats.IMAGE_ARRAYS | names, method))
+    (folder / "bomb.npz").write_bytes(zip_of(IMAGE_ARRAYS | names, method))
     assert peak(read, folder / "bomb.npz") < FEW
 
 
 @pytest.mark.parametrize("field", [20, 24])
 @pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
 def test_an_archive_whose_directory_lies_about_sizes(folder, field, method):
-    content = bytearray(formats.zip_of({"weights.npy": formats.FILTERS}, method))
-    at = content.rindex(attacks.DIRECTORY) + field
+    content = bytearray(zip_of({"weights.npy": FILTERS}, method))
+    at = content.rindex(DIRECTORY) + field
     content[at : at + 4] = (2**31 - 1).to_bytes(4, "little")
     (folder / "lying.npz").write_bytes(content)
     assert peak(read_filters, folder / "lying.npz") < FEW
@@ -210,8 +222,8 @@ def test_more_filters_than_anybody_has_are_not_read(folder, name):
 def test_what_no_compression_can_hold_is_refused_before_it_is_read(folder, n_held, most):
     stated = header(shape=f"({2**31},)")
     content = stated + np.random.default_rng(0).bytes(n_held)
-    archive = bytearray(formats.zip_of({"weights.npy": content}, zipfile.ZIP_DEFLATED))
-    at = archive.rindex(attacks.DIRECTORY) + 24
+    archive = bytearray(zip_of({"weights.npy": content}, zipfile.ZIP_DEFLATED))
+    at = archive.rindex(DIRECTORY) + 24
     archive[at : at + 4] = (len(stated) + 2**31).to_bytes(4, "little")
     with pytest.raises(ValueError, match=f"states {len(stated) + 2**31} bytes.* at most {most} of"):
         ArrayArchive(io.BytesIO(archive)).read("weights")
@@ -220,7 +232,7 @@ def test_what_no_compression_can_hold_is_refused_before_it_is_read(folder, n_hel
 @pytest.mark.parametrize("odd", [b"", b"no array", pickle.dumps([1]), b"\x93NUMPY"])
 def test_members_that_are_no_arrays(folder, odd):
     path = folder / "odd.npz"
-    path.write_bytes(formats.zip_of(formats.IMAGE_ARRAYS | {"x_train.npy": odd}, 8))
+    path.write_bytes(zip_of(IMAGE_ARRAYS | {"x_train.npy": odd}, 8))
     with pytest.raises(ValueError, match=f"{re.escape(str(path))} cannot be read: it holds other"):
         read_image_data(path)
 
@@ -228,8 +240,8 @@ def test_members_that_are_no_arrays(folder, odd):
 @pytest.mark.parametrize("field", [20, 24, 42])
 @pytest.mark.parametrize("number", [2**62, 2**63 - 1, 2**63, 2**64 - 1])
 def test_an_archive_whose_directory_states_numbers_of_64_bits(folder, field, number):
-    content = formats.zip_of({"weights.npy": formats.FILTERS}, zipfile.ZIP_STORED)
-    start, end = content.rindex(attacks.DIRECTORY), content.rindex(attacks.END)
+    content = zip_of({"weights.npy": FILTERS}, zipfile.ZIP_STORED)
+    start, end = content.rindex(DIRECTORY), content.rindex(END)
     entry, last = bytearray(content[start:end]), bytearray(content[end:])
     entry[field : field + 4] = b"\xff" * 4
     entry[30] = 12
@@ -240,15 +252,14 @@ def test_an_archive_whose_directory_states_numbers_of_64_bits(folder, field, num
 
 
 def test_members_that_overlap(folder):
-    inner = formats.zip_of({"inner.npy": formats.FILTERS}, zipfile.ZIP_STORED)
-    outer = formats.zip_of({"outer.npy": inner}, zipfile.ZIP_STORED)
+    inner = zip_of({"inner.npy": FILTERS}, zipfile.ZIP_STORED)
+    outer = zip_of({"outer.npy": inner}, zipfile.ZIP_STORED)
     start = outer.index(inner)
     directories = b"".join(
-        content[content.rindex(attacks.DIRECTORY) : content.rindex(attacks.END)]
-        for content in (outer, inner)
+        content[content.rindex(DIRECTORY) : content.rindex(END)] for content in (outer, inner)
     )
     directories = directories[:-13] + start.to_bytes(4, "little") + b"inner.npy"
-    at = outer.rindex(attacks.DIRECTORY)
+    at = outer.rindex(DIRECTORY)
     end = b"PK\5\6" + bytes(4) + bytes([2, 0, 2, 0])
     end += len(directories).to_bytes(4, "little") + at.to_bytes(4, "little") + bytes(2)
     content = outer[:at] + directories + end
@@ -262,7 +273,7 @@ def test_members_of_one_name(folder):
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as archive:
         for name in ("weights.npy", "weights.npy"):
-            archive.writestr(name, formats.FILTERS)
+            archive.writestr(name, FILTERS)
     with pytest.raises(ValueError, match="two arrays of one name"):
         ArrayArchive(file)
 
@@ -289,8 +300,8 @@ def test_nothing_is_unpickled(folder, name, monkeypatch):
 @pytest.mark.parametrize(
     ("start", "read"),
     [
-        (bytes([0, 0, 8, 1]) + formats.big_endian(200_000_000), read_idx),
-        (formats.words(formats.NORB_BYTES, 1, 200_000_000, 1, 1), read_norb),
+        (bytes([0, 0, 8, 1]) + big_endian(200_000_000), read_idx),
+        (words(NORB_BYTES, 1, 200_000_000, 1, 1), read_norb),
     ],
 )
 def test_memory_is_that_of_what_a_gzip_file_holds_not_of_what_it_states(folder, start, read):
@@ -301,7 +312,7 @@ def test_memory_is_that_of_what_a_gzip_file_holds_not_of_what_it_states(folder, 
 
 def test_more_dimensions_than_an_array_can_have(folder):
     path = folder / "dimensions.idx"
-    path.write_bytes(bytes([0, 0, 8, 255]) + formats.big_endian(*[1] * 255) + b"a")
+    path.write_bytes(bytes([0, 0, 8, 255]) + big_endian(*[1] * 255) + b"a")
     with pytest.raises(ValueError, match=rf"{path} states the shape .* of at least 1, at most 32"):
         read_idx(path)
 
@@ -323,7 +334,7 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("nested", [False, True])
 def test_gzip_bombs_are_left_where_they_have_more_than_they_state(folder, nested):
     path = folder / "bomb.gz"
-    bomb = gzip.compress(formats.IDX_LABELS + bytes(20_000_000), 1)
+    bomb = gzip.compress(IDX_LABELS + bytes(20_000_000), 1)
     path.write_bytes(gzip.compress(bomb) if nested else bomb)
     assert peak(read_idx, path) < FEW
 

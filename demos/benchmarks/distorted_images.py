@@ -14,163 +14,224 @@ finished run is a line in a results file; an interrupted command goes on where i
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from dataclasses import fields
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from command_line import above_zero, not_negative, positive
-from distorted_runs import NORMALIZE, DistortedRun, read_rows, run_here
-from held_out import parts_key
-from own_process import call_alone, until_interrupted
-from results_file import ResultsFile
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
+import numpy as np
+from common import (
+    Array,
+    ResultsFile,
+    Stopwatch,
+    above_zero,
+    bar,
+    check_warm_up,
+    contents_of,
+    machine,
+    make_parser,
+    not_negative,
+    peak_memory,
+    positive,
+    print_table,
+    read_images,
+    row_slices,
+    shifted,
+    table_of,
+)
 
-from onlinels import Distortion
+from onlinels import (
+    ConvolutionalFeatures,
+    Distortion,
+    FilterBank,
+    HiddenLayer,
+    ImagePreprocessing,
+    LeastSquaresClassifier,
+    Patches,
+    __version__,
+)
 
-DISTORTION: dict[str, Any] = {
-    "rotation": 8.0,
-    "scale": 0.08,
-    "shear": 0.1,
-    "shift": 1.0,
-    "elastic_strength": 0.4,
-    "elastic_smoothness": 4.0,
-    "flip": 0.0,
-    "fill": "zero",
+RIDGE_ROWS = 2000
+"""Rows of the warm-up, at most, whose activations tell how large a ridge is small."""
+HELD_OUT = 10_000
+NORMALIZE: dict[str, Any] = {"none": False, "map": "map", "image": "image"}
+"""What features may be divided by, as the command line says it: nothing, sums or lengths."""
+DISTORTION: dict[str, tuple[Any, str]] = {
+    "rotation": (8.0, "largest angle, degrees"),
+    "scale": (0.08, "largest relative change of size"),
+    "shear": (0.1, "largest slant, columns per row"),
+    "shift": (1.0, "largest shift, pixels"),
+    "elastic_strength": (0.4, "size of elastic displacements, pixels"),
+    "elastic_smoothness": (4.0, "width of the gaussian that smooths them, pixels"),
+    "flip": (0.0, "probability of a left-right mirror image"),
+    "fill": ("zero", "what lies outside an image: zero or edge"),
 }
 
-HELD_OUT = 10_000
 
-
-def main(argv: list[str] | None = None) -> int:
-    parser = make_parser()
-    arguments = parser.parse_args(argv)
-    return until_interrupted(lambda: measure_all(parser, arguments))
-
-
-def measure_all(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> int:
-    """Measure what is not in the results yet, and report; return the exit code."""
-    runs = [make_run(arguments, seed) for seed in range(arguments.seeds)]
+def main() -> None:
+    parser = parser_of_options()
+    arguments = parser.parse_args()
     try:
-        Distortion(**runs[0].distortion)
-        data = read_rows(runs[0])
-        results = ResultsFile(arguments.results)
+        distortion_of(arguments)
+        data = read_images(arguments.data, arguments.validate, arguments.rows)
+        check_warm_up(arguments.data, len(data.x_train), arguments.warm_up)
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
-    console = Console()
-    n_train = len(data.x_train)
-    console.print(
-        f"{os.cpu_count()} cores; {n_train} images and {arguments.copies} copies of each, "
+    print(
+        f"{machine()}; {len(data.x_train)} images and {arguments.copies} copies of each, "
         f"{len(data.x_test)} {'held-out' if arguments.validate else 'test'} images, "
         f"n_hidden={arguments.n_hidden}"
     )
-    known = parts_key(arguments.data, data)
+    apart = ("data", "results", "seeds")
+    settings = {name: value for name, value in vars(arguments).items() if name not in apart}
+    key = settings | {"contents": contents_of(data), "version": __version__}
     del data
-    for run in runs:
-        if results.find(run.key(known)) is None:
-            results.add(run.key(known), call_alone(run_here, run))
-    measured = [found for run in runs if (found := results.find(run.key(known)))]
-    errors = [result["error"] for result in measured]
-    console.print(table(measured))
-    console.print(f"error: mean {sum(errors) / len(errors):.3%}, best {min(errors):.3%}")
-    return 0
+    results = ResultsFile(arguments.results)
+    measured = [
+        results.measured(key | {"seed": seed}, run, arguments, seed)
+        for seed in range(arguments.seeds)
+    ]
+    table = table_of("", *(f"seed {seed}" for seed in range(len(measured))))
+    table.add_row("error", *(f"{each['error']:.3%}" for each in measured))
+    for stage in measured[0]["seconds"]:
+        table.add_row(f"{stage}, s", *(f"{each['seconds'][stage]:.1f}" for each in measured))
+    table.add_row("peak memory, GiB", *(f"{each['peak_memory']:.2f}" for each in measured))
+    print_table(table)
+    errors = [each["error"] for each in measured]
+    print(f"error: mean {np.mean(errors):.3%}, best {min(errors):.3%}")
 
 
-def make_run(arguments: argparse.Namespace, seed: int) -> DistortedRun:
-    """Return what defines the run with this seed."""
-    return DistortedRun(
-        path=str(arguments.data),
-        n_hidden=arguments.n_hidden,
-        warm_up=arguments.warm_up,
-        seed=seed,
-        ridge=arguments.ridge,
-        copies=arguments.copies,
-        rows=arguments.rows,
-        held_out=arguments.validate,
-        batch_size=arguments.batch_size,
-        test_shifts=arguments.test_shifts,
-        pooling=arguments.pooling,
-        normalize=arguments.normalize,
+def distortion_of(arguments: argparse.Namespace) -> Distortion:
+    return Distortion(**{name: getattr(arguments, name) for name in DISTORTION})
+
+
+def run(arguments: argparse.Namespace, seed: int) -> dict[str, Any]:
+    """Learn and test; return the error, seconds by stage and peak memory in GiB."""
+    data = read_images(arguments.data, arguments.validate, arguments.rows)
+    watch, random = Stopwatch(), np.random.default_rng([seed, 1])
+    order = random.permutation(len(data.x_train))
+    x, y, warm_up = data.x_train[order], data.y_train[order], slice(arguments.warm_up)
+    with watch.stage("warm_up"):
+        layers = make_layers(x[warm_up], y[warm_up], arguments, seed)
+        model = make_classifier(layers, x, arguments)
+    distortion = distortion_of(arguments)
+    for rows in bar(row_slices(len(x), arguments.batch_size), f"Learning, seed {seed}"):
+        for images in with_copies(x[rows], distortion, arguments.copies, random, watch):
+            with watch.stage("features"):
+                activations = transform(layers, images)
+            with watch.stage("learning"):
+                model.learn_many(activations, y[rows])
+    with watch.stage("solving"):
+        _ = model.output_weights
+    labels, wrong = np.array(model.classes), 0
+    with watch.stage("testing"):
+        for rows in bar(row_slices(len(data.x_test), arguments.batch_size), "Testing"):
+            mode = "edge" if arguments.fill == "edge" else "constant"
+            views = shifted(data.x_test[rows], arguments.test_shifts, mode)
+            scores = sum(np.asarray(model.scores_many(transform(layers, view))) for view in views)
+            wrong += int((labels[np.argmax(scores, axis=1)] != data.y_test[rows]).sum())
+    error = wrong / len(data.x_test)
+    return {"error": error, "seconds": watch.rounded(), "peak_memory": peak_memory()}
+
+
+def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) -> list[Any]:
+    """Fix filters and input weights from undistorted images.
+
+    Filters are divided by their length, and features of an image by theirs unless asked otherwise,
+    so that no few of them decide how images differ.
+    """
+    preprocessing = ImagePreprocessing(deskew=arguments.deskew, dtype="float32")
+    x = preprocessing.transform_many(x)
+    recipe = ("hand-designed", Patches(17))
+    bank = ConvolutionalFeatures.from_examples(x, y, filters=recipe, seed=seed).bank
+    features = ConvolutionalFeatures(
+        of_unit_length(bank),
+        pool_size=8,
+        drop_ring=5,
         stride=arguments.stride,
-        deskew=arguments.deskew,
-        distortion={each.name: getattr(arguments, each.name) for each in fields(Distortion)},
+        pooling=arguments.pooling,
+        normalize=NORMALIZE[arguments.normalize],
+        dtype="float32",
     )
-
-
-def table(results: list[dict[str, Any]]) -> Table:
-    """Show the error, time and memory of every run."""
-    shown = Table("", *(f"seed {seed}" for seed in range(len(results))), box=SIMPLE)
-    shown.add_row("error", *(f"{result['error']:.3%}" for result in results))
-    for stage in results[0]["seconds"]:
-        shown.add_row(f"{stage}, s", *(f"{result['seconds'][stage]:.1f}" for result in results))
-    shown.add_row("peak memory, GiB", *(f"{result['peak_memory']:.2f}" for result in results))
-    return shown
-
-
-HELP = {
-    "rotation": "largest angle, degrees",
-    "scale": "largest relative change of size",
-    "shear": "largest slant, columns per row",
-    "shift": "largest shift, pixels",
-    "elastic_strength": "size of elastic displacements, pixels",
-    "elastic_smoothness": "width of the gaussian that smooths them, pixels",
-    "flip": "probability of a left-right mirror image",
-    "fill": "what lies outside an image: zero or edge",
-}
-
-
-def make_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    hidden = HiddenLayer.from_examples(
+        features.transform_many(x),
+        y,
+        arguments.n_hidden,
+        "centred-difference",
+        "square",
+        seed,
+        "float32",
     )
-    add = parser.add_argument
+    return [preprocessing, features, hidden]
+
+
+def of_unit_length(bank: FilterBank) -> FilterBank:
+    """Return a bank whose filters have length 1; those of zeros stay."""
+    lengths = np.sqrt((bank.filters**2).sum(axis=(1, 2, 3)))
+    lengths[lengths == 0.0] = 1.0
+    return FilterBank(bank.filters / lengths[:, None, None, None], np.zeros(len(bank)))
+
+
+def transform(layers: list[Any], images: Array) -> Array:
+    """Return the hidden activations (n, n_hidden) of images."""
+    for layer in layers:
+        images = layer.transform_many(images)
+    return images
+
+
+def make_classifier(
+    layers: list[Any], x: Array, arguments: argparse.Namespace
+) -> LeastSquaresClassifier:
+    """Return the linear layer, with a ridge in proportion to the sums of squares to come."""
+    activations = transform(layers, x[: min(arguments.warm_up, RIDGE_ROWS)])
+    variance = float(activations.var(axis=0, dtype=np.float64).mean())
+    n_rows = len(x) * (1 + arguments.copies)
+    return LeastSquaresClassifier(arguments.ridge * variance * n_rows)
+
+
+def with_copies(
+    images: Array,
+    distortion: Distortion,
+    n_copies: int,
+    random: np.random.Generator,
+    watch: Stopwatch,
+) -> Iterator[Array]:
+    """Yield images, then distorted copies of them, one batch at a time."""
+    yield images
+    copies = distortion.copies(images, n_copies, random)
+    for _ in range(n_copies):
+        with watch.stage("distorting"):
+            copy = next(copies)
+        yield copy
+
+
+def parser_of_options() -> argparse.ArgumentParser:
+    parser = make_parser(__doc__)
+    add, default = parser.add_argument, " (%(default)s)"
     add("--data", type=Path, required=True, help=".npz file or folder")
-    add("--copies", type=not_negative, default=9, help="copies of each image (%(default)s)")
-    add("--n-hidden", type=positive, default=8000, help="hidden units (%(default)s)")
-    add("--seeds", type=positive, default=5, help="runs, with seeds 0, 1, ... (%(default)s)")
-    add("--warm-up", type=positive, default=3000, help="images that fix features (%(default)s)")
-    add(
-        "--ridge",
-        type=above_zero,
-        default=2e-8,
-        help="multiple of the activations' mean sum of squares about the mean (%(default)s)",
-    )
-    add("--batch-size", type=positive, default=1000, help="images at a time (%(default)s)")
+    add("--copies", type=not_negative, default=9, help="copies of each image" + default)
+    add("--n-hidden", type=positive, default=8000, help="hidden units" + default)
+    add("--seeds", type=positive, default=5, help="runs, with seeds 0, 1, ..." + default)
+    add("--warm-up", type=positive, default=3000, help="images that fix features" + default)
+    ridge = "multiple of the activations' mean sum of squares about the mean" + default
+    add("--ridge", type=above_zero, default=2e-8, help=ridge)
+    add("--batch-size", type=positive, default=1000, help="images at a time" + default)
     add("--rows", type=positive, help="training images, the first ones (all)")
-    add(
-        "--validate",
-        type=positive,
-        nargs="?",
-        const=HELD_OUT,
-        default=0,
-        help=f"leave test images alone; hold out so many training images, the last ({HELD_OUT})",
-    )
-    add(
-        "--test-shifts",
-        type=not_negative,
-        default=0,
-        help="average scores over test images shifted four ways by so many pixels (0: do not)",
-    )
-    pooling = "window that averages positions (%(default)s)"
+    held = f"leave test images alone; hold out so many training images, the last ({HELD_OUT})"
+    add("--validate", type=positive, nargs="?", const=HELD_OUT, default=0, help=held)
+    shifts = "average scores over test images shifted four ways by so many pixels (0: do not)"
+    add("--test-shifts", type=not_negative, default=0, help=shifts)
+    pooling = "window that averages positions" + default
     add("--pooling", choices=("box", "gaussian"), default="gaussian", help=pooling)
-    divided = "divide features by nothing, each map by its sum, or all by length (%(default)s)"
+    divided = "divide features by nothing, each map by its sum, or all by length" + default
     add("--normalize", choices=tuple(NORMALIZE), default="image", help=divided)
-    add("--stride", type=positive, default=2, help="distance of pooled positions (%(default)s)")
+    add("--stride", type=positive, default=2, help="distance of pooled positions" + default)
     add("--deskew", action="store_true", help="straighten slanted images, distorted ones too")
-    for name, default in DISTORTION.items():
-        text = f"{HELP[name]} (%(default)s)"
-        add(f"--{name.replace('_', '-')}", type=type(default), default=default, help=text)
-    add(
-        "--results",
-        type=Path,
-        default=Path("distorted_images.jsonl"),
-        help="results so far, a line per run (%(default)s)",
-    )
+    for name, (value, text) in DISTORTION.items():
+        add(f"--{name.replace('_', '-')}", type=type(value), default=value, help=text + default)
+    results = Path("distorted_images.jsonl")
+    add("--results", type=Path, default=results, help="a line per finished run" + default)
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,44 +11,43 @@ seed the same. speed/hidden.py has the times. --quick takes the digits of scikit
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from command_line import positive
-from numpy.typing import NDArray
-from rich.progress import track
-from slices import row_slices
+from common import Array, bar, digits_images, make_parser, positive, row_slices
 
 from onlinels import ConvolutionalFeatures, HiddenLayer, LeastSquaresClassifier
 from onlinels.datasets import ImageData, read_image_data
-from onlinels.presets import PARTS, PRESETS
-
-Array = NDArray[Any]
+from onlinels.presets import preset_settings
 
 BATCH = 1000
-
 EXAMPLES = 4000
 """Images that filters are made from."""
 
 
-def main(argv: list[str] | None = None) -> None:
-    arguments = parse_arguments(argv)
-    data = digits() if arguments.data is None else read_image_data(arguments.data)
+def main() -> None:
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--data", type=Path, help=".npz file or folder of IDX files (digits)")
+    add("--n-hidden", type=positive, default=3200, help="(%(default)s)")
+    add("--landmarks", type=positive, default=2000, help="(%(default)s)")
+    add("--seeds", type=positive, default=5, help="(%(default)s)")
+    add("--quick", action="store_true", help="small sizes, seconds in all")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.data, arguments.seeds = None, 2
+        arguments.n_hidden, arguments.landmarks = 300, 100
+    data = digits_images() if arguments.data is None else read_image_data(arguments.data)
     train, test = stage_1(data, "digits" if arguments.data is None else "mnist")
     print(f"{len(train)} images of {train.shape[1]} features, {arguments.n_hidden} units")
-    few = min(arguments.landmarks, len(train))
+    sizes = min(arguments.landmarks, len(train)), len(train)
     errors = np.array(
         [
-            [
-                run(data, train, test, n_examples, arguments.n_hidden, seed)
-                for n_examples in (few, len(train))
-            ]
-            for seed in track(range(arguments.seeds), "Seeds", disable=not arguments.progress)
+            [run(data, train, test, n, arguments.n_hidden, seed) for n in sizes]
+            for seed in bar(range(arguments.seeds), "Seeds")
         ]
     )
-    for n_examples, error in zip((few, len(train)), errors.mean(axis=0), strict=True):
+    for n_examples, error in zip(sizes, errors.mean(axis=0), strict=True):
         print(f"pairs among {n_examples}: test error {100 * error:.3f}%")
     apart = 100 * (errors[:, 0] - errors[:, 1])
     if len(apart) > 1:
@@ -58,20 +57,15 @@ def main(argv: list[str] | None = None) -> None:
 
 def stage_1(data: ImageData, preset: str) -> tuple[Array, Array]:
     """Return the features of training and test images."""
-    names = set(PARTS["features"]) & set(PRESETS[preset])
-    settings = {name: PRESETS[preset][name] for name in names} | {"dtype": "float32"}
-    if "filters" in settings:
-        some = slice(0, EXAMPLES)
-        stage = ConvolutionalFeatures.from_examples(
-            data.x_train[some], data.y_train[some], **settings
-        )
-    else:
-        stage = ConvolutionalFeatures(**settings)
-    parts = []
-    for images in (data.x_train, data.x_test):
-        batches = [stage.transform_many(images[rows]) for rows in row_slices(len(images), BATCH)]
-        parts.append(np.concatenate(batches))
-    return parts[0], parts[1]
+    settings = preset_settings(preset, {"dtype": "float32"})["features"]
+    some = slice(0, EXAMPLES)
+    stage = ConvolutionalFeatures.from_examples(data.x_train[some], data.y_train[some], **settings)
+
+    def features(images: Array) -> Array:
+        parts = (stage.transform_many(images[rows]) for rows in row_slices(len(images), BATCH))
+        return np.concatenate(list(parts))
+
+    return features(data.x_train), features(data.x_test)
 
 
 def run(
@@ -94,31 +88,6 @@ def run(
         found = model.predict_many(layer.transform_many(test[rows]))
         wrong += int((np.asarray(found) != data.y_test[rows]).sum())
     return wrong / len(test)
-
-
-def digits() -> ImageData:
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-
-    pixels, labels = load_digits(return_X_y=True)
-    images, cut = pixels.reshape(-1, 8, 8), 1300
-    return ImageData(images[:cut], labels[:cut], images[cut:], labels[cut:])
-
-
-def parse_arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help=".npz file or folder of IDX files (digits)")
-    parser.add_argument("--n-hidden", type=positive, default=3200, help="(%(default)s)")
-    parser.add_argument("--landmarks", type=positive, default=2000, help="(%(default)s)")
-    parser.add_argument("--seeds", type=positive, default=5, help="(%(default)s)")
-    parser.add_argument("--no-progress", dest="progress", action="store_false")
-    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
-    arguments = parser.parse_args(argv)
-    if arguments.quick:
-        arguments.data, arguments.seeds = None, 2
-        arguments.n_hidden, arguments.landmarks = 300, 100
-    return arguments
 
 
 if __name__ == "__main__":

@@ -1,226 +1,199 @@
 """Change the package's code at random, and count how many of the changes some test notices.
 
-pytest -n auto --dist worksteal --cov --cov-context=test --cov-report= --junitxml=tests.xml
-python demos/benchmarks/mutation.py --sample 600 onlinels/accumulators onlinels/labels.py
+python demos/benchmarks/mutation.py --n 500 --seed 1 onlinels/linear onlinels/linalg \
+    --tests tests/test_exactness.py tests/test_classifier.py tests/test_recursive.py
 
-Run it in the project's folder, with the extra `test`. Every change is tried in a process of its
-own, and no file is changed; tests that reach its line are run, the quick ones first. What no test
-notices is listed at the end, and is in the results, to which further runs add.
+Run it in the project's folder, with the extra `test`. Operators of comparison, of arithmetic and of
+logic become their opposites, or take in their bounds; conditions are denied; numbers grow by one,
+flags are turned; what is assigned or returned becomes None; calls and raises are left out. Types,
+docstrings and the texts of errors stay. Every process has a copy of the tree to itself, in which it
+tries one change after the other, up to the first test that fails. The survivors are listed.
 """
 
 from __future__ import annotations
 
-import os
-
-os.environ.update(CI="true", OPENBLAS_NUM_THREADS="1")
-
-# isort: split
 import argparse
-import json
+import ast
+import copy
+import os
 import random
+import shutil
 import subprocess
 import sys
-import xml.etree.ElementTree as ElementTree
+import tempfile
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
+from queue import Queue
+from typing import Any
 
-from command_line import above_zero, not_negative, positive
-from coverage import CoverageData
-from mutant_runs import Run, at_once, preload
-from mutants import Mutant, mutants_of
-from rich.console import Console
-from rich.progress import Progress
+from common import bar, make_parser, not_negative, positive
 
-FEW = 12
-"""Quick tests that a change has to pass before the others are tried."""
-
-MANY = 30
-"""A line that fewer tests reach is one that runs on import: all tests of its module are its own."""
-
-CHECKED = 10
-"""Places at which nothing is changed first: no test may notice that."""
-
-UNKNOWN = 0.1
-"""Seconds that a test takes that the report does not tell of."""
-
-TESTS = "tests/"
-"""Doctests are left out: pytest imports their modules itself, past what changes them."""
-
-APART = "tests/test_structure", "tests/test_kills", "tests/test_demo"
-"""Tests that judge the source, or run it in other processes, where it is not changed."""
+OPPOSITES = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)),
+    *((ast.In, ast.NotIn), (ast.Add, ast.Sub), (ast.Mult, ast.Div), (ast.And, ast.Or)),
+)
+OPERATORS: dict[Any, Any] = {second: first for first, second in OPPOSITES} | dict(OPPOSITES)
+OPERATORS |= {ast.Pow: ast.Mult, ast.FloorDiv: ast.Div, ast.Mod: ast.FloorDiv}
+FUNCTIONS = {"min": "max", "max": "min", "any": "all", "all": "any"}
+COPIED = ("onlinels", "tests", "demos")
 
 
 @dataclass(frozen=True)
-class Result:
-    """What came of a change: "caught", "survived" or "reached by no test"."""
+class Mutant:
+    """A change of a file: its path, the line, what stood there, what stands there, the source."""
 
-    mutant: str
-    outcome: str
-    test: str = ""
+    path: Path
+    line: int
+    before: str
+    after: str
+    source: str
 
-
-class Tests:
-    """Tests by the lines that they reach, and how long they take: those that are there still."""
-
-    def __init__(self, coverage: Path, report: Path) -> None:
-        self._there = collected()
-        self._data = CoverageData(str(coverage))
-        self._data.read()
-        cases = ElementTree.parse(report).iter("testcase")  # noqa: S314 - of our own making
-        self._seconds = {
-            f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}": float(
-                case.get("time", 1.0)
-            )
-            for case in cases
-        }
-        self._of_files: dict[Path, dict[int, list[str]]] = {}
-        self._caught: Counter[tuple[Path, str]] = Counter()
-
-    def reaching(self, mutant: Mutant) -> set[str]:
-        """Return the tests that run a line."""
-        if mutant.path not in self._of_files:
-            contexts = self._data.contexts_by_lineno(str(mutant.path.absolute()))
-            self._of_files[mutant.path] = contexts
-        lines = self._of_files[mutant.path]
-        # Of a statement of several lines some are not listed.
-        line = max((each for each in lines if each <= mutant.line), default=0)
-        tests = self._names(lines.get(line, []))
-        if len(tests) < MANY and "" in lines.get(line, []):
-            tests = {name for contexts in lines.values() for name in self._names(contexts)}
-        return tests
-
-    def _names(self, contexts: list[str]) -> set[str]:
-        names = {context.rpartition("|")[0] for context in contexts} & self._there
-        return {name for name in names if name.startswith(TESTS) and not name.startswith(APART)}
-
-    def chosen(self, mutant: Mutant, seconds: float) -> list[str]:
-        """Return tests of a change that take so long together, the most promising first.
-
-        Of a test that has parameters, the second turn comes after the first of all others.
-        """
-        turns: Counter[str] = Counter()
-        ordered: list[tuple[int, int, str]] = []
-        for name in sorted(self.reaching(mutant), key=lambda name: self._rank(mutant, name)):
-            ordered.append((turns[_function(name)], len(ordered), name))
-            turns[_function(name)] += 1
-        chosen, left = [], seconds
-        for _, _, name in sorted(ordered):
-            if self._cost(name) <= left:
-                left -= self._cost(name)
-                chosen.append(name)
-        return chosen
-
-    def caught(self, mutant: Mutant, name: str) -> None:
-        """Remember which test noticed a change: it may notice others of the same file."""
-        self._caught[mutant.path, _function(name)] += 1
-
-    def _cost(self, name: str) -> float:
-        return self._seconds.get(name, UNKNOWN) + 0.01
-
-    def _rank(self, mutant: Mutant, name: str) -> float:
-        return (self._cost(name) + 0.04) / (1 + 20 * self._caught[mutant.path, _function(name)])
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.before:.60} -> {self.after:.60}"
 
 
-def _function(name: str) -> str:
-    return name.partition("[")[0]
+def mutants_of(path: Path) -> Iterator[Mutant]:
+    """Yield every change of a module that compiles."""
+    source = path.read_text("utf-8")
+    for node in kept(ast.parse(source)):
+        change = CHANGES.get(type(node))
+        found = swapped(node) or (change and change(node))
+        # Conditions are denied, too.
+        test = getattr(node, "test", None)
+        denied = (test, ast.UnaryOp(ast.Not(), test)) if test is not None else None
+        for place, new in filter(None, ((node, found) if found else None, denied)):
+            before = " ".join((ast.get_source_segment(source, place) or "").split())
+            text = replaced(source, place, after := ast.unparse(new))
+            with suppress(SyntaxError):
+                compile(text, path, "exec")
+                yield Mutant(path, place.lineno, before, after, text)
 
 
-def collected() -> set[str]:
-    """Return the names of all tests."""
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q"]
-    found = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603 - ours
-    return {line for line in found.stdout.splitlines() if "::" in line}
+def kept(tree: ast.AST) -> Iterator[Any]:
+    """Yield the nodes of a tree, but for imports, types, texts and what errors say."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, LEFT_OUT) or child is getattr(tree, "returns", None):
+            continue
+        if child is not getattr(tree, "annotation", None):
+            yield child
+            yield from () if isinstance(child, ast.Raise) else kept(child)
 
 
-def main(arguments: list[str] | None = None) -> None:
-    """Try a sample of the changes, and list those that survive."""
-    options = parse_arguments(arguments)
-    tests = Tests(options.coverage, options.durations)
-    sample = drawn(options.modules, options.sample, options.seed)
-    known = read_results(options.results)
-    preload()
-    console, logs = Console(), options.results.with_suffix(".logs")
-    with Progress(console=console, disable=not options.progress) as progress:
-        task = progress.add_task("changes", total=len(sample))
-        left = [mutant for mutant in sample if str(mutant) not in known]
-        progress.advance(task, len(sample) - len(left))
-        with options.results.open("a") as file:
-            check_unchanged(left, tests, logs)
-            runs = (run_of(mutant, tests, options.seconds) for mutant in left)
-            for run in at_once(runs, options.processes, logs):
-                if run.caught_by:
-                    tests.caught(run.mutant, run.caught_by)
-                result = Result(str(run.mutant), run.outcome, run.caught_by)
-                known[result.mutant] = result
-                print(json.dumps(asdict(result)), file=file, flush=True)
-                progress.advance(task)
-    report(console, [known[str(mutant)] for mutant in sample])
+def swapped(node: Any) -> Any:
+    """Return a node with the opposite of its (first) operator, None if it has none."""
+    new = copy.deepcopy(node)
+    if isinstance(node, ast.Compare) and type(node.ops[0]) in OPERATORS:
+        new.ops[0] = OPERATORS[type(node.ops[0])]()
+    elif type(getattr(node, "op", None)) in OPERATORS:
+        new.op = OPERATORS[type(node.op)]()
+    elif isinstance(node, ast.Call) and getattr(node.func, "id", None) in FUNCTIONS:
+        new.func.id = FUNCTIONS[new.func.id]
+    else:
+        return None
+    return new
 
 
-def drawn(modules: list[Path], n_sample: int, seed: int) -> list[Mutant]:
-    """Return changes of modules and folders of modules in random order."""
-    files = [file for path in modules for file in (path.glob("*.py") if path.is_dir() else [path])]
-    mutants = [mutant for file in sorted(files) for mutant in mutants_of(file)]
-    drawing = random.Random(seed)  # noqa: S311 - no secret
-    return drawing.sample(mutants, min(n_sample, len(mutants)))
+def grown(node: ast.Constant) -> Any:
+    """Return a number plus one, the other boolean, None for a text."""
+    if isinstance(node.value, bool):
+        return ast.Constant(not node.value)
+    return ast.Constant(node.value + 1) if isinstance(node.value, (int, float)) else None
 
 
-def read_results(path: Path) -> dict[str, Result]:
-    lines = path.read_text().splitlines() if path.exists() else []
-    results = (Result(**json.loads(line)) for line in lines)
-    return {result.mutant: result for result in results}
+def emptied(node: Any) -> Any:
+    """Return an assignment or return of None."""
+    new = copy.deepcopy(node)
+    new.value = ast.Constant(None)
+    return None if node.value is None else new
 
 
-def run_of(mutant: Mutant, tests: Tests, seconds: float) -> Run:
-    """Return what is to be tried of a change: a few tests, and then the others."""
-    chosen = tests.chosen(mutant, seconds)
-    return Run(mutant, [group for group in (chosen[:FEW], chosen[FEW:]) if group])
+CHANGES: dict[type[ast.AST], Callable[[Any], Any]] = {
+    ast.UnaryOp: lambda node: node.operand,
+    ast.Constant: grown,
+    ast.Return: emptied,
+    ast.Assign: emptied,
+    ast.Raise: lambda node: ast.Pass(),
+    ast.Expr: lambda node: ast.Pass() if isinstance(node.value, ast.Call) else None,
+}
+LEFT_OUT = (ast.Import, ast.ImportFrom, ast.JoinedStr, ast.arg, ast.AnnAssign)
 
 
-def check_unchanged(mutants: list[Mutant], tests: Tests, logs: Path) -> None:
-    """Raise if tests fail where nothing is changed: then they would notice everything."""
-    same = [replace(mutant, end=mutant.start, text="") for mutant in mutants[:CHECKED]]
-    for run in at_once((run_of(each, tests, 10.0) for each in same), 2, logs):
-        if run.outcome == "caught":
-            raise RuntimeError(f"{run.caught_by} fails where nothing is changed. Mend it first.")
+def replaced(source: str, node: ast.stmt | ast.expr, text: str) -> str:
+    """Return source in which other text, in brackets if it is a value, stands for a node."""
+    lines = source.encode().splitlines(keepends=True)
+    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
+    start, end = lines[first][: node.col_offset], lines[last][node.end_col_offset or 0 :]
+    new = f"({text})" if isinstance(node, ast.expr) else text
+    return b"".join([*lines[:first], start, new.encode(), end, *lines[last + 1 :]]).decode()
 
 
-def report(console: Console, results: list[Result]) -> None:
-    """Print the share of changes that were noticed, by file, and those that were not."""
-    outcomes = Counter(result.outcome for result in results)
-    for name, of_file in sorted(by_file(results)):
-        caught = sum(result.outcome == "caught" for result in of_file)
-        console.print(f"{name}: {caught} of {len(of_file)}")
-    for result in results:
-        if result.outcome != "caught":
-            console.print(f"{result.outcome}: {result.mutant}", markup=False, highlight=False)
-    share = outcomes["caught"] / max(1, len(results))
-    console.print(f"{outcomes['caught']:,} of {len(results):,} changes were noticed: {share:.1%}")
+def outcome_of(mutant: Mutant, trees: Queue[Path], arguments: argparse.Namespace) -> str:
+    """Run the tests of a change in a copy of the tree: "caught", "survived", "no end"."""
+    tree = trees.get()
+    file = tree / mutant.path
+    before = file.read_text("utf-8")
+    words = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
+    environment = os.environ | {"CI": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
+    try:
+        file.write_text(mutant.source, "utf-8")
+        done = subprocess.run(  # noqa: S603 - our own tests
+            [*words, *arguments.tests],
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            timeout=arguments.seconds,
+        )
+        return "survived" if done.returncode == 0 else "caught"
+    except subprocess.TimeoutExpired:
+        return "no end"
+    finally:
+        file.write_text(before, "utf-8")
+        trees.put(tree)
 
 
-def by_file(results: list[Result]) -> Iterator[tuple[str, list[Result]]]:
-    files = {result.mutant.partition(":")[0] for result in results}
-    for name in files:
-        yield name, [each for each in results if each.mutant.startswith(f"{name}:")]
-
-
-def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main() -> None:
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("modules", type=Path, nargs="+", help="files, and folders of files")
-    add("--coverage", type=Path, default=Path(".coverage"), help="with a context for every test")
-    add("--durations", type=Path, default=Path("tests.xml"), help="pytest's report in XML")
-    add("--sample", type=positive, default=600, help="changes, drawn from all")
-    add("--seed", type=not_negative, default=0, help="of the sample")
-    add("--seconds", type=above_zero, default=30.0, help="of tests, for one change at most")
-    add("--processes", type=positive, default=os.cpu_count(), help="changes tried at once")
-    add("--results", type=Path, default=Path("mutation.jsonl"), help="where they are kept")
-    add("--no-progress", dest="progress", action="store_false")
-    return parser.parse_args(arguments)
+    add("modules", type=Path, nargs="+", help="files, and folders of files, of the package")
+    add("--tests", nargs="+", required=True, help="files of tests")
+    add("--n", type=positive, default=500, help="changes, drawn from all (%(default)s)")
+    add("--seed", type=not_negative, default=0, help="of the draw (%(default)s)")
+    add("--seconds", type=positive, default=300, help="after which tests have no end")
+    add("--processes", type=positive, default=os.cpu_count(), help="at once (%(default)s)")
+    arguments = parser.parse_args()
+    found = {file for path in arguments.modules for file in (path, *path.rglob("*.py"))}
+    files = sorted(file for file in found if file.is_file())
+    mutants = [mutant for file in files for mutant in mutants_of(file)]
+    drawing = random.Random(arguments.seed)  # noqa: S311 - no secret
+    sample = drawing.sample(mutants, min(arguments.n, len(mutants)))
+    with tempfile.TemporaryDirectory() as folder:
+        trees: Queue[Path] = Queue()
+        for number in range(arguments.processes):
+            trees.put(tree := Path(folder, str(number)))
+            for name in COPIED:
+                shutil.copytree(name, tree / name)
+            shutil.copy("pyproject.toml", tree)
+        nothing = Mutant(files[0], 0, "", "", files[0].read_text("utf-8"))
+        if outcome_of(nothing, trees, arguments) != "survived":
+            parser.error("the tests fail, or take too long, where nothing is changed")
+        with ThreadPoolExecutor(arguments.processes) as pool:
+            tried = pool.map(lambda mutant: outcome_of(mutant, trees, arguments), sample)
+            outcomes = dict(zip(sample, bar(tried, "changes", len(sample)), strict=True))
+    report(outcomes, len(mutants), arguments.seed)
+
+
+def report(outcomes: dict[Mutant, str], n_all: int, seed: int) -> None:
+    for mutant, outcome in outcomes.items():
+        if outcome == "survived":
+            print(f"survived: {mutant}")
+    print(dict(Counter(outcomes.values())))
+    n_caught = sum(outcome != "survived" for outcome in outcomes.values())
+    share = n_caught / max(1, len(outcomes))
+    print(f"{n_caught} of {len(outcomes)} changes noticed, {share:.1%}; of {n_all}, seed {seed}")
 
 
 if __name__ == "__main__":

@@ -9,17 +9,12 @@ is to the recursive form, which keeps its weights up to date after every row. --
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
-import time
+from functools import partial
 from typing import Any
 
 import numpy as np
-from command_line import positive
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
+from common import bar, machine, make_parser, positive, print_table, seconds_of, table_of
 from river import evaluate, metrics
 
 from onlinels import LeastSquaresClassifier
@@ -55,45 +50,36 @@ def stream(n_features: int, n_classes: int, n_rows: int) -> Rows:
     return [(dict(zip(names, row, strict=True)), label) for row, label in rows]
 
 
-def microseconds(settings: dict[str, Any], rows: Rows) -> float:
-    """Return the time that predicting and learning a row takes."""
-    started = time.perf_counter()
+def progress_through(settings: dict[str, Any], rows: Rows) -> None:
     evaluate.progressive_val_score(rows, LeastSquaresClassifier(**settings), ACCURACY())
-    return (time.perf_counter() - started) / len(rows) * 1e6
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    console = Console(stderr=True)
-    table = Table("model", "features", "classes", "microseconds a row", "ratio")
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--features", type=positive, nargs="+", default=[20, 300])
+    add("--classes", type=positive, default=10)
+    add("--rows", type=positive, default=2000)
+    add("--repeats", type=positive, default=3)
+    add("--quick", action="store_true", help="a few rows only")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.features, arguments.rows, arguments.repeats = [20], 200, 1
+    table = table_of("model", "features", "classes", "microseconds a row", "ratio")
     for n_features in arguments.features:
         rows = stream(n_features, arguments.classes, arguments.rows)
         taken: dict[str, list[float]] = {name: [] for name in MODELS}
         # In turns, so that a slow moment of the machine falls on all of them.
-        for _ in track(range(arguments.repeats), f"{n_features} features", console=console):
+        for _ in bar(range(arguments.repeats), f"{n_features} features"):
             for name, settings in MODELS.items():
-                taken[name].append(microseconds(settings, rows))
+                taken[name].append(seconds_of(partial(progress_through, settings, rows)))
         medians = {name: statistics.median(times) for name, times in taken.items()}
         for name, median in medians.items():
             ratio = median / medians["recursive, ridge 1.0"]
             sizes = str(n_features), str(arguments.classes)
-            table.add_row(name, *sizes, f"{median:.0f}", f"{ratio:.2f}")
-    print_console = Console()
-    print_console.print(table)
-    print_console.print(f"{os.cpu_count()} cores; medians of {arguments.repeats}")
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--features", type=positive, nargs="+", default=[20, 300])
-    parser.add_argument("--classes", type=positive, default=10)
-    parser.add_argument("--rows", type=positive, default=2000)
-    parser.add_argument("--repeats", type=positive, default=3)
-    parser.add_argument("--quick", action="store_true", help="a few rows only")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.features, arguments.rows, arguments.repeats = [20], 200, 1
-    return arguments
+            table.add_row(name, *sizes, f"{median / len(rows) * 1e6:.0f}", f"{ratio:.2f}")
+    print_table(table)
+    print(f"{machine()}; medians of {arguments.repeats}")
 
 
 if __name__ == "__main__":

@@ -7,68 +7,57 @@ python demos/benchmarks/ridge.py --data folder    (more data sets: .npz files wi
 from __future__ import annotations
 
 import argparse
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command_line import splits_parser
-from rich.console import Console
-from rich.progress import Progress
+from common import (
+    Array,
+    Floats,
+    bar,
+    folder_of_arrays,
+    in_words,
+    machine,
+    make_parser,
+    positive,
+    print_table,
+    seconds_of,
+    table_of,
+    table_of_stream,
+    tables_of,
+)
 from rich.table import Table
 from river import datasets as streams
 from sklearn import datasets  # type: ignore[import-untyped]
 
-from onlinels import HiddenLayer
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.folded import FoldedAccumulator
-from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.held_out import held_out_errors
-from onlinels.checks import Floats
-from onlinels.linalg.selection import (
-    Spectrum,
-    best_ridge,
-    candidate_ridges,
-    gcv_criterion,
-    gcv_ridge,
-    likelihood_criterion,
-    paper_ridge,
-)
+from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 
 BEST = "hindsight"
 """The ridge with the smallest squared error on the held-out rows themselves."""
-
+OURS: dict[str, Any] = {"auto": "auto", "KFold(5)": KFold(5), "paper": "paper"}
+"""The package's own ways; the others are written down here."""
 MOST_ROWS = 6000
 """Rows taken, at random, from a larger data set."""
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Rows (n, n_features) and targets (n, n_targets): one-hot, or one real target."""
-
-    name: str
-    x: Floats
-    y: Floats
-
-    @property
-    def is_classification(self) -> bool:
-        """Whether the targets are one-hot."""
-        return bool(self.y.shape[1] > 1)
+LAYERS = [(0, ""), (200, "square"), (200, "relu"), (500, "square"), (500, "relu")]
+SHARES = (0.7, 0.2)
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A data set, its features and the share of rows that are learnt."""
+    """Rows and labels (or one real target), their features, and the share that is learnt."""
 
-    data: Data
+    name: str
+    x: Floats
+    y: Array
     n_hidden: int
     activation: str
     share: float
+
+    @property
+    def classifies(self) -> bool:
+        """Whether the targets are labels."""
+        return self.name not in ("diabetes", "TrumpApproval")
 
 
 @dataclass(frozen=True)
@@ -88,93 +77,54 @@ class Result:
         return float((self.errors[name] - best) / deviation)
 
 
+Results = dict[Case, list[Result]]
+
+
 def main() -> None:
-    arguments = parse_arguments()
-    console = Console(width=170, force_jupyter=False)
-    console.print(f"{os.cpu_count()} cores, {arguments.seeds} random splits of each data set")
-    cases = list(make_cases(arguments))
-    results: dict[Case, list[Result]] = {case: [] for case in cases}
-    with Progress(console=console, transient=True, disable=not arguments.progress) as progress:
-        for case in progress.track(cases, description="Choosing ridges"):
-            results[case] = [run(case, seed) for seed in range(arguments.seeds)]
-    console.print(ratio_table(results))
-    console.print(error_table(results))
-    console.print(summary_table(results))
-    console.print(cost_table([100, 300] if arguments.quick else [100, 300, 1000, 3000]))
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
+    add("--seeds", type=positive, default=5, help="random splits of each data set")
+    add("--quick", action="store_true", help="four data sets, none of --data, small sizes")
+    arguments = parser.parse_args()
+    print(f"{machine()}, {arguments.seeds} random splits of each data set")
+    results = {
+        case: [run(case, seed) for seed in range(arguments.seeds)]
+        for case in bar(list(cases(arguments)), "Choosing ridges")
+    }
+    print_table(ratio_table(results))
+    print_table(error_table(results))
+    print_table(summary_table(results))
+    print_table(cost_table([100, 300] if arguments.quick else [100, 300, 1000, 3000]))
 
 
-def make_cases(arguments: argparse.Namespace) -> Iterator[Case]:
+# -- what is tried --------------------------------------------------------------------------------
+
+
+def cases(arguments: argparse.Namespace) -> Iterator[Case]:
     """Yield every data set raw and through hidden units, with many and with few training rows."""
-    layers = [(0, ""), (200, "square"), (200, "relu"), (500, "square"), (500, "relu")]
-    for data in read_all(arguments.data, arguments.quick):
-        for n_hidden, activation in layers[:3] if arguments.quick else layers:
-            for share in (0.7, 0.2):
-                yield Case(data, n_hidden, activation, share)
+    for name, x, y in read_all(arguments):
+        for n_hidden, activation in LAYERS[:3] if arguments.quick else LAYERS:
+            for share in SHARES:
+                yield Case(name, x, y, n_hidden, activation, share)
 
 
-def read_all(folder: Path | None, quick: bool) -> Iterator[Data]:
+def read_all(arguments: argparse.Namespace) -> Iterator[tuple[str, Floats, Array]]:
     """Yield data sets of scikit-learn and river, and those in a folder."""
-    for name in ("digits", "wine", "breast_cancer"):
+    for name in ("digits", "wine", "breast_cancer", "diabetes"):
         bunch = getattr(datasets, f"load_{name}")()
-        yield Data(name, bunch.data, one_hot(bunch.target))
-    bunch = datasets.load_diabetes()
-    yield Data("diabetes", bunch.data, bunch.target[:, None].astype(float))
-    if quick:
-        return
-    for name in ("Phishing", "Bananas", "ImageSegments"):
-        x, y = read_stream(name)
-        yield Data(name, x, one_hot(y))
-    x, y = read_stream("TrumpApproval")
-    yield Data("TrumpApproval", x, y[:, None].astype(float))
-    for path in sorted(folder.glob("*.npz")) if folder else ():
-        with np.load(path) as arrays:
-            if {"x", "y"} <= set(arrays.files) and arrays["x"].ndim == 2:
-                x, y = arrays["x"].astype(float), arrays["y"]
-                complete = np.isfinite(x).all(axis=1)
-                yield Data(path.stem.split("_")[0], x[complete], one_hot(y[complete]))
+        yield name, bunch.data, bunch.target
+    if not arguments.quick:
+        for name in ("Phishing", "Bananas", "ImageSegments", "TrumpApproval"):
+            yield name, *table_of_stream(getattr(streams, name)())
+        yield from tables_of(arguments.data)
 
 
-def read_stream(name: str) -> tuple[Floats, Any]:
-    samples = list(getattr(streams, name)())
-    features = sorted(samples[0][0])
-    x = np.array([[row[feature] for feature in features] for row, _ in samples], dtype=float)
-    return x, np.array([y for _, y in samples])
-
-
-def one_hot(labels: Any) -> Floats:
-    hot: Floats = (np.asarray(labels)[:, None] == np.unique(labels)).astype(float)
-    return hot
-
-
-def run(case: Case, seed: int) -> Result:
-    """Learn the training rows of a random split, choose ridges, and test them on the others."""
-    x, y, n_train = split(case, seed)
-    train = CentredAccumulator(GramAccumulator())
-    train.update(x[:n_train], y[:n_train])
-    test = CentredAccumulator(GramAccumulator())
-    test.update(x[n_train:], y[n_train:])
-    ridges = choose(train, x[:n_train], y[:n_train])
-    # 16 ridges a decade, where the candidates have 8.
-    coarse = candidate_ridges(float(train.spectrum().eigenvalues[-1]))
-    tried = np.concatenate([coarse, coarse * 10 ** (1 / 16), list(ridges.values())])
-    squares = held_out_errors(train.sums_about(train), test.sums_about(train), tried)
-    chosen = {BEST: tried[np.argmin(squares)]} | ridges
-    errors = dict.fromkeys(chosen, np.nan)
-    if case.data.is_classification:
-        errors = {
-            name: test_error(train, ridge, x[n_train:], y[n_train:])
-            for name, ridge in chosen.items()
-        }
-    relative = [1.0, *(squares[2 * len(coarse) :] / squares.min()).tolist()]
-    ratios = dict(zip(chosen, relative, strict=True))
-    return Result(n_train, len(x) - n_train, x.shape[1], ratios, errors)
-
-
-def split(case: Case, seed: int) -> tuple[Floats, Floats, int]:
+def split(case: Case, seed: int) -> tuple[Floats, Array, int]:
     """Return rows in random order, standardised by those that come first, which are learnt."""
-    order = np.random.default_rng(seed).permutation(len(case.data.x))[:MOST_ROWS]
+    order = np.random.default_rng(seed).permutation(len(case.x))[:MOST_ROWS]
     n_train = int(case.share * len(order))
-    x, y = case.data.x[order], case.data.y[order]
+    x, y = case.x[order], case.y[order]
     deviation = x[:n_train].std(axis=0)
     x = (x - x[:n_train].mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     if case.n_hidden:
@@ -183,75 +133,143 @@ def split(case: Case, seed: int) -> tuple[Floats, Floats, int]:
     return x, y, n_train
 
 
-def choose(train: Accumulator, x: Floats, y: Floats) -> dict[str, float]:
-    """Return the ridge that every method chooses from the training rows' statistics."""
-    folded = FoldedAccumulator(lambda: CentredAccumulator(GramAccumulator()), 5)
-    folded.update(x, y)
-    spectrum = train.spectrum()
-    ridges = candidate_ridges(float(spectrum.eigenvalues[-1]))
-    return {
-        "auto": choose_auto(train),
-        "KFold(5)": folded.select_ridge(),
-        "paper": max(paper_ridge(train.diagonal, train.n_targets), float(ridges[0])),
-        "GCV": best_ridge(ridges, gcv_criterion(spectrum, ridges, 1.0)),
-        "GCV 1.2": best_ridge(ridges, gcv_criterion(spectrum, ridges, 1.2)),
-        "GCV 1.4": best_ridge(ridges, gcv_criterion(spectrum, ridges, 1.4)),
-        "robust GCV": best_ridge(ridges, robust_criterion(spectrum, ridges)),
-        "REML": best_ridge(ridges, likelihood_criterion(spectrum, ridges)),
-    }
+class Rotated:
+    """Training rows about their means, in the directions in which their sums of products part.
+
+    At ridge c the weights are V diag(1 / (s + c)) V'A'Y, for eigenvalues s and vectors V of A'A:
+    the errors of all ridges follow without another look at a row.
+    """
+
+    def __init__(self, x: Floats, y: Floats) -> None:
+        self.means = x.mean(axis=0), y.mean(axis=0)
+        centred, targets = x - self.means[0], y - self.means[1]
+        eigenvalues, self.vectors = np.linalg.eigh(centred.T @ centred)
+        self.eigenvalues = np.maximum(eigenvalues, 0.0)
+        self.cross = self.vectors.T @ (centred.T @ targets)
+        self.n = len(x)
+        self.squares = float((targets**2).sum())
+        # Ridges that count, an eighth of a decade apart.
+        top = np.log10(self.eigenvalues[-1])
+        self.ridges = 10.0 ** (np.arange(np.ceil(8 * (top - 13)), np.floor(8 * (top + 3))) / 8)
+
+    def weights(self, ridge: float) -> Floats:
+        """Return the output weights in the rotated directions."""
+        found: Floats = self.cross / (self.eigenvalues + ridge)[:, None]
+        return found
+
+    def scores(self, ridge: float, x: Floats) -> Floats:
+        """Return the outputs for other rows."""
+        found: Floats = (x - self.means[0]) @ (self.vectors @ self.weights(ridge)) + self.means[1]
+        return found
+
+    def held_out(self, ridges: Floats, x: Floats, y: Floats) -> Floats:
+        """Return the sum of squared errors on other rows, for every ridge."""
+        rows, targets = (x - self.means[0]) @ self.vectors, y - self.means[1]
+        gram, cross, squares = rows.T @ rows, rows.T @ targets, (targets**2).sum()
+        weights = (self.weights(ridge) for ridge in ridges)
+        return np.array([squares + (w * (gram @ w - 2.0 * cross)).sum() for w in weights])
+
+    def criteria(self) -> dict[str, Floats]:
+        """Return the logarithms of criteria from the statistics alone, for every ridge."""
+        present = self.eigenvalues > 1e-13 * self.eigenvalues[-1]
+        explained = (self.cross[present] ** 2).sum(axis=1) / self.eigenvalues[present]
+        left = max(self.squares - explained.sum(), 1e-14 * self.squares)
+        shrunk = self.ridges / (self.eigenvalues[:, None] + self.ridges)
+        parameters = 1.0 + (1.0 - shrunk).sum(axis=0)
+        errors = left + explained @ shrunk[present] ** 2
+
+        def gcv(inflation: float) -> Floats:
+            freedom = self.n - inflation * parameters
+            possible = np.maximum(freedom, 1e-300)
+            found: Floats = np.where(
+                freedom > 1e-9 * self.n, np.log(errors) - 2 * np.log(possible), np.inf
+            )
+            return found
+
+        traces = 1.0 + ((1.0 - shrunk) ** 2).sum(axis=0)
+        complexity = -np.log(shrunk).sum(axis=0) / (self.n - 1)
+        return {
+            "GCV": gcv(1.0),
+            "GCV 1.2": gcv(1.2),
+            "GCV 1.4": gcv(1.4),
+            # (gamma + (1 - gamma) tr(H^2) / n) GCV, gamma = 0.3 (Lukas 2006).
+            "robust GCV": gcv(1.0) + np.log(0.3 + 0.7 * traces / self.n),
+            "REML": np.log(left + explained @ shrunk[present]) + complexity,
+        }
 
 
-def robust_criterion(spectrum: Spectrum, ridges: Floats, gamma: float = 0.3) -> Floats:
-    """Return the logarithm of (gamma + (1 - gamma) tr(H^2) / n) GCV (Lukas 2006)."""
-    fitted = spectrum.eigenvalues[:, None] / (spectrum.eigenvalues[:, None] + ridges)
-    squared_trace = spectrum.n_free + (fitted**2).sum(axis=0)
-    criterion: Floats = gcv_criterion(spectrum, ridges, 1.0) + np.log(
-        gamma + (1.0 - gamma) * squared_trace / spectrum.weight
-    )
-    return criterion
+def run(case: Case, seed: int) -> Result:
+    """Learn the training rows of a random split, choose ridges, and test them on the others."""
+    x, y, n_train = split(case, seed)
+    targets = (y[:, None] == np.unique(y)) if case.classifies else y[:, None]
+    targets = targets.astype(float)
+    train = Rotated(x[:n_train], targets[:n_train])
+    ridges = {name: our_ridge(case, how, x[:n_train], y[:n_train]) for name, how in OURS.items()}
+    ridges["paper"] = max(ridges["paper"], float(train.ridges[0]))
+    for name, criterion in train.criteria().items():
+        # Of equal ones the largest.
+        ridges[name] = float(train.ridges[np.flatnonzero(criterion <= criterion.min() + 1e-9)[-1]])
+    # 16 ridges a decade, where the candidates have 8.
+    tried = np.concatenate([train.ridges, train.ridges * 10 ** (1 / 16), list(ridges.values())])
+    squares = train.held_out(tried, x[n_train:], targets[n_train:])
+    chosen = {BEST: float(tried[np.argmin(squares)])} | ridges
+    errors = dict.fromkeys(chosen, np.nan)
+    if case.classifies:
+        for name, ridge in chosen.items():
+            answers = train.scores(ridge, x[n_train:]).argmax(axis=1)
+            errors[name] = float(np.mean(answers != targets[n_train:].argmax(axis=1)))
+    relative = [1.0, *(squares[2 * len(train.ridges) :] / squares.min()).tolist()]
+    ratios = dict(zip(chosen, relative, strict=True))
+    return Result(n_train, len(x) - n_train, x.shape[1], ratios, errors)
 
 
-def test_error(train: Accumulator, ridge: float, x: Floats, y: Floats) -> float:
-    """Return the share of rows whose largest output is not their class."""
-    weights = train.solve(ridge)
-    scores = x @ weights + train.intercept(weights)
-    return float(np.mean(scores.argmax(axis=1) != y.argmax(axis=1)))
+def our_ridge(case: Case, ridge: Any, x: Floats, y: Array) -> float:
+    """Return the ridge that a model chooses from all rows: merging chooses anew."""
+    make = LeastSquaresClassifier if case.classifies else LeastSquaresRegressor
+    parts = []
+    for part in (slice(0, -1), slice(-1, None)):
+        model: Any = make(ridge)
+        model.learn_many(x[part], y[part].tolist())
+        parts.append(model)
+    return float((parts[0] + parts[1]).ridge_)
 
 
-def labelled(results: dict[Case, list[Result]]) -> Iterator[tuple[list[str], list[Result]]]:
-    for case, runs in results.items():
-        features = f"{case.n_hidden} {case.activation}" if case.n_hidden else "raw"
-        sizes = [str(runs[0].n_train), str(runs[0].n_features)]
-        yield [case.data.name, features, *sizes], runs
+# -- tables ---------------------------------------------------------------------------------------
 
 
-def ratio_table(results: dict[Case, list[Result]]) -> Table:
+def labels_of(case: Case, runs: list[Result]) -> list[str]:
+    features = f"{case.n_hidden} {case.activation}" if case.n_hidden else "raw"
+    return [case.name, features, str(runs[0].n_train), str(runs[0].n_features)]
+
+
+def ratio_table(results: Results) -> Table:
     """Return held-out squared errors relative to the best in hindsight: medians over splits."""
     methods = list(next(iter(results.values()))[0].ratios)[1:]
-    table = Table("data", "features", "n", "M", *methods, title="Held-out MSE / best in hindsight")
-    for labels, runs in labelled(results):
+    title = "Held-out MSE / best in hindsight"
+    table = table_of("data", "features", "n", "M", *methods, title=title)
+    for case, runs in results.items():
         medians = [np.median([run.ratios[name] for run in runs]) for name in methods]
-        table.add_row(*labels, *(f"{median:.3f}" for median in medians))
+        table.add_row(*labels_of(case, runs), *(f"{median:.3f}" for median in medians))
     return table
 
 
-def error_table(results: dict[Case, list[Result]]) -> Table:
+def error_table(results: Results) -> Table:
     """Return test errors over that of the best ridge, in standard errors: medians over splits."""
-    methods = ["auto", "KFold(5)", "paper"]
-    columns = ("data", "features", "n", "M", "test error at the best ridge", *methods)
-    table = Table(*columns, title="Test error above that of the best ridge, in standard errors")
-    for labels, runs in labelled(results):
-        if not np.isnan(runs[0].errors[BEST]):
-            medians = [np.median([run.excess(name) for run in runs]) for name in methods]
-            best = f"{100 * np.median([run.errors[BEST] for run in runs]):.2f}%"
-            table.add_row(*labels, best, *(f"{median:+.2f}" for median in medians))
+    columns = ("data", "features", "n", "M", "test error at the best ridge", *OURS)
+    title = "Test error above that of the best ridge, in standard errors"
+    table = table_of(*columns, title=title)
+    for case, runs in results.items():
+        if case.classifies:
+            medians = [np.median([run.excess(name) for run in runs]) for name in OURS]
+            best = f"{np.median([run.errors[BEST] for run in runs]):.2%}"
+            table.add_row(*labels_of(case, runs), best, *(f"{median:+.2f}" for median in medians))
     return table
 
 
-def summary_table(results: dict[Case, list[Result]]) -> Table:
+def summary_table(results: Results) -> Table:
     """Return every method's figures over all cases with features of one kind."""
     columns = ["cases", "method", "MSE ratio: median case", "within 2%", "within 5%", "worst case"]
-    table = Table(*columns, "mean test error", "within one standard error", title="All cases")
+    table = table_of(*columns, "mean test error", "within one standard error", title="All cases")
     groups: dict[str, list[list[Result]]] = {}
     for case, runs in results.items():
         few = "n < 2 M" if runs[0].n_train < 2 * runs[0].n_features else "n >= 2 M"
@@ -279,44 +297,28 @@ def summary(chosen: list[list[Result]], name: str) -> list[str]:
 
 
 def cost_table(sizes: list[int]) -> Table:
-    """Return seconds for one Cholesky solve, and for choosing the ridge beforehand."""
-    table = Table(
-        "M", "solve, s", "auto, s", "auto / solve", "KFold(5), s", title="Cost, 10 targets"
-    )
-    random = np.random.default_rng(0)
+    """Return the time of one solution at a ridge, and of choosing the ridge before it."""
+    table = table_of("M", "solve", "auto", "auto / solve", "KFold(5)", title="Cost, 10 targets")
     for size in sizes:
-        x, y = random.normal(size=(2 * size, size)), random.normal(size=(2 * size, 10))
-        folded = FoldedAccumulator(lambda: CentredAccumulator(GramAccumulator()), 5)
-        folded.update(x, y)
-        total = folded.total
-        solve = fastest(partial(total.solve, 1.0))
-        auto = fastest(partial(choose_auto, total))
-        folds = fastest(folded.select_ridge, repeats=1)
-        table.add_row(
-            str(size), f"{solve:.4f}", f"{auto:.4f}", f"{auto / solve:.0f}", f"{folds:.3f}"
-        )
+        solve, auto, folds = (cost(ridge, size) for ridge in (1.0, "auto", KFold(5)))
+        times = in_words(solve), in_words(auto), f"{auto / solve:.0f}", in_words(folds)
+        table.add_row(str(size), *times)
     return table
 
 
-def choose_auto(train: Accumulator) -> float:
-    return gcv_ridge(train.spectrum())
+def cost(ridge: Any, size: int, repeats: int = 3) -> float:
+    """Return the seconds from a changed model to its weights: merging chooses the ridge anew."""
+    random = np.random.default_rng(0)
+    x, y = random.normal(size=(2 * size, size)), (np.arange(2 * size) % 10).tolist()
+    model, row = LeastSquaresClassifier(ridge), LeastSquaresClassifier(ridge)
+    model.learn_many(x, y)
+    row.learn_many(x[:1], y[:1])
 
+    def choose_and_solve() -> None:
+        model.merge(row)
+        _ = model.output_weights
 
-def fastest(call: Callable[[], Any], repeats: int = 3) -> float:
-    seconds = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        call()
-        seconds.append(time.perf_counter() - started)
-    return min(seconds)
-
-
-def parse_arguments(arguments: list[str] | None = None) -> argparse.Namespace:
-    parser = splits_parser(__doc__)
-    parser.add_argument(
-        "--quick", action="store_true", help="four data sets, none of --data, small sizes"
-    )
-    return parser.parse_args(arguments)
+    return min(seconds_of(choose_and_solve) for _ in range(repeats))
 
 
 if __name__ == "__main__":

@@ -2,157 +2,518 @@
 
 python demos/benchmarks/streams.py
 python demos/benchmarks/streams.py --data folder    (elec2, gas and wisdm, too: .npz files)
+python demos/benchmarks/streams.py --peers          (forests of MOA, into the same tables)
 python demos/benchmarks/streams.py --quick          (seconds)
 
 Accuracy, Cohen's kappa, log-loss, microseconds a row and bytes of the pickled model, as tables
 (tables.md) and a figure (streams.png), in the folder that --out names. Every run is a line of
-results.jsonl there: an interrupted command goes on where it stopped. What streams_peers.py has
-added to that file stands in the same tables.
+results.jsonl there: an interrupted command goes on where it stopped.
+
+--peers measures CapyMOA's forests instead, those of MOA in Java, best in an environment of its own
+(`pip install . capymoa torch matplotlib rich scikit-learn`). Rows are made instances of MOA
+beforehand, which is not timed, and MOA is told all labels of a stream before its first row. Java's
+compiler and memory have threads of their own.
 """
 
 from __future__ import annotations
 
-import one_thread as one_thread
+import os
+
+# Before numpy is imported.
+os.environ.update({"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"})
 
 # isort: split
 import argparse
+import gc
+import math
+import pickle
+import platform
 import sys
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from functools import partial
+from importlib.metadata import version
+from itertools import chain, islice
 from pathlib import Path
+from statistics import fmean, geometric_mean, median
+from typing import Any
 
-from command_line import folder_of_arrays, positive
-from own_process import until_interrupted
-from results_file import ResultsFile
-from rich.console import Console
-from rich.progress import track
-from stream_figure import draw
-from stream_models import MODELS, OURS, PEER, QUICK
-from stream_runs import Factory, Plan, collect, machine, measure, versions
-from stream_sources import NAMES, Source, find_sources
-from stream_tables import make_sheets, summary
+import numpy as np
+from common import (
+    ResultsFile,
+    bar,
+    folder_of_arrays,
+    machine,
+    make_parser,
+    positive,
+    print_table,
+    table_of,
+)
+from matplotlib.ticker import FuncFormatter, NullLocator
+from river import (
+    datasets,
+    dummy,
+    ensemble,
+    forest,
+    linear_model,
+    metrics,
+    naive_bayes,
+    neighbors,
+    tree,
+)
+from river.datasets import synth
+from river.preprocessing import StandardScaler
+from scipy.stats import rankdata
+from show import GREY, figure
 
-QUICK_STREAMS = ("Phishing", "ImageSegments", "SEA")
-QUICK_ROWS = 300
+from onlinels import HiddenLayer, LeastSquaresClassifier, StreamClassifier, __version__
+
+Row = tuple[Any, Hashable]
+Source = Callable[[], Iterable[Row]]
+Measured = dict[str, dict[str, dict[str, float]]]
+"""Figures by stream, by model and by name."""
+
+# -- streams --------------------------------------------------------------------------------------
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = make_parser(__doc__, list(MODELS), list(QUICK))
-    arguments = read_arguments(parser, argv)
-    try:
-        results = ResultsFile(arguments.out / "results.jsonl")
-    except (OSError, ValueError) as error:
-        parser.error(str(error))
-    plan = Plan(arguments.rows, arguments.repeats, versions("river", "numpy", "scipy"))
-    factories = {name: MODELS[name] for name in arguments.models}
-
-    def compare() -> int:
-        sources = choose_sources(arguments)
-        failed = measure_missing(plan, factories, sources, results, arguments)
-        report(plan, sources, list(factories), results, arguments.out)
-        return exit_code(failed)
-
-    return until_interrupted(compare)
+def three_concepts(make: Callable[[int], Iterable[Row]], n_rows: int) -> Iterator[Row]:
+    """Yield a third of the rows of concept 0, then of concept 1, then of concept 2."""
+    return chain.from_iterable(islice(make(concept), n_rows // 3) for concept in range(3))
 
 
-def choose_sources(arguments: argparse.Namespace) -> dict[str, Source]:
+def random_rbf() -> Iterable[Row]:
+    return synth.RandomRBFDrift(
+        seed_model=1,
+        seed_sample=2,
+        n_classes=4,
+        n_features=10,
+        n_centroids=30,
+        change_speed=0.001,
+        n_drift_centroids=15,
+    )
+
+
+def random_tree() -> Iterable[Row]:
+    return synth.RandomTree(
+        seed_tree=1,
+        seed_sample=2,
+        n_classes=3,
+        n_num_features=5,
+        n_cat_features=3,
+        max_tree_depth=6,
+        first_leaf_level=3,
+    )
+
+
+def of_file(path: Path) -> Iterator[Row]:
+    """Yield the rows of a file with arrays x and y in their order, features that are NaN left out.
+
+    Raises
+    ------
+    ValueError
+        If it holds no arrays x and y of as many rows.
+    """
+    with np.load(path) as arrays:
+        if not {"x", "y"} <= set(arrays.files) or len(arrays["x"]) != len(arrays["y"]):
+            raise ValueError(f"{path} holds no arrays x and y of as many rows.")
+        x, labels = np.asarray(arrays["x"], dtype=float), arrays["y"].tolist()
+    for values, label in zip(x.tolist(), labels, strict=True):
+        known = ((column, value) for column, value in enumerate(values) if value == value)
+        yield {f"f{column}": value for column, value in known}, label
+
+
+BUNDLED: dict[str, Source] = {
+    "Phishing": datasets.Phishing,
+    "Bananas": datasets.Bananas,
+    "ImageSegments": datasets.ImageSegments,
+    "Shuttle": lambda: islice(datasets.Shuttle(), 20_000),
+}
+"""All that river brings along with one label a row; its others need a download or have more."""
+MADE: dict[str, Source] = {
+    "SEA": lambda: three_concepts(lambda k: synth.SEA(k, seed=1 + k, noise=0.1), 15_000),
+    "Agrawal": lambda: three_concepts(lambda k: synth.Agrawal(k, seed=1 + k), 15_000),
+    "LED": lambda: islice(
+        synth.LEDDrift(seed=1, noise_percentage=0.1, irrelevant_features=True, n_drift_features=4),
+        10_000,
+    ),
+    "RBFDrift": lambda: islice(random_rbf(), 15_000),
+    "Hyperplane": lambda: islice(
+        synth.Hyperplane(
+            seed=1, n_features=10, n_drift_features=5, mag_change=0.001, noise_percentage=0.05
+        ),
+        15_000,
+    ),
+    "Sine": lambda: three_concepts(lambda k: synth.Sine(k, seed=1 + k), 9_000),
+    "Mixed": lambda: three_concepts(lambda k: synth.Mixed(k % 2, 1 + k, False), 9_000),
+    "STAGGER": lambda: three_concepts(lambda k: synth.STAGGER(k, seed=1 + k), 9_000),
+    "RandomTree": lambda: islice(random_tree(), 10_000),
+    "Waveform": lambda: islice(synth.Waveform(seed=1, has_noise=True), 8_000),
+}
+"""Made by river; all but RandomTree and Waveform drift, at once or all the time."""
+FILES = {"elec2": "elec2.npz", "gas": "gas_drift_b1-6_8_9.npz", "wisdm": "wisdm_transformed.npz"}
+"""Electricity, Gas Sensor Array Drift and WISDM."""
+NAMES = (*BUNDLED, *MADE, *FILES)
+
+
+def sources_of(arguments: argparse.Namespace) -> dict[str, Source]:
     """Return the streams that were asked for and are there, and say why others are not."""
-    sources, absent = find_sources(arguments.data)
+    found: dict[str, Source] = {}
     for name in arguments.streams:
-        if name in absent:
-            print(f"{name} left out: {absent[name]}", file=sys.stderr)
-    return {name: sources[name] for name in arguments.streams if name in sources}
+        if name not in FILES:
+            found[name] = (BUNDLED | MADE)[name]
+        elif arguments.data is not None and (arguments.data / FILES[name]).is_file():
+            found[name] = partial(of_file, arguments.data / FILES[name])
+        else:
+            print(f"{name} left out: no folder --data with {FILES[name]}", file=sys.stderr)
+    return found
 
 
-def measure_missing(
-    plan: Plan,
-    factories: Mapping[str, Factory],
-    sources: Mapping[str, Source],
-    results: ResultsFile,
-    arguments: argparse.Namespace,
-) -> dict[str, str]:
-    """Measure what is not in the results yet; return what went wrong, by model and stream."""
-    missing = plan.missing(sources, factories, results)
-    console = Console(stderr=True)
-    runs = track(missing, f"{len(missing)} runs", console=console, disable=not arguments.progress)
-    return measure(plan, runs, sources, factories, results)
+# -- models ---------------------------------------------------------------------------------------
+
+OURS, PEER = "StreamClassifier", "ARF"
+"""The two that the summary sets side by side."""
 
 
-def exit_code(failed: Mapping[str, str]) -> int:
-    """Say what could not be measured."""
+def dict_pipeline() -> Any:
+    """Return the parts of onlinels in a pipeline of river's: one model, one length of memory."""
+    last = LeastSquaresClassifier(1.0, accumulator="recursive", forgetting_factor=0.999)
+    return StandardScaler() | HiddenLayer(300, activation="relu", bias=True) | last
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    OURS: StreamClassifier,
+    "dict pipeline": dict_pipeline,
+    PEER: lambda: forest.ARFClassifier(n_models=10, seed=1),
+    "SRP": lambda: ensemble.SRPClassifier(n_models=10, seed=1),
+    "HAT": lambda: tree.HoeffdingAdaptiveTreeClassifier(seed=1),
+    "KNN": lambda: StandardScaler() | neighbors.KNNClassifier(),
+    "Softmax": lambda: StandardScaler() | linear_model.SoftmaxRegression(),
+    "GaussianNB": naive_bayes.GaussianNB,
+    "NoChange": dummy.NoChangeClassifier,
+}
+PEERS = {"MOA ARF": "AdaptiveRandomForestClassifier", "MOA SRP": "StreamingRandomPatches"}
+"""Names in the tables, and of classes of CapyMOA: forests of 10 trees, seed 1, one job."""
+QUICK_MODELS = [OURS, "dict pipeline", "HAT", "Softmax", "GaussianNB", "NoChange"]
+QUICK_STREAMS, QUICK_ROWS = ["Phishing", "ImageSegments", "SEA"], 300
+
+
+def as_instances(rows: list[Row]) -> tuple[list[Row], Any]:
+    """Return rows as instances of MOA, and their schema."""
+    from capymoa.core import LabeledInstance
+    from capymoa.stream import Schema
+
+    features = list(dict.fromkeys(feature for x, _ in rows for feature in x))
+    labels = list(dict.fromkeys(label for _, label in rows))
+    categories = {"label": [str(label) for label in labels]}
+    schema = Schema.from_custom([*map(str, features), "label"], "label", categories)
+    made: list[Row] = []
+    for x, label in rows:
+        values = np.array([float(x.get(feature, np.nan)) for feature in features])
+        instance = LabeledInstance.from_array(schema, values, labels.index(label))
+        # Made when first asked for, then kept.
+        _ = instance.java_instance
+        made.append((instance, str(label)))
+    return made, schema
+
+
+class MoaModel:
+    """A classifier of CapyMOA with the interface of river's."""
+
+    def __init__(self, name: str, schema: Any) -> None:
+        from capymoa import classifier
+
+        self._labels = list(schema.get_label_values())
+        make = getattr(classifier, PEERS[name])
+        self._model = make(schema=schema, random_seed=1, ensemble_size=10, number_of_jobs=1)
+
+    def predict_proba_one(self, instance: Any) -> dict[str, float]:
+        """Return the probability of every label, nothing as long as MOA says none."""
+        shares = self._model.predict_proba(instance)
+        return {} if shares is None else dict(zip(self._labels, shares.tolist(), strict=True))
+
+    def learn_one(self, instance: Any, _label: str) -> None:
+        """Learn an instance, which has its label inside."""
+        self._model.train(instance)
+
+
+# -- measuring ------------------------------------------------------------------------------------
+
+FLOOR = 1e-15
+"""Log-loss takes no probability for less than this, nor for more than 1."""
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    results = ResultsFile(arguments.out / "results.jsonl")
+    sources = sources_of(arguments)
+    failed = measure_missing(sources, results, arguments)
+    report(list(sources), results, arguments)
     for name, message in failed.items():
         print(f"Not measured: {name}. {message}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def report(
-    plan: Plan, streams: Iterable[str], models: list[str], results: ResultsFile, folder: Path
-) -> None:
+def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Return what must be the same for times to be compared."""
+    return {"at_most": arguments.rows, "machine": machine()}
+
+
+def versions(peers: bool) -> dict[str, str]:
+    """Return the versions of Python, of onlinels and of other libraries."""
+    libraries = ("capymoa", "numpy") if peers else ("river", "numpy", "scipy")
+    found = {"python": platform.python_version(), "onlinels": __version__}
+    return found | {library: version(library) for library in libraries}
+
+
+def measure_missing(
+    sources: Mapping[str, Source], results: ResultsFile, arguments: argparse.Namespace
+) -> dict[str, str]:
+    """Measure what is not in the results yet; return what went wrong, by model and stream."""
+    failed, held = {}, ""
+    known = conditions(arguments) | {"versions": versions(arguments.peers)}
+    # Of a stream, the models in turns.
+    runs = [(s, r, m) for s in sources for r in range(arguments.repeats) for m in arguments.models]
+    for stream, repeat, model in bar(runs, "runs"):
+        key = known | {"stream": stream, "model": model, "repeat": repeat}
+        if results.find(key) is not None:
+            continue
+        try:
+            if stream != held:
+                rows, schema = list(islice(sources[stream](), arguments.rows)), None
+                if arguments.peers:
+                    rows, schema = as_instances(rows)
+                held = stream
+            made = MoaModel(model, schema) if arguments.peers else MODELS[model]()
+            # What the last model left behind is not cleared away in the time of this one.
+            gc.collect()
+            results.add(key, test_then_train(made, rows))
+        except Exception as error:
+            failed[f"{model} on {stream}"] = f"{type(error).__name__}: {error}"
+    return failed
+
+
+def test_then_train(model: Any, rows: list[Row]) -> dict[str, float]:
+    """Return scores, microseconds a row, and bytes of the pickled model at the end.
+
+    Only `predict_proba_one` and `learn_one` are timed. The label predicted is the most probable
+    one; a model that knows no label yet is wrong.
+    """
+    kappa: Any = metrics.CohenKappa()  # type: ignore[no-untyped-call]
+    right, loss, seconds = 0, 0.0, 0.0
+    for x, label in rows:
+        started = time.perf_counter()
+        shares = model.predict_proba_one(x)
+        model.learn_one(x, label)
+        seconds += time.perf_counter() - started
+        predicted = max(shares, key=shares.__getitem__) if shares else None
+        right += bool(shares) and predicted == label
+        kappa.update(label, predicted)
+        # In this order NaN counts as the floor.
+        loss -= math.log(min(max(FLOOR, shares.get(label, 0.0)), 1.0))
+    try:
+        size = float(len(pickle.dumps(model)))
+    except (AttributeError, RecursionError, TypeError, pickle.PicklingError):
+        size = math.nan
+    return {
+        "accuracy": right / len(rows),
+        "kappa": float(kappa.get()),
+        "log_loss": loss / len(rows),
+        "microseconds": seconds / len(rows) * 1e6,
+        "bytes": size,
+    }
+
+
+def collect(streams: list[str], results: ResultsFile, arguments: argparse.Namespace) -> Measured:
+    """Return medians over repeats. Of runs with several versions, those with the last one count."""
+    wanted = conditions(arguments)
+    lines = [line for line in results.lines if wanted.items() <= line["run"].items()]
+    found: Measured = {}
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for line in lines:
+        groups.setdefault((line["run"]["stream"], line["run"]["model"]), []).append(line)
+    for (stream, model), runs in groups.items():
+        last = runs[-1]["run"]["versions"]
+        same = [run["result"] for run in runs if run["run"]["versions"] == last]
+        medians = {name: median(result[name] for result in same) for name in same[0]}
+        if stream in streams:
+            found.setdefault(stream, {})[model] = medians
+    return found
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+Line = tuple[str, list[float], str, Any]
+"""A name, a value for every model, how they are written, and which is the best: min, max, None."""
+
+
+def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespace) -> None:
     """Print the tables and the summary, write them as markdown, and draw the figure."""
-    measured = collect(plan, streams, results)
+    measured = collect(streams, results, arguments)
     known = {model for found in measured.values() for model in found}
-    models = [model for model in models if model in known] + sorted(known - set(MODELS))
+    wanted = [*MODELS, *PEERS] if arguments.peers else [*arguments.models, *PEERS]
+    models = [model for model in wanted if model in known]
     if not models:
         return
-    sheets = make_sheets(measured, models, PEER)
-    lines = [*summary(measured, OURS, PEER), *conditions(plan, results)]
-    console = Console(width=170, force_jupyter=False, highlight=False)
-    for sheet in sheets:
-        console.print(sheet.terminal())
-    for line in lines:
-        console.print(line, soft_wrap=True)
-    tables = [sheet.markdown() for sheet in sheets]
-    text = "\n".join([*tables, *(f"- {line}" for line in lines), ""])
-    (folder / "tables.md").write_text(text, "utf-8")
-    if draw(measured, models, folder / "streams.png"):
-        print(f"Accuracy against time: {folder / 'streams.png'}")
+    tables = []
+    for title, lines in sheets(measured, models):
+        print_sheet(title, models, lines)
+        tables.append(markdown(title, models, lines))
+    used = ", ".join(f"{name} {number}" for name, number in versions(arguments.peers).items())
+    notes = [
+        *summary(measured),
+        f"{machine()}, one thread; medians of {arguments.repeats}.",
+        f"Rows of a stream at most: {arguments.rows or 'all'}. {used}.",
+    ]
+    print(*notes, sep="\n")
+    text = "\n".join([*tables, *(f"- {line}" for line in notes), ""])
+    (arguments.out / "tables.md").write_text(text, "utf-8")
+    shared = shared_streams(measured, models)
+    if shared:
+        draw(measured, shared, models, arguments.out / "streams.png")
+        print(f"Accuracy against time: {arguments.out / 'streams.png'}")
 
 
-def conditions(plan: Plan, results: ResultsFile) -> list[str]:
-    """Say where, how often and with which versions the models were measured."""
-    versions_of_all: dict[str, str] = {}
-    for run, _ in results.matching(plan.conditions):
-        versions_of_all |= run["versions"]
-    used = ", ".join(f"{name} {number}" for name, number in versions_of_all.items())
-    where = machine()
+def shared_streams(measured: Measured, models: list[str]) -> list[str]:
+    """Return the streams on which all of the models were measured."""
+    return [stream for stream, found in measured.items() if set(models) <= set(found)]
+
+
+def sheets(measured: Measured, models: list[str]) -> Iterator[tuple[str, list[Line]]]:
+    """Yield tables of every figure by stream, and of their means."""
+
+    def values(stream: str, name: str) -> list[float]:
+        found = measured[stream]
+        return [found[model][name] if model in found else math.nan for model in models]
+
+    kinds = {
+        "Accuracy": ("accuracy", ".2%", max),
+        "Cohen's kappa": ("kappa", ".3f", max),
+        "Log-loss": ("log_loss", ".3f", min),
+        "Microseconds a row": ("microseconds", ",.1f", None),
+        "Bytes of the pickled model after the last row": ("bytes", ",.0f", None),
+    }
+    for title, (name, form, best) in kinds.items():
+        yield title, [(stream, values(stream, name), form, best) for stream in measured]
+    shared = shared_streams(measured, models)
+    if shared:
+        table = {name: np.array([values(s, name) for s in shared]) for name, *_ in kinds.values()}
+        ranks = rankdata(-table["accuracy"], axis=1).mean(axis=0)
+        times = [geometric_mean(column) for column in table["microseconds"].T]
+        means = {name: table[name].mean(axis=0).tolist() for name in table}
+        yield (
+            f"Means over the {len(shared)} streams that all models have",
+            [
+                ("rank by accuracy", ranks.tolist(), ".2f", min),
+                ("accuracy", means["accuracy"], ".2%", max),
+                ("kappa", means["kappa"], ".3f", max),
+                ("log-loss", means["log_loss"], ".3f", min),
+                ("microseconds, geometric mean", times, ",.1f", None),
+            ],
+        )
+
+
+def cells(line: Line, mark: str) -> list[str]:
+    """Return the values as text, the best ones between marks."""
+    _, values, form, best = line
+    known = [value for value in values if not math.isnan(value)]
+    chosen = best(known) if best is not None and known else None
+    texts = ["" if math.isnan(value) else format(value, form) for value in values]
     return [
-        f"{where['processor']}, {where['cores']} cores, one thread; medians of {plan.repeats}.",
-        f"Rows of a stream at most: {plan.at_most or 'all'}. {used}.",
+        mark.format(text) if value == chosen else text
+        for value, text in zip(values, texts, strict=True)
     ]
 
 
-def make_parser(
-    description: str | None, models: list[str], quick: list[str]
-) -> argparse.ArgumentParser:
-    """Return the options, for a choice among these models."""
-    parser = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def print_sheet(title: str, models: list[str], lines: list[Line]) -> None:
+    table = table_of("", *models, title=title)
+    for line in lines:
+        table.add_row(line[0], *cells(line, "[bold]{}[/bold]"))
+    print_table(table)
+
+
+def markdown(title: str, models: list[str], lines: list[Line]) -> str:
+    rows = [["", *models], ["---", *["---:"] * len(models)]]
+    rows += [[line[0], *cells(line, "**{}**")] for line in lines]
+    return "\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in rows), ""])
+
+
+def summary(measured: Measured) -> list[str]:
+    """Say where our model is at least as accurate as its peer, and how much faster it is."""
+    shared = shared_streams(measured, [OURS, PEER])
+    if not shared:
+        return []
+    pairs = [(measured[stream][OURS], measured[stream][PEER]) for stream in shared]
+    n_as_good = sum(one["accuracy"] >= other["accuracy"] for one, other in pairs)
+    ratios = [other["microseconds"] / one["microseconds"] for one, other in pairs]
+    return [
+        f"{OURS} is at least as accurate as {PEER} on {n_as_good} of {len(shared)} streams.",
+        f"{PEER} takes {median(ratios):.2f} times as long for a row as {OURS} (median over the "
+        f"streams; {min(ratios):.2f} to {max(ratios):.2f}).",
+    ]
+
+
+COLOURS = (
+    *("#C44E00", "#E69F00", "#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#6A3D9A", "#7F6A00"),
+    *("#666666", "#8B1A1A", "#2E4A62"),
+)
+HARDLY_ANY = 5.0
+"""Microseconds a row below which a model is a level to compare with: a line, not points."""
+
+
+def draw(measured: Measured, streams: list[str], models: list[str], path: Path) -> None:
+    """Draw accuracy against time per row: small points of streams, large ones of their means."""
+    with figure(path, 9, 6) as made:
+        axes = made.subplots()
+        axes.set_title(f"{len(streams)} streams (small) and their means (large)", size=11)
+        for model, colour in zip([*MODELS, *PEERS], COLOURS, strict=True):
+            if model not in models:
+                continue
+            times = [measured[stream][model]["microseconds"] for stream in streams]
+            shares = [100 * measured[stream][model]["accuracy"] for stream in streams]
+            taken, share = geometric_mean(times), fmean(shares)
+            if taken < HARDLY_ANY:
+                axes.axhline(share, color=GREY, linewidth=1, linestyle="--", zorder=1)
+                text = f" {model} ({taken:.1f} µs)"
+                place = axes.get_yaxis_transform()
+                axes.text(0, share, text, color=GREY, va="bottom", transform=place)
+                continue
+            axes.scatter(times, shares, 14, color=colour, alpha=0.35, linewidth=0)
+            label = f"{model}: {share:.1f}%, {taken:,.0f} µs"
+            axes.scatter(taken, share, 110, color=colour, edgecolor="white", zorder=3, label=label)
+        axes.set(xscale="log", xlabel="microseconds a row, to predict and learn it")
+        axes.set_ylabel("accuracy before learning the row")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda time, _: f"{time:,g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}%"))
+        axes.grid(visible=True)
+        made.legend(loc="outside right upper", frameon=False, fontsize=9)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = make_parser(__doc__)
     add = parser.add_argument
-    add("--models", nargs="+", choices=models, metavar="MODEL", help=f"of {', '.join(models)}")
+    names = [*MODELS, *PEERS]
+    add("--models", nargs="+", choices=names, metavar="MODEL", help=f"of {', '.join(names)}")
     add("--streams", nargs="+", choices=NAMES, metavar="STREAM", help=f"of {', '.join(NAMES)}")
     add("--rows", type=positive, help="of each stream at most, the first ones (default: all)")
     add("--repeats", type=positive, default=1, help="times are medians (%(default)s)")
-    add(
-        "--data", type=folder_of_arrays, help="folder of elec2, gas_drift and wisdm (default: none)"
-    )
+    folder = "folder of elec2, gas_drift and wisdm (default: none)"
+    add("--data", type=folder_of_arrays, help=folder)
     add("--out", type=Path, default=Path("streams"), help="folder of results (%(default)s)")
+    add("--peers", action="store_true", help="measure the forests of MOA")
     add("--quick", action="store_true", help="few rows of few streams, the quick models")
-    add("--no-progress", dest="progress", action="store_false")
-    parser.set_defaults(all_models=models, quick_models=quick)
-    return parser
-
-
-def read_arguments(
-    parser: argparse.ArgumentParser, argv: list[str] | None = None
-) -> argparse.Namespace:
-    """Read the command line; --quick stands for what is not given."""
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_args()
+    all_models, quick_models = list(MODELS), QUICK_MODELS
+    if arguments.peers:
+        all_models = quick_models = list(PEERS)
     if arguments.quick:
-        arguments.models = arguments.models or parser.get_default("quick_models")
-        arguments.streams = arguments.streams or list(QUICK_STREAMS)
+        arguments.models = arguments.models or quick_models
+        arguments.streams = arguments.streams or QUICK_STREAMS
         arguments.rows = arguments.rows or QUICK_ROWS
-    arguments.models = arguments.models or parser.get_default("all_models")
+    arguments.models = arguments.models or all_models
     arguments.streams = arguments.streams or list(NAMES)
+    if arguments.peers != any(model in PEERS for model in arguments.models):
+        parser.error("--peers measures MOA's forests alone, and these need it.")
     return arguments
 
 

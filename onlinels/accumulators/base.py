@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsbmv
 
 from onlinels.checks import (
     LEAST_ROWS,
@@ -27,9 +28,9 @@ from onlinels.checks import (
 )
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Update, apply, apply_in_blocks, joined, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, lengthened, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import INT64, SHARE, VECTOR, WHOLE, Savable
+from onlinels.saving import FLAG, INT64, SHARE, VECTOR, WHOLE, Savable
 
 MOST_ROWS = int(np.iinfo(np.int64).max)
 """Rows that can be counted."""
@@ -48,6 +49,7 @@ LEDGER = {
     "_target_squares": VECTOR,
     "_taken": VECTOR,
     "_targets_taken": VECTOR,
+    "_gave_back": FLAG,
 }
 """Fields of every accumulator in a saved model."""
 
@@ -154,6 +156,9 @@ class Accumulator(Savable, ABC):
         Targets (classes) known beforehand. More may come at any time.
     """
 
+    recursion: Recursion | None = None
+    """The solution that follows every row, where the statistics are one."""
+
     room_remedy = TOO_MANY_FEATURES
     """What to do about too many features or targets."""
 
@@ -168,6 +173,7 @@ class Accumulator(Savable, ABC):
         # Squares of features and targets that were taken out, whose rounding errors stay.
         self._taken = np.zeros(n_features)
         self._targets_taken = np.zeros(n_targets)
+        self._gave_back = False
 
     # What is known of the rows.
 
@@ -268,9 +274,10 @@ class Accumulator(Savable, ABC):
         Nothing changes before the update is applied. Without rows everything decays. A solution of
         these statistics follows a single row, if it is given.
         """
-        sums = self._plan_sums(rows, decay)
+        calls, state = self._plan_sums(rows, decay)
         if solution is not None:
-            sums = joined(sums, followed(solution, rows, 1.0))
+            more = followed(solution, rows)
+            calls, state = calls + more[0], state + more[1]
         squares, total = self._target_squares, 0.0
         if decay != 1.0:
             squares = squares * decay
@@ -282,33 +289,32 @@ class Accumulator(Savable, ABC):
             squares = squares + rows.sign * target_sums(each, self._n_targets, rows.weights())
             total = rows.sign * float(rows.weights().sum())
         return Update(
-            sums.calls,
+            calls,
             (
-                *sums.state,
+                *state,
                 *self._counted(rows, decay),
                 (self, "_weight", max(0.0, self._weight * decay + total)),
                 (self, "_target_squares", squares),
             ),
         )
 
-    def _counted(self, rows: Rows, decay: float) -> tuple[tuple[object, str, Any], ...]:
+    def _counted(self, rows: Rows, decay: float) -> State:
         """Return the new state of what every accumulator counts, whatever rows are about."""
         count = (self, "_count", self._count + int(rows.sign) * len(rows.targets))
-        taken = self._targets_taken
-        if not taken.any() and rows.sign > 0.0:
+        if rows.sign > 0.0 and not self._gave_back:
             return (count,)
-        taken = taken * decay
+        taken = self._targets_taken * decay
         if rows.sign < 0.0:
             each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
             taken = taken + target_sums(each, self._n_targets, rows.weights())
         return (count, (self, "_targets_taken", taken))
 
-    def _squares_noted(self, rows: Rows, decay: float) -> tuple[tuple[object, str, Any], ...]:
+    def _squares_noted(self, rows: Rows, decay: float) -> State:
         """Return the new state of the features' squares that were taken out."""
         if rows.sign < 0.0:
             squares = rows.weights() @ np.square(rows.values, dtype=np.float64)
-            return ((self, "_taken", self._taken * decay + squares),)
-        if decay != 1.0 and self._taken.any():
+            return ((self, "_taken", self._taken * decay + squares), (self, "_gave_back", True))
+        if self._gave_back and decay != 1.0:
             return ((self, "_taken", self._taken * decay),)
         return ()
 
@@ -322,7 +328,7 @@ class Accumulator(Savable, ABC):
         return self
 
     @abstractmethod
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan what `plan` does to the sums of products, and to nothing else."""
 
     def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
@@ -557,6 +563,7 @@ class Accumulator(Savable, ABC):
         self._weight = max(0.0, self._weight + sign * other._weight)
         squares = lengthened(other._target_squares, self._n_targets)
         self._target_squares = self._target_squares + sign * squares
+        self._gave_back = self._gave_back or other._gave_back or sign < 0.0
         self._targets_taken = self._targets_taken + lengthened(
             other._targets_taken if sign > 0.0 else other._raw_squares()[1], self._n_targets
         )
@@ -680,11 +687,6 @@ class Accumulator(Savable, ABC):
 
     # What follows from the statistics.
 
-    @property
-    def recursion(self) -> Recursion | None:
-        """The solution that follows every row, where the statistics are one."""
-        return None
-
     def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
         """Return a solution that may follow single rows beside the sums; None if it cannot.
 
@@ -756,21 +758,26 @@ class Accumulator(Savable, ABC):
         )
 
 
-def followed(solution: Recursion, rows: Rows, decay: float) -> Update:
+def followed(solution: Recursion, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
     """Return the update by which a recursion learns a single row, or gives it back."""
-    row = rows.values[0]
+    values, targets, w, sign, _ = rows
+    row = values[0]
     if row.dtype != np.float64:
         row = row.astype(np.float64)
-    if rows.targets.ndim == 2 and rows.targets.shape[1] == solution.n_targets:
-        errors = rows.targets[0] - solution.scores(row)
+    errors = solution.scores(row)
+    np.negative(errors, errors)
+    if targets.ndim == 1:
+        errors[targets[0]] += 1.0
     else:
-        errors = -solution.scores(row)
-        if rows.targets.ndim == 1:
-            errors[rows.targets[0]] += 1.0
-        else:
-            errors[: rows.targets.shape[1]] += rows.targets[0]
-    w = rows.w if isinstance(rows.w, float) else float(rows.w[0])
-    return solution.plan(row, errors, rows.sign * w, decay)
+        errors[: targets.shape[1]] += targets[0]
+    assert isinstance(w, float)
+    return solution.plan(row, errors, sign * w, decay)
+
+
+def adding_squares(sums: Floats, row: Floats, w: float, decay: float = 1.0) -> tuple[Any, ...]:
+    """Return the call that lets sums of squares decay and adds those of a row, in place."""
+    # The product with the row as a diagonal matrix. Measured: half the time of numpy's three calls.
+    return (dsbmv, 0, w, row[None], row, 1, 0, decay, sums, 1, 0, 0, 1)
 
 
 def _part(rows: Rows, block: slice) -> Rows:

@@ -13,6 +13,7 @@ from onlinels.accumulators.base import (
     Accumulator,
     Covariance,
     Rows,
+    adding_squares,
     followed,
     has_sound_sizes,
     target_sums,
@@ -20,7 +21,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Update, apply, joined, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, Update, apply, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -101,7 +102,7 @@ class CentredAccumulator(Accumulator):
         return self.comoments.fixed_ridge
 
     @property
-    def recursion(self) -> Recursion | None:
+    def recursion(self) -> Recursion | None:  # type: ignore[override]
         """The recursion of the co-moments, if they are one."""
         return self.comoments.recursion
 
@@ -156,7 +157,9 @@ class CentredAccumulator(Accumulator):
         past = self._weight * decay
         n_rows, w = len(rows.targets), rows.w
         total = rows.sign * (w * n_rows if isinstance(w, float) else float(w.sum()))
-        counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
+        counted: tuple[Any, ...] = ((self, "_count", self._count + n_rows),)
+        if rows.sign < 0.0 or self._gave_back:
+            counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
         if not total:
             return self._plan_decay(decay, counted)
         after = past + total
@@ -168,15 +171,16 @@ class CentredAccumulator(Accumulator):
 
     def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> Update:
         """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
-        sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else Update()
-        state: tuple[tuple[object, str, Any], ...] = (
+        nothing: tuple[Calls, State] = ((), ())
+        sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else nothing
+        state: State = (
             (self, "_weight", self._weight * decay),
             (self, "_target_squares", self._target_squares * decay),
         )
         if decay == 0.0:
             for name in ("_origin", "_offset", "_target_origin", "_target_offset"):
                 state = (*state, (self, name, np.zeros(len(getattr(self, name)))))
-        return Update(sums.calls, (*sums.state, *counted, *state))
+        return Update(sums[0], (*sums[1], *counted, *state))
 
     def _plan_one(
         self,
@@ -188,34 +192,35 @@ class CentredAccumulator(Accumulator):
         solution: Recursion | None,
     ) -> Update:
         """Plan to learn a row, which is its own mean."""
-        row = np.asarray(rows.values[0], dtype=np.float64)
+        row, targets = rows.values[0], rows.targets
         targets_apart = -self._target_origin
-        if rows.targets.ndim == 1:
-            targets_apart[rows.targets[0]] += 1.0
+        if targets.ndim == 1:
+            targets_apart[targets[0]] += 1.0
         else:
-            targets_apart[: rows.targets.shape[1]] += rows.targets[0]
-        after = past + total
+            targets_apart[: targets.shape[1]] += targets[0]
         if not past:
             return self._plan_begin(row, targets_apart + self._target_origin, total, counted)
         apart = self.about_mean(row)
         targets_apart -= self._target_offset
-        between, share = past * (total / after), total / after
+        after, share = past + total, total / (past + total)
+        between = past * share
         joining = Rows(apart[None], targets_apart[None], abs(between), rows.sign)
-        sums = self.comoments._plan_sums(joining, decay)
+        calls, state = self.comoments._plan_sums(joining, decay)
         if solution is not None:
-            sums = joined(sums, followed(solution, joining, 1.0))
-        squares = self._target_squares * decay if decay != 1.0 else self._target_squares
-        state = (
-            *sums.state,
-            *counted,
-            (self, "_weight", after),
-            (self, "_target_squares", squares + between * targets_apart * targets_apart),
-        )
+            more = followed(solution, joining)
+            calls, state = calls + more[0], state + more[1]
+        state = (*state, *counted, (self, "_weight", after))
+        n_targets, n_features = len(targets_apart), len(apart)
+        if n_targets:
+            adding = adding_squares(self._target_squares, targets_apart, between, decay)
+            calls = (*calls, adding)
         if self._count % SETTLED == 0:
-            return Update(sums.calls, (*state, *self._moved(apart, targets_apart, share)))
-        steps = ((apart, self._offset), (targets_apart, self._target_offset))
-        moves = tuple((daxpy, way, offset, len(way), share) for way, offset in steps if len(way))
-        return Update((*sums.calls, *moves), state)
+            return Update(calls, (*state, *self._moved(apart, targets_apart, share)))
+        if n_targets:
+            calls = (*calls, (daxpy, targets_apart, self._target_offset, n_targets, share))
+        if n_features:
+            calls = (*calls, (daxpy, apart, self._offset, n_features, share))
+        return Update(calls, state)
 
     def _plan_begin(
         self, row: Floats, targets: Floats, total: float, counted: tuple[Any, ...]
@@ -223,13 +228,13 @@ class CentredAccumulator(Accumulator):
         """Plan to learn the first row: it is the mean."""
         sums = self.comoments._plan_sums(self._no_rows(), 0.0)
         return Update(
-            sums.calls,
+            sums[0],
             (
-                *sums.state,
+                *sums[1],
                 *counted,
                 (self, "_weight", total),
                 (self, "_target_squares", np.zeros(self._n_targets)),
-                (self, "_origin", row.copy()),
+                (self, "_origin", row.astype(np.float64)),
                 (self, "_offset", np.zeros(self._n_features)),
                 (self, "_target_origin", targets),
                 (self, "_target_offset", np.zeros(self._n_targets)),
@@ -249,9 +254,7 @@ class CentredAccumulator(Accumulator):
             centred = Rows(values[:-1], targets, rows.w, rows.sign)
             sums = self.comoments._plan_sums(centred, decay)
             means = _settled(first, shift, target_first, target_shift)
-            state: tuple[tuple[object, str, Any], ...] = tuple(
-                (self, name, value) for name, value in means
-            )
+            state: State = tuple((self, name, value) for name, value in means)
         else:
             after = past + total
             between = past * (abs(total) / after)
@@ -280,7 +283,7 @@ class CentredAccumulator(Accumulator):
             squares += rows.sign * between * targets_apart**2
             state = self._moved(apart, targets_apart, total / after)
         ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
-        return Update(sums.calls, (*sums.state, *counted, *ledger, *state))
+        return Update(sums[0], (*sums[1], *counted, *ledger, *state))
 
     def _moved(
         self, apart: Floats, targets_apart: Floats, share: float
@@ -290,7 +293,7 @@ class CentredAccumulator(Accumulator):
         means = _settled(self._origin, offsets[0], self._target_origin, offsets[1])
         return tuple((self, name, value) for name, value in means)
 
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self.comoments._plan_sums(rows, decay)
 
     def _check_subtracts(self) -> None:
@@ -370,6 +373,7 @@ class CentredAccumulator(Accumulator):
         new.comoments = comoments
         # A copy's means move on their own.
         new._offset, new._target_offset = self._offset.copy(), self._target_offset.copy()
+        new._target_squares = self._target_squares.copy()
         return new
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:

@@ -14,7 +14,7 @@ from onlinels.linalg.packed import PANEL, PackedSymmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
-from onlinels.numerics import Update, capacity, enlarged, padded, product
+from onlinels.numerics import Calls, State, capacity, enlarged, padded, product
 from onlinels.saving import COLUMNS, made_of, savable
 
 FEW_CLASSES = 64
@@ -112,17 +112,18 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self._target_squares
 
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
-        calls: tuple[tuple[Any, ...], ...] = ()
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        calls: Calls = ()
         if decay != 1.0:
             scaling = (np.multiply, self._cross, decay, self._cross)
             calls = (*self._gram.plan_scaling(decay), scaling)
         if len(rows.values) and self._n_features:
             products = self._gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        return Update(calls, self._squares_noted(rows, decay))
+        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
+        return calls, noted
 
-    def _plan_cross(self, rows: Rows) -> tuple[tuple[Any, ...], ...]:
+    def _plan_cross(self, rows: Rows) -> Calls:
         values, targets, w, sign, last = rows
         if len(values) == 1 and isinstance(w, float):
             row = padded(values, len(self._cross))[0].astype(np.float64, copy=False)
@@ -132,7 +133,7 @@ class GramAccumulator(Accumulator):
             here = self._cross[:, targets[0]]
             return ((np.add, here, row * (sign * w), here),)
         weights = sign * rows.weights()
-        calls: tuple[tuple[Any, ...], ...] = ()
+        calls: Calls = ()
         if last is not None:
             # The way between two means, which is float64.
             row = padded(values[-1:], len(self._cross))[0]

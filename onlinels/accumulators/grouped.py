@@ -29,7 +29,7 @@ from onlinels.linalg.selection import (
     candidate_ridges,
     held_out_errors,
 )
-from onlinels.numerics import Update, joined, shallow_copy
+from onlinels.numerics import Calls, State, Update, joined, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import WHOLE, array, is_instance, listed, maybe, savable
 
@@ -153,7 +153,7 @@ class GroupedAccumulator(Accumulator):
         nothing = joined(*(member.clearing() for member in self._members))
         return joined(nothing, Update(state=((self, "_count", np.int64(0)), (self, "_sum", None))))
 
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self.plan(rows, decay)
 
     def _check_subtracts(self) -> None:

@@ -10,7 +10,7 @@ from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, ha
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
-from onlinels.numerics import Update, capacity, enlarged
+from onlinels.numerics import Calls, State, capacity, enlarged
 from onlinels.saving import COLUMNS, savable
 
 
@@ -86,7 +86,7 @@ class OrthogonalAccumulator(Accumulator):
         squares: Floats = np.einsum("ij,ij->j", factor, factor)
         return self._without_residue(squares)
 
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         factor, rotated = self._factor, self._rotated
         if decay != 1.0:
             factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
@@ -102,7 +102,7 @@ class OrthogonalAccumulator(Accumulator):
 
             factor, rotated = with_rows(factor, rotated, wide, targets)
         state = ((self, "_factor", factor), (self, "_rotated", rotated))
-        return Update(state=(*state, *self._squares_noted(rows, decay)))
+        return (), (*state, *self._squares_noted(rows, decay))
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
         """Factor both factors, one above the other."""

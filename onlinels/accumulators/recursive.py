@@ -13,6 +13,7 @@ from onlinels.accumulators.base import (
     Accumulator,
     Covariance,
     Rows,
+    adding_squares,
     followed,
     has_sound_sizes,
 )
@@ -20,15 +21,15 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Spectrum, check_ridge
-from onlinels.numerics import Update, joined, lengthened
+from onlinels.numerics import Calls, State, lengthened
 from onlinels.saving import VECTOR, made_of, savable
 
 EPS = float(np.finfo(np.float64).eps)
 
 
 def _is_sound(acc: Any) -> bool:
-    inner = acc._gram if acc._recursion is None else acc._recursion
-    fits = (acc._gram is None) != (acc._recursion is None) and len(acc._squares) == acc.n_features
+    inner = acc._gram if acc.recursion is None else acc.recursion
+    fits = (acc._gram is None) != (acc.recursion is None) and len(acc._squares) == acc.n_features
     same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
     return bool(fits and same and has_sound_sizes(acc))
 
@@ -37,7 +38,7 @@ def _is_sound(acc: Any) -> bool:
     {
         **LEDGER,
         "_gram": made_of(GramAccumulator, type(None)),
-        "_recursion": made_of(Recursion, type(None)),
+        "recursion": made_of(Recursion, type(None)),
         "_squares": VECTOR,
     },
     _is_sound,
@@ -101,12 +102,12 @@ class RecursiveAccumulator(Accumulator):
         self._squares = np.zeros(n_features)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
-        self._recursion: Recursion | None = None
+        self.recursion = None
         if ridge is None:
             self._gram = GramAccumulator(n_features, n_targets)
         else:
             check_fixable(ridge)
-            self._recursion = Recursion(n_features, n_targets, float(ridge))
+            self.recursion = Recursion(n_features, n_targets, float(ridge))
 
     @property
     def holds_ridge(self) -> bool:
@@ -116,12 +117,7 @@ class RecursiveAccumulator(Accumulator):
     @property
     def fixed_ridge(self) -> float | None:
         """The ridge c inside the statistics; None while they are held as a Gram."""
-        return None if self._recursion is None else self._recursion.ridge
-
-    @property
-    def recursion(self) -> Recursion | None:
-        """The inverse and the weights, which change with every row; None without a ridge."""
-        return self._recursion
+        return None if self.recursion is None else self.recursion.ridge
 
     def with_ridge(self, ridge: float) -> Self:
         """Return it with a ridge inside, in place of one that may be there."""
@@ -129,24 +125,24 @@ class RecursiveAccumulator(Accumulator):
         if ridge == self.fixed_ridge:
             return self
         new = self.copied()
-        new._recursion, new._gram = _recursion_of(self._sums(), float(ridge), self.diagonal), None
+        new.recursion, new._gram = _recursion_of(self._sums(), float(ridge), self.diagonal), None
         return new
 
     def _sums(self) -> GramAccumulator:
         """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""
-        if self._recursion is None:
+        if self.recursion is None:
             assert self._gram is not None
             return self._gram
-        gram, weights = self._recursion.information(), self._recursion.weights
-        cross = gram @ weights + self._recursion.level * weights
+        gram, weights = self.recursion.information(), self.recursion.weights
+        cross = gram @ weights + self.recursion.level * weights
         never = self._squares == 0.0
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramAccumulator.of(gram, cross)
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature: from c/2 to c, if `ridge` is inside."""
-        if self._recursion is not None and ridge == self._recursion.ridge:
-            ridge = self._recursion.level
+        if self.recursion is not None and ridge == self.recursion.ridge:
+            ridge = self.recursion.level
         return np.full(self._n_features, ridge)
 
     @property
@@ -154,71 +150,73 @@ class RecursiveAccumulator(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         return self._without_residue(self._squares.copy())
 
-    def _plan_sums(self, rows: Rows, decay: float) -> Update:
-        update = self._plan_inner(rows, decay)
-        used = slice(None) if isinstance(rows.w, float) or rows.w.all() else np.flatnonzero(rows.w)
-        squares = self._squares * decay if decay != 1.0 else self._squares
-        if len(rows.values):
-            values = rows.values[used]
-            w = rows.weights()[used]
-            squares = squares + rows.sign * (w @ np.square(values, dtype=np.float64))
-        noted = self._squares_noted(rows, decay)
-        return joined(update, Update(state=((self, "_squares", squares), *noted)))
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        recursion, values = self.recursion, rows.values
+        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
+        if recursion is not None and len(values) == 1 and decay >= FAINTEST and len(values[0]):
+            calls, state = followed(recursion, rows, decay)
+            row = values[0].astype(np.float64, copy=False)
+            assert isinstance(rows.w, float)
+            adding = adding_squares(self._squares, row, rows.sign * rows.w, decay)
+            return (*calls, adding), (*state, *noted)
+        calls, state = self._plan_many(rows, decay)
+        used = np.flatnonzero(rows.weights())
+        w, values = rows.weights()[used], values[used]
+        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
+        return calls, (*state, (self, "_squares", squares), *noted)
 
-    def _plan_inner(self, rows: Rows, decay: float) -> Update:
-        recursion = self._recursion
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan to learn a batch, or to let everything decay: in a copy of a recursion."""
+        recursion = self.recursion
         if recursion is None:
             assert self._gram is not None
             return self._gram._plan_sums(rows, decay)
-        n_rows = len(rows.values)
-        if n_rows == 1 and isinstance(rows.w, float) and decay >= FAINTEST:
-            return followed(recursion, rows, decay)
         if decay == 0.0:
             recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
         elif decay != 1.0:
             recursion = recursion.scaled(decay)
-        used = np.flatnonzero(rows.weights()) if n_rows else ()
+        used = np.flatnonzero(rows.weights())
         if len(used) and self._n_features:
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
             recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
-        return Update(state=((self, "_recursion", recursion),))
+        return (), ((self, "recursion", recursion),)
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
         self._note_absorbed(other, sign)
         sums = self._sums()
         sums._absorb_sums(other._sums(), sign)
         self._squares = self._squares + sign * lengthened(other._squares, self._n_features)
-        if self._recursion is not None:
-            ridge = self._recursion.ridge
+        if self.recursion is not None:
+            ridge = self.recursion.ridge
             if sign > 0.0:
-                self._recursion = _recursion_of(sums, ridge, self.diagonal)
+                self.recursion = _recursion_of(sums, ridge, self.diagonal)
             else:
                 weights = sums.solve(ridge, self.diagonal)
-                self._recursion = Recursion.of_gram(sums.gram, weights, ridge)
+                self.recursion = Recursion.of_gram(sums.gram, weights, ridge)
 
     def without_unused(self) -> Self:
         """Return it with features forgotten of which only rounding errors are left."""
         unused = (self.diagonal == 0.0) & (self._squares != 0.0)
-        if self._recursion is None or not unused.any():
+        if self.recursion is None or not unused.any():
             return self
         new = self.copied()
-        new._recursion = self._recursion.without(unused)
+        new.recursion = self.recursion.without(unused)
         return new
 
     def with_ridge_restored(self) -> Self:
         """Return it with every entry of a ridge inside brought back to c."""
-        if self._recursion is None or self._recursion.level == self._recursion.ridge:
+        if self.recursion is None or self.recursion.level == self.recursion.ridge:
             return self
         new = self.copied()
-        new._recursion = self._recursion.restored()
+        new.recursion = self.recursion.restored()
         return new
 
     def _grow_sums(self) -> None:
         size = self._n_features, self._n_targets
         self._squares = lengthened(self._squares, self._n_features)
-        if self._recursion is not None:
-            self._recursion = self._recursion.grown(*size)
+        if self.recursion is not None:
+            self.recursion = self.recursion.grown(*size)
         if self._gram is not None:
             self._gram = self._gram.grown(*size)
 
@@ -226,14 +224,14 @@ class RecursiveAccumulator(Accumulator):
         places = features, targets, self._n_features, self._n_targets
         self._squares = np.zeros(self._n_features)
         self._squares[features] = other._squares
-        if other._recursion is not None:
-            self._recursion = other._recursion.placed(*places)
+        if other.recursion is not None:
+            self.recursion = other.recursion.placed(*places)
         if other._gram is not None:
             self._gram = other._gram.placed(*places)
 
     def _keep_sums(self, columns: Integers) -> None:
-        if self._recursion is not None:
-            self._recursion = self._recursion.with_targets(columns)
+        if self.recursion is not None:
+            self.recursion = self.recursion.with_targets(columns)
         if self._gram is not None:
             self._gram = self._gram.with_targets(columns)
 
@@ -244,10 +242,10 @@ class RecursiveAccumulator(Accumulator):
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + D)^-1; see `Accumulator.covariance`."""
-        if self._recursion is None or ridge != self._recursion.ridge:
+        if self.recursion is None or ridge != self.recursion.ridge:
             return self._sums().covariance(ridge, self.diagonal if diagonal is None else diagonal)
-        matrix = self._recursion.inverse()
-        parameters = self._n_features - self._recursion.level * float(np.trace(matrix))
+        matrix = self.recursion.inverse()
+        parameters = self._n_features - self.recursion.level * float(np.trace(matrix))
         return Covariance(matrix, parameters)
 
     def explained_squares(self, output_weights: Floats) -> Floats:
@@ -257,15 +255,15 @@ class RecursiveAccumulator(Accumulator):
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
         """Return the output weights (n_features, n_targets) as a new array."""
         check_ridge(ridge)
-        if ridge == 0.0 and self._recursion is not None:
+        if ridge == 0.0 and self.recursion is not None:
             raise ValueError(
                 "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
                 'or accumulator="gram" or "orthogonal".'
             )
         diagonal = self.diagonal if diagonal is None else diagonal
-        if self._recursion is None or ridge != self._recursion.ridge:
+        if self.recursion is None or ridge != self.recursion.ridge:
             return self._sums().solve(ridge, diagonal)
-        weights = self._recursion.weights.copy(order="F")
+        weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights
 

@@ -9,7 +9,7 @@ from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.numerics import Update, capacity, enlarged, lengthened, product
+from onlinels.numerics import Calls, State, capacity, enlarged, lengthened, product
 from onlinels.saving import COLUMNS, POSITIVE, WHOLE, savable
 
 SMALL = 320
@@ -146,7 +146,9 @@ class Recursion:
         scores: Floats = row.dot(self._weights[: len(row), : self.n_targets])
         return scores
 
-    def plan(self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0) -> Update:
+    def plan(
+        self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0
+    ) -> tuple[Calls, State]:
         """Plan to let all rows decay and then to learn one: ``2 M^2`` operations.
 
         Parameters
@@ -168,35 +170,44 @@ class Recursion:
         base, weights = self._base, self._weights[:, : self.n_targets]
         if not self.n_features:
             level = self.level * decay
-            return Update(
-                state=((self, "level", self.ridge if level < self.least * self.ridge else level),)
-            )
+            level = self.ridge if level < self.least * self.ridge else level
+            return (), ((self, "level", level),)
         if len(row) != len(base):
             row = lengthened(row, len(base))
         scale = self._scale * decay
-        image = self._times_one(row)
+        image = dsymv(1.0, base, row) if not self._n_recent else self._times_one(row)
         total = scale + w * ddot(row, image)
-        _check_pivot(total / scale, w)
+        if not LEFT * scale < total <= OUTWEIGHED * scale:
+            _check_pivot(total / scale, w)
         share = w / total
-        calls: tuple[tuple[Any, ...], ...]
         # By position, which takes half the time of names: the other ones are the defaults.
         learn = (dger, share, image, errors, 1, 1, weights, 0, 0, 1)
-        if decay == 1.0:
-            if self._recent.shape[1] and w > 0.0:
-                return self._plan_recent(image, share, learn)
-            return Update(((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn))
-        level = self.level * decay
+        if decay != 1.0:
+            return self._plan_faded(image, errors, share, decay)
+        if self._recent.shape[1] and w > 0.0:
+            return self._plan_recent(image, share, learn)
+        return ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn), ()
+
+    def _plan_faded(
+        self, image: Floats, errors: Floats, share: float, decay: float
+    ) -> tuple[Calls, State]:
+        """Plan to let all rows decay, and to learn one."""
+        base, scale, level = self._base, self._scale * decay, self.level * decay
         if level < self.least * self.ridge:
             return self._plan_restored(image, errors, share, scale, level)
-        calls = ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn)
-        state: tuple[tuple[object, str, Any], ...] = ((self, "level", level),)
+        weights = self._weights[:, : self.n_targets]
+        calls: Calls = (
+            (dsyr, -share, image, 0, 1, 0, len(image), base, 1),
+            (dger, share, image, errors, 1, 1, weights, 0, 0, 1),
+        )
+        state: State = ((self, "level", level),)
         if self._n_recent:
             calls = (self._folding(base), *calls)
             state = (*state, (self, "_n_recent", 0))
         if scale < SMALLEST_SCALE:
             calls = (*calls, (np.divide, base, scale, base))
             scale = 1.0
-        return Update(calls, (*state, (self, "_scale", scale)))
+        return calls, (*state, (self, "_scale", scale))
 
     def _times_one(self, row: Floats) -> Floats:
         image: Floats = dsymv(1.0, self._base, row)
@@ -216,21 +227,23 @@ class Recursion:
             step -= product(recent, product(recent.T, wide)) / self._scale
         self._weights[:, : self.n_targets] += step
 
-    def _plan_recent(self, image: Floats, share: float, learn: tuple[Any, ...]) -> Update:
+    def _plan_recent(
+        self, image: Floats, share: float, learn: tuple[Any, ...]
+    ) -> tuple[Calls, State]:
         """Plan to gather a column: of many features, faster than to take in one at a time."""
         start = self._n_recent
-        calls: tuple[tuple[Any, ...], ...] = (learn,)
+        calls: Calls = (learn,)
         if start == N_RECENT:
             calls, start = (self._folding(self._base), learn), 0
         column = (np.multiply, image, share**0.5, self._recent[:, start])
-        return Update((*calls, column), ((self, "_n_recent", start + 1),))
+        return (*calls, column), ((self, "_n_recent", start + 1),)
 
     def _folding(self, base: Floats) -> tuple[Any, ...]:
         return (dsyrk, -1.0, self._recent[:, : self._n_recent], 1.0, base, 0, 0, 1)
 
     def _plan_restored(
         self, image: Floats, errors: Floats, share: float, scale: float, level: float
-    ) -> Update:
+    ) -> tuple[Calls, State]:
         """Plan to learn a row and to bring the ridge back to c, in new arrays."""
         new = self.copied()
         new._base = dsyr(-share, image, a=new._base * self._scale, overwrite_a=1) / scale
@@ -240,8 +253,8 @@ class Recursion:
         new._restore()
         return self._replaced_by(new)
 
-    def _replaced_by(self, new: Recursion) -> Update:
-        return Update(state=tuple((self, name, value) for name, value in vars(new).items()))
+    def _replaced_by(self, new: Recursion) -> tuple[Calls, State]:
+        return (), tuple((self, name, value) for name, value in vars(new).items())
 
     def _restore(self) -> None:
         """Bring the ridge back to c: in place, of a copy whose scale is 1."""

@@ -14,7 +14,7 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
-from onlinels.numerics import Update, lengthened
+from onlinels.numerics import State, lengthened
 from onlinels.rows import Batch, check_aligned, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
@@ -273,13 +273,14 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             )
         return targets
 
-    def _count_targets(self, targets: Matrix, n_targets: int) -> Update:
-        counts = self._class_counts
-        if len(targets) == 1 and len(counts) == n_targets:
-            column = targets[0]
-            return Update(((counts.__setitem__, column, counts[column] + 1),))
-        counts = lengthened(counts, n_targets) + np.bincount(targets, minlength=n_targets)
-        return Update(state=((self, "_class_counts", counts),))
+    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
+        counts, column = self._class_counts, targets[0]
+        return (counts.__setitem__, column, counts[column] + 1)
+
+    def _counts(self, targets: Matrix, n_targets: int) -> State:
+        counts = lengthened(self._class_counts, n_targets)
+        counts = counts + np.bincount(targets, minlength=n_targets)
+        return ((self, "_class_counts", counts),)
 
     def _outputs_left(
         self, left: Accumulator, targets: Matrix

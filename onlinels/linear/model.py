@@ -37,7 +37,16 @@ from onlinels.checks import (
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
-from onlinels.numerics import Lock, Update, all_held, apply, apply_in_blocks, product, shallow_copy
+from onlinels.numerics import (
+    Lock,
+    State,
+    Update,
+    all_held,
+    apply,
+    apply_in_blocks,
+    product,
+    shallow_copy,
+)
 from onlinels.rows import (
     Batch,
     Columns,
@@ -204,6 +213,12 @@ def _unselected(setting: Any, statistics: Accumulator) -> float:
     """Return the ridge of a number, or else the paper's."""
     given = "paper" if is_selected(setting) else setting
     return choose_ridge(given, statistics.diagonal, statistics.n_targets)
+
+
+def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge that statistics of now are to hold inside."""
+    selected = selected_ridge(setting, statistics) if is_selected(setting) else None
+    return _unselected(setting, statistics) if selected is None else selected
 
 
 def reaches_checkpoint(count: int, n_rows: int) -> bool:
@@ -419,9 +434,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _hold_selected(self) -> None:
         """Choose a ridge from the statistics and hold it inside; 0 waits for the next time."""
-        setting, statistics = self._ridge, self._statistics
-        selected = selected_ridge(setting, statistics) if is_selected(setting) else None
-        ridge = _unselected(setting, statistics) if selected is None else selected
+        ridge = _chosen_ridge(self._ridge, self._statistics)
         if ridge > 0.0:
             self._hold(ridge)
 
@@ -547,18 +560,18 @@ class LinearModel(base.Estimator, ABC):
             (self, "_unasked", unasked),
             (self, "_reader", None),
         )
-        counts = self._count_targets(rows.targets, n_targets)
-        return Update((*update.calls, *counts.calls), (*update.state, *state, *counts.state))
+        counts = self._counts(rows.targets, n_targets)
+        return Update(update.calls, (*update.state, *state, *counts))
 
-    def _count_targets(self, targets: Matrix, n_targets: int) -> Update:
-        """Plan to count rows by their targets."""
-        return Update()
+    def _counts(self, targets: Matrix, n_targets: int) -> State:
+        """Return the new state of what counts rows by their targets."""
+        return ()
 
     @property
     def _selects(self) -> bool:
         return is_selected(self._ridge)
 
-    def _anew(self) -> tuple[tuple[object, str, Any], ...]:
+    def _anew(self) -> State:
         """Return the state of a model of which something but single rows has changed."""
         names = "_solution", "_recursion", "_unasked", "_reader"
         return tuple((self, name, None) for name in names)
@@ -653,22 +666,25 @@ class LinearModel(base.Estimator, ABC):
         theirs = theirs.placed(columns.locate(other.feature_names), target_columns, *size)
         if other_past != 1.0:
             theirs.scale(other_past)
-        choice = self._choice._replace(is_due=True)
-        if self._is_blank:
-            # Nothing was learnt here: what the other model has selected stays, too.
-            statistics, choice = theirs, other._choice._replace(is_due=True)
-        elif other._is_blank:
-            statistics = mine.copied().grown(*size)
-        else:
+        choice, both = self._choice, not (self._is_blank or other._is_blank)
+        if both:
             if past != 1.0:
                 mine = mine.copied()
                 mine.scale(past)
-            statistics = mine.merged(theirs)
+            statistics, choice = mine.merged(theirs), choice._replace(is_due=True)
+        elif self._is_blank:
+            # Nothing was learnt here: what the other model has selected stays, too.
+            statistics, choice = theirs, other._choice
+        else:
+            statistics = mine.copied().grown(*size)
         statistics = statistics.named(columns.names)
-        holds = statistics.holds_ridge and isinstance(self._ridge, str) and not self._is_blank
+        holds = statistics.holds_ridge and isinstance(self._ridge, str)
+        if both and holds and statistics.count >= FIRST_ROWS:
+            ridge = _chosen_ridge(self._ridge, statistics)
+            if ridge > 0.0:
+                statistics = statistics.with_ridge(ridge)
+                choice = choice._replace(setting=self._ridge)
         self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
-        if holds and not other._is_blank and statistics.count >= FIRST_ROWS:
-            self._hold_selected()
 
     def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
         """Return the statistics of both models, in one number of folds if both know something.
@@ -749,32 +765,39 @@ class LinearModel(base.Estimator, ABC):
         reader, statistics = self._reader, self._statistics
         if reader is None or not reader.is_complete or self.half_life is not None:
             return False
-        if reaches_checkpoint(int(statistics._count), 1):
-            # A ridge may be chosen.
+        count = int(statistics._count)
+        if not count & (count + 1):
+            # A power of two comes next, and a ridge may be chosen.
             return False
         row = reader.read(x)
         if row is None:
             return False
         unasked, recursion = self._unasked, self._recursion
+        followed: State = ()
         if unasked is not None:
             unasked += 1
             if recursion is not None and not self._follows(unasked):
                 recursion = None
-        rows = Rows(row[None], targets)
+            followed = (
+                (self, "_unasked", unasked),
+                (self, "_recursion", recursion),
+                (self, "_followed", self._followed + 1),
+            )
         try:
-            update = statistics.plan(rows, self.forgetting_factor, recursion)
+            calls, state = statistics.plan(
+                Rows(row[None], targets), self.forgetting_factor, recursion
+            )
         except ValueError:
             return False
-        state = (
-            *update.state,
-            (self, "_solution", None),
-            (self, "_recursion", recursion),
-            (self, "_followed", self._followed + 1),
-            (self, "_unasked", unasked),
-        )
-        counts = self._count_targets(targets, statistics.n_targets)
-        apply(Update((*update.calls, *counts.calls), (*state, *counts.state)))
+        counting = self._counting(targets)
+        if counting:
+            calls = (*calls, counting)
+        apply((calls, (*state, *followed, (self, "_solution", None))))
         return True
+
+    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
+        """Return the call that counts a row by its known target, () if rows are not counted so."""
+        return ()
 
     def _follows(self, unasked: int) -> bool:
         """Tell whether a solution still goes on after so many rows that nobody asked after."""
@@ -847,7 +870,7 @@ class LinearModel(base.Estimator, ABC):
         self._followed = 0
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        """Return raw outputs (1, n_targets) for one sample."""
+        """Return raw outputs (n_targets,) for one sample."""
         row = None if self._reader is None else self._reader.read(x)
         if row is None:
             layout, values = read_row(x)
@@ -857,14 +880,14 @@ class LinearModel(base.Estimator, ABC):
         return self._scores_of(row)
 
     def _scores_of(self, row: Floats) -> Floats:
-        """Return raw outputs (1, n_targets) for a row (n_features,)."""
+        """Return raw outputs (n_targets,) for a row (n_features,)."""
         recursion = self._statistics.recursion or self._following()
         if recursion is not None:
-            return self._corrected(self._statistics.scores_by(recursion, row))[None]
+            return self._corrected(self._statistics.scores_by(recursion, row))
         solution = self._solved()
         known: Floats = row @ solution.output_weights
         known += solution.intercept
-        return self._corrected(known)[None]
+        return self._corrected(known)
 
     def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
         """Return raw outputs (n, n_targets) for rows (n, n_columns)."""

@@ -267,7 +267,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         (1.5, 0.141)
         """
         with self._lock:
-            prediction = float(self._row_scores(x)[0, 0])
+            prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
             row = read_sample(x)
@@ -374,7 +374,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
         with self._lock:
-            scores = self._row_scores(x)[0]
+            scores = self._row_scores(x)
             return dict(zip(self._target_names, scores.tolist(), strict=True))
 
     def predict_many(self, X: Any) -> Any:

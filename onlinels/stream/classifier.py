@@ -167,7 +167,7 @@ class StreamClassifier(ScoringClassifier, Savable):
         'apple'
         """
         with self._lock:
-            apply(self._plan(x, read_label(y)))
+            apply(self._plan(x, y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -197,23 +197,26 @@ class StreamClassifier(ScoringClassifier, Savable):
                 lambda block: self._plan(rows[block.start], labels[block.start]),
             )
 
-    def _plan(self, x: Any, label: Label) -> Update:
+    def _plan(self, x: Any, y: Any) -> Update:
         """Plan to learn a sample: one pass, and changes that are made together."""
         columns, row = self._columns.taking(x)
-        classes = self._classes.extended([label])
-        is_known = classes is self._classes
-        model = self if is_known and columns is self._columns else self._grown(columns, classes)
-        (column,) = classes.columns([label]).tolist()
+        column, model = self._classes.column(y), self
+        is_new = column is None
+        if column is None or columns is not self._columns:
+            label = read_label(y)
+            classes = self._classes.extended([label])
+            (column,) = classes.columns([label]).tolist()
+            model = self._grown(columns, classes)
         # Not the last label of all, but the last one that was there to predict this sample with.
         was_there = len(self._recent) > self.label_delay
         outlook = model._look(row, self._recent[0] if was_there else None)
-        learnt = model._pool.plan(outlook, column, not is_known)
-        state = {"_scaler": model._scaler.learnt(row), "_count": self._count + 1, "_seen": None}
+        calls, state = model._pool.plan(outlook, column, is_new)
         if model is not self:
-            state = vars(model) | state
-        changes = [(self, name, value) for name, value in state.items()]
-        append = (self._recent.append, column)
-        return Update((*learnt.calls, append), (*learnt.state, *changes))
+            state = (*state, *[(self, name, value) for name, value in vars(model).items()])
+        learnt = (self, "_scaler", model._scaler.learnt(row)), (self, "_count", self._count + 1)
+        return Update(
+            (*calls, (self._recent.append, column)), (*state, *learnt, (self, "_seen", None))
+        )
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
         """Return a model with room for features and classes met first, as a draft."""
@@ -243,7 +246,7 @@ class StreamClassifier(ScoringClassifier, Savable):
         return self._look(row, self._recent[-1]).mixture if self._recent else np.zeros(0)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(x)[None]
+        return self._mixture(x)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         mixtures = [self._mixture(x) for x in samples_of(X)]

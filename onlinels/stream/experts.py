@@ -101,7 +101,7 @@ class Memories:
             state = *taken_over, (self, "_lead", 0.0), (self, "_squares", 0.0)
         learnt = long.plan(activations, long_errors)
         short = self.short.plan(activations, errors[1], decay=SHORT_MEMORY)
-        return Update((*learnt.calls, *short.calls), (*learnt.state, *short.state, *state))
+        return Update((*learnt[0], *short[0]), (*learnt[1], *short[1], *state))
 
 
 RECENT = 0.995

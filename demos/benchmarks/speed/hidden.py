@@ -10,15 +10,18 @@ multiplies by the differences themselves.
 
 from __future__ import annotations
 
+import sys
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import arguments_of, compare, show
-from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import Array, Piece, compare, speed_arguments, speed_parser
 
 from onlinels import HiddenLayer
-
-Array = NDArray[Any]
 
 N_FEATURES = 13_500
 N_HIDDEN = 12_000
@@ -27,7 +30,7 @@ N_CLASSES = 10
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, repeats=7)
+    arguments = speed_arguments(speed_parser(__doc__, repeats=7))
     n_features, n_hidden, n_rows = N_FEATURES, N_HIDDEN, 1000
     landmarks: tuple[int, ...] = LANDMARKS
     if arguments.quick:
@@ -36,15 +39,12 @@ def main() -> None:
     rows = random.random((n_rows, n_features), dtype=np.float32)
     full = random.standard_normal((n_features, n_hidden), dtype=np.float32)
     offsets = random.standard_normal(n_hidden, dtype=np.float32)
-    layers = {
-        f"{n_examples} landmarks": make_layer(n_features, n_hidden, n_examples, random)
-        for n_examples in landmarks
-    }
-    pieces: dict[str, Any] = {"full product": lambda: full_product(rows, full, offsets)}
-    for name, layer in layers.items():
-        pieces[name] = lambda layer=layer: layer.transform_many(rows)
+    pieces: dict[str, Piece] = {"full product": partial(full_product, rows, full, offsets)}
+    for n_examples in landmarks:
+        layer = make_layer(n_features, n_hidden, n_examples, random)
+        pieces[f"{n_examples} landmarks"] = partial(layer.transform_many, rows)
     title = f"{n_hidden} units, {n_features} features, {n_rows} rows at a time"
-    show(compare(title, pieces, arguments.repeats, n_rows), "full product")
+    compare(title, pieces, arguments.repeats, n_rows, "full product")
 
 
 def make_layer(n_features: int, n_hidden: int, n_examples: int, random: Any) -> HiddenLayer:

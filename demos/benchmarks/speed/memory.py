@@ -1,54 +1,85 @@
-"""Peak memory of learning, solving and learning on, beside the square of the hidden units.
+"""Memory of many hidden units, and time and memory of a row at the end of a long stream.
 
 python demos/benchmarks/speed/memory.py
-python demos/benchmarks/speed/memory.py --n-hidden 40000 --rows 2000
+python demos/benchmarks/speed/memory.py --n-hidden 40000
+python demos/benchmarks/speed/memory.py --quick
 
-A classifier of ten classes learns random rows in batches of 1,000, is asked for its weights, and
-learns on. The process begins with Python and its libraries, which are counted too.
+First a classifier of ten classes learns 3,000 random rows in batches of 1,000, is asked for its
+weights, and learns on. The process begins with Python and its libraries, which are counted too.
+Then rows of 30 features and ten classes are learnt one by one, as dicts; every hundredth is
+predicted first. A window is 1,000 rows, and a figure the median of ten windows.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
+import statistics
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
-from onlinels import LeastSquaresClassifier
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from command_line import positive
-from own_process import call_alone, peak_memory
+from common import (
+    bar,
+    call_alone,
+    in_words,
+    machine,
+    make_parser,
+    peak_memory,
+    positive,
+    print_table,
+    table_of,
+)
 
-BATCH = 1000
-N_CLASSES = 10
+from onlinels import LeastSquaresClassifier
+
+BATCH, N_BATCHES, N_CLASSES = 1000, 3, 10
+WINDOW, N_WINDOWS, FIRST_WINDOW = 1000, 10, 10
+N_FEATURES, ASKED = 30, 100
+FORMS: dict[str, dict[str, Any]] = {
+    "gram": {},
+    "gram, half-life of 10,000 rows": {"half_life": 10_000.0},
+    "orthogonal": {"accumulator": "orthogonal"},
+    "recursive": {"accumulator": "recursive", "ridge": 1.0},
+}
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    n_hidden = 1000 if arguments.quick else arguments.n_hidden
-    square = 8 * n_hidden**2 / 2**30
-    print(f"{os.cpu_count()} cores; {n_hidden} hidden units: 8 M^2 bytes are {square:.3g} GiB")
-    table = Table("so far", "peak memory", "times 8 M^2", box=SIMPLE)
-    for stage, peak in call_alone(peaks, n_hidden, arguments.rows).items():
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--n-hidden", type=positive, default=20_000, help="(%(default)s)")
+    add("--rows", type=positive, default=1_000_000, help="of the long stream (%(default)s)")
+    add("--quick", action="store_true", help="1,000 hidden units, 30,000 rows")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.n_hidden, arguments.rows = 1000, 30_000
+    square = 8 * arguments.n_hidden**2 / 2**30
+    print(f"{machine()}; {arguments.n_hidden} hidden units: 8 M^2 bytes are {square:.3g} GiB")
+    table = table_of("so far", "peak memory", "times 8 M^2")
+    for stage, peak in call_alone(peaks, arguments.n_hidden).items():
         table.add_row(stage, f"{peak:.2f} GiB", f"{peak / square:.2f}")
-    Console().print(table)
+    print_table(table)
+    last = max(arguments.rows, WINDOW * (FIRST_WINDOW + 2 * N_WINDOWS))
+    columns = ("accumulator", "at row 10,000", f"at row {last:,}", "ratio", "memory grew by")
+    table = table_of(*columns)
+    for name in FORMS:
+        early, late, grown = call_alone(long_stream, name, last)
+        times = in_words(early), in_words(late), f"{late / early:.3f}"
+        table.add_row(name, *times, f"{grown:.2%}")
+    print_table(table)
 
 
-def peaks(n_hidden: int, n_rows: int) -> dict[str, float]:
+def peaks(n_hidden: int) -> dict[str, float]:
     """Return the peak memory in GiB after each stage."""
     random = np.random.default_rng(0)
     model = LeastSquaresClassifier(ridge="paper", fit_intercept=False)
     peak = {"imported": peak_memory()}
 
     def learn() -> None:
-        for _ in range(0, n_rows, BATCH):
+        for _ in range(N_BATCHES):
             rows = random.random((BATCH, n_hidden), dtype=np.float32)
             model.learn_many(rows, (np.arange(BATCH) % N_CLASSES).tolist())
 
@@ -61,19 +92,26 @@ def peaks(n_hidden: int, n_rows: int) -> dict[str, float]:
     return peak
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--n-hidden", type=positive, default=20_000, help="(%(default)s)")
-    parser.add_argument(
-        "--rows",
-        type=positive,
-        default=3000,
-        help="before and after, in thousands begun (%(default)s)",
-    )
-    parser.add_argument("--quick", action="store_true", help="1,000 hidden units")
-    return parser.parse_args()
+def long_stream(name: str, n_rows: int) -> tuple[float, float, float]:
+    """Return seconds for a row at the beginning and at the end, and the growth of peak memory."""
+    random = np.random.default_rng(0)
+    features = [f"feature {number}" for number in range(N_FEATURES)]
+    values = random.standard_normal((WINDOW, N_FEATURES)).tolist()
+    samples = [dict(zip(features, row, strict=True)) for row in values]
+    model = LeastSquaresClassifier(**FORMS[name])
+    seconds, peak = [], 0.0
+    for number in bar(range(n_rows // WINDOW), name):
+        started = time.perf_counter()
+        for row, x in enumerate(samples):
+            if row % ASKED == 0:
+                model.predict_one(x)
+            model.learn_one(x, row % N_CLASSES)
+        seconds.append(time.perf_counter() - started)
+        if number == FIRST_WINDOW:
+            peak = peak_memory()
+    early, late = seconds[FIRST_WINDOW:][:N_WINDOWS], seconds[-N_WINDOWS:]
+    growth = peak_memory() / peak - 1.0
+    return statistics.median(early) / WINDOW, statistics.median(late) / WINDOW, growth
 
 
 if __name__ == "__main__":

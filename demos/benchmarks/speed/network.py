@@ -10,49 +10,55 @@ Without --data images are random: the time is the same, the error says nothing.
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
+import sys
 import time
-from collections.abc import Callable
-from typing import Any
+from pathlib import Path
 
 import numpy as np
-from measure import draw, in_words, positive, seconds_of
-from numpy.typing import NDArray
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.progress import track
-from rich.table import Table
 from scipy.linalg.blas import dsyrk
 from scipy.linalg.lapack import dpotrf
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import (
+    Piece,
+    bar,
+    draw,
+    in_words,
+    print_table,
+    row_slices,
+    seconds_of,
+    speed_arguments,
+    speed_parser,
+    table_of,
+)
+
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data
-
-Array = NDArray[Any]
 
 BATCH, TILE = 1000, 16
 
 
 def main() -> None:
-    arguments = parse_arguments()
+    parser = speed_parser(__doc__, repeats=3)
+    parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
+    arguments = speed_arguments(parser)
     data = random_images(arguments.quick) if arguments.data is None else read(arguments.data)
     n_hidden, warm_up = (300, 500) if arguments.quick else (6400, 4000)
     n_learnt, n_tested = len(data.x_train), len(data.x_test)
     whole, floors = [], []
-    for _ in track(range(arguments.repeats), "Measuring"):
+    for _ in bar(range(arguments.repeats), "Measuring"):
         whole.append(run(data, n_hidden, warm_up))
         floors.append(bare(n_hidden, warm_up, n_learnt, n_tested))
-    print(f"{os.cpu_count()} cores; {n_learnt} images learnt, {n_tested} tested; medians")
-    table = Table("bare calls", "time", box=SIMPLE)
+    table = table_of("bare calls", "time", title=f"{n_learnt} images learnt, {n_tested} tested")
     total = statistics.median(sum(each.values()) for each in floors)
     for name in floors[0]:
         table.add_row(name, in_words(statistics.median(each[name] for each in floors)))
     seconds = statistics.median(each for each, _ in whole)
     table.add_row("their sum", in_words(total))
     table.add_row("the network", in_words(seconds))
-    Console().print(table)
+    print_table(table)
     print(f"{seconds / total:.2f} times the sum; test error {whole[0][1]:.2%}")
 
 
@@ -72,8 +78,7 @@ def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
     """Return the seconds of everything, and the test error."""
     started = time.perf_counter()
     model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
-    for start in range(0, len(data.x_train), BATCH):
-        rows = slice(start, start + BATCH)
+    for rows in row_slices(len(data.x_train), BATCH):
         model.learn_many(data.x_train[rows], data.y_train[rows])
     error = float(np.mean(model.predict_many(data.x_test) != data.y_test))
     return time.perf_counter() - started, error
@@ -99,21 +104,8 @@ def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str,
     }
 
 
-def median_seconds(piece: Callable[[], object], repeats: int = 5) -> float:
+def median_seconds(piece: Piece, repeats: int = 5) -> float:
     return statistics.median(seconds_of(piece) for _ in range(repeats))
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
-    parser.add_argument("--repeats", type=positive, default=3, help="(%(default)s)")
-    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
-    arguments = parser.parse_args()
-    if arguments.quick:
-        arguments.repeats = 1
-    return arguments
 
 
 if __name__ == "__main__":

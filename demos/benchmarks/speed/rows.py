@@ -1,158 +1,158 @@
-"""One row at a time, predict, then learn: the recursive form against peers and its floor.
+"""Single rows as river's users send them: predict_one + learn_one on dicts of floats.
 
-python demos/benchmarks/speed/rows.py
-python demos/benchmarks/speed/rows.py --quick
+The floor is a recursion of forty lines with an exact intercept, a check of what comes, a lock and
+all changes in one C loop; every figure is its ratio to the floor in the same run.
 
-Ten classes. The floor is BLAS's dsymv, the product of the symmetric inverse with a row. padasip's
-FilterRLS and river's BayesianLinearRegression have one output; the line "ten of them" is ten times
-that, one for each class. River's models and "onlinels, dicts" are given dicts, the others arrays.
-Needs padasip (`pip install 'onlinels[bench]'`).
+    OPENBLAS_NUM_THREADS=1 python demos/benchmarks/speed/rows.py [--features 4 10 32 64] [--peers]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import cycle
+import argparse
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import starmap
+from operator import call, itemgetter
+from statistics import median
+from threading import RLock
+from time import perf_counter
 from typing import Any
 
 import numpy as np
-import padasip
-from measure import Comparison, Piece, arguments_of, compare, show
-from numpy.typing import NDArray
-from river import linear_model
-from scipy.linalg.blas import dsymv
+from scipy.linalg.blas import daxpy, ddot, dger, dsymv, dsyr
 
-from onlinels import LeastSquaresClassifier, RecursiveAccumulator
+import onlinels
 
-Array = NDArray[Any]
+N_CLASSES = 3
+ROWS, REPEATS = 2_000, 9
 
-N_CLASSES = 10
-N_ROWS = 64
-"""Different rows, taken in turn."""
 
-N_FEW = 4
-"""Rows for peers that take long."""
+class Floor:
+    """Recursive least squares on one-hot labels, by the fewest calls."""
+
+    def __init__(self, names: Sequence[str], classes: Sequence[Any], ridge: float = 1.0) -> None:
+        size = len(names), len(classes)
+        self.classes, self.pick, self.n_names = list(classes), itemgetter(*names), len(names)
+        self.columns = {label: column for column, label in enumerate(classes)}
+        self.inverse = np.eye(size[0], order="F") / ridge
+        self.weights = np.zeros(size, order="F")
+        self.mean, self.target_mean = np.zeros(size[0]), np.zeros(size[1])
+        self.count, self.lock = 0.0, RLock()
+
+    def read(self, x: dict[str, float]) -> Any:
+        """Return the values in the order of the columns."""
+        row = np.array(self.pick(x))
+        if len(x) != self.n_names or not ddot(row, row) < 1e150:
+            raise ValueError("other names, or no finite numbers")
+        return row
+
+    def predict_one(self, x: dict[str, float]) -> Any:
+        """Return the label of highest score."""
+        with self.lock:
+            scores = (self.read(x) - self.mean).dot(self.weights)
+            scores += self.target_mean
+            return self.classes[scores.argmax()]
+
+    def learn_one(self, x: dict[str, float], y: Any) -> None:
+        """Learn a row: about the mean, with weight n / (n + 1)."""
+        with self.lock:
+            apart, total = self.read(x) - self.mean, self.count + 1.0
+            targets_apart = -self.target_mean
+            targets_apart[self.columns[y]] += 1.0
+            image = dsymv(1.0, self.inverse, apart)
+            share = 1.0 / (total / max(self.count, 1e-300) + ddot(apart, image))
+            errors = targets_apart - apart.dot(self.weights)
+            changes = (
+                (dsyr, -share, image, 0, 1, 0, len(image), self.inverse, 1),
+                (dger, share, image, errors, 1, 1, self.weights, 0, 0, 1),
+                (daxpy, apart, self.mean, len(apart), 1.0 / total),
+                (daxpy, targets_apart, self.target_mean, len(errors), 1.0 / total),
+                (setattr, self, "count", total),
+            )
+            deque(starmap(call, changes), maxlen=0)
+
+
+def stream(n_features: int, n_rows: int) -> list[tuple[dict[str, float], str]]:
+    """Return samples whose label is the largest of three sums, with noise."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, n_features))
+    scores = X @ random.normal(size=(n_features, N_CLASSES)) + random.normal(size=(n_rows, 3))
+    names = [f"x{column}" for column in range(n_features)]
+    labels = [f"class {column}" for column in scores.argmax(axis=1)]
+    return [
+        (dict(zip(names, row, strict=True)), y) for row, y in zip(X.tolist(), labels, strict=True)
+    ]
+
+
+def pairs_per_row(model: Any, rows: Sequence[Any]) -> float:
+    """Return the microseconds that a prediction and learning take, by row."""
+    start = perf_counter()
+    for x, y in rows:
+        model.predict_one(x)
+        model.learn_one(x, y)
+    return (perf_counter() - start) / len(rows) * 1e6
+
+
+def python_calls(model: Any, rows: Sequence[Any]) -> float:
+    """Return how many functions written in Python are called for a pair."""
+    count = 0
+
+    def note(frame: Any, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    for x, y in rows:
+        model.predict_one(x)
+        model.learn_one(x, y)
+    sys.setprofile(None)
+    return count / len(rows)
+
+
+def models(names: Sequence[str], classes: Sequence[str], peers: bool) -> dict[str, Any]:
+    """Return what is measured, by name."""
+    made: dict[str, Callable[[], Any]] = {
+        "floor": lambda: Floor(names, classes),
+        "recursive": lambda: onlinels.LeastSquaresClassifier(1.0, accumulator="recursive"),
+        "default": onlinels.LeastSquaresClassifier,
+        "StreamClassifier": onlinels.StreamClassifier,
+    }
+    if peers:
+        from river import linear_model, naive_bayes
+
+        made["river SoftmaxRegression"] = linear_model.SoftmaxRegression
+        made["river GaussianNB"] = naive_bayes.GaussianNB
+    return {name: make() for name, make in made.items()}
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, repeats=9)
-    for n_features in (64, 256) if arguments.quick else (64, 256, 1024, 4096):
-        compared = measure(n_features, arguments.repeats, slow=n_features <= 1024)
-        show(compared, "dsymv")
-
-
-def measure(n_features: int, repeats: int, slow: bool) -> Comparison:
-    """Time pieces that each deal with some rows; `slow` ones take seconds beyond 1,024 features."""
-    random = np.random.default_rng(0)
-    X = random.standard_normal((N_ROWS, n_features))
-    y = (np.arange(N_ROWS) % N_CLASSES).tolist()
-    # As many as the recursive form gathers corrections of, before it takes them in at once.
-    n_rows = N_ROWS
-    pieces: dict[str, Piece] = {
-        "dsymv": symmetric_product(X, n_rows),
-        "onlinels, accumulator": with_accumulator(X, y, n_rows),
-        "onlinels, dicts": with_dicts(X, y, n_rows),
-        "numpy, as in textbooks": with_numpy(X, y, n_rows),
-    }
-    compared = compare(f"{n_features} features", pieces, repeats, n_rows)
-    seconds = dict(compared.seconds)
-    if slow:
-        few = {
-            "padasip, one output": with_padasip(X, y, N_FEW),
-            "river, one output, dicts": with_river(X, y, N_FEW),
-        }
-        for name, taken in compare("", few, repeats).seconds.items():
-            seconds[name] = taken * n_rows / N_FEW
-            seconds[name.replace("one output", "ten of them")] = N_CLASSES * seconds[name]
-    return Comparison(compared.title, seconds, n_rows)
-
-
-def rows_of(X: Array, y: list[int]) -> Iterator[tuple[Array, int]]:
-    return cycle(zip(X, y, strict=True))
-
-
-def samples_of(X: Array, y: list[int]) -> Iterator[tuple[dict[Any, float], int]]:
-    names = [f"feature {number}" for number in range(X.shape[1])]
-    dicts = [dict(zip(names, row, strict=True)) for row in X.tolist()]
-    return cycle(zip(dicts, y, strict=True))
-
-
-def symmetric_product(X: Array, n_rows: int) -> Piece:
-    inverse, rows = np.eye(X.shape[1], order="F"), cycle(X)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            dsymv(1.0, inverse, next(rows))
-
-    return run
-
-
-def with_accumulator(X: Array, y: list[int], n_rows: int) -> Piece:
-    accumulator = RecursiveAccumulator(X.shape[1], N_CLASSES, ridge=1.0)
-    rows = rows_of(X, y)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            row, label = next(rows)
-            _ = row @ accumulator.solve(1.0)
-            accumulator.update(row[None], np.array([label]))
-
-    return run
-
-
-def with_dicts(X: Array, y: list[int], n_rows: int) -> Piece:
-    model = LeastSquaresClassifier(ridge=1.0, accumulator="recursive", fit_intercept=False)
-    samples = samples_of(X, y)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            x, label = next(samples)
-            model.predict_one(x)
-            model.learn_one(x, label)
-
-    return run
-
-
-def with_numpy(X: Array, y: list[int], n_rows: int) -> Piece:
-    state = [np.eye(X.shape[1]), np.zeros((X.shape[1], N_CLASSES))]
-    rows, targets = rows_of(X, y), np.eye(N_CLASSES)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            row, label = next(rows)
-            inverse, weights = state
-            error = targets[label] - row @ weights
-            product = inverse @ row
-            gain = product / (1.0 + row @ product)
-            state[:] = inverse - np.outer(gain, product), weights + np.outer(gain, error)
-
-    return run
-
-
-def with_padasip(X: Array, y: list[int], n_rows: int) -> Piece:
-    model = padasip.filters.FilterRLS(X.shape[1], mu=1.0, eps=1.0)
-    rows = rows_of(X, y)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            row, label = next(rows)
-            model.predict(row)
-            model.adapt(float(label == 0), row)
-
-    return run
-
-
-def with_river(X: Array, y: list[int], n_rows: int) -> Piece:
-    model: Any = linear_model.BayesianLinearRegression()
-    samples = samples_of(X, y)
-
-    def run() -> None:
-        for _ in range(n_rows):
-            x, label = next(samples)
-            model.predict_one(x)
-            model.learn_one(x, float(label == 0))
-
-    return run
+    """Print a table: microseconds a pair, ratio to the floor, calls of Python's functions."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--features", type=int, nargs="+", default=[4, 10, 32, 64])
+    parser.add_argument("--peers", action="store_true", help="river's models, too")
+    parser.add_argument("--rows", type=int, default=ROWS)
+    options = parser.parse_args()
+    print(f"{os.cpu_count()} cores, medians of {REPEATS} runs of {options.rows} rows, us a pair")
+    for n_features in options.features:
+        rows = stream(n_features, options.rows * 2)
+        warm, timed = rows[: options.rows], rows[options.rows :]
+        names, classes = list(rows[0][0]), sorted({y for _, y in rows})
+        measured = models(names, classes, options.peers)
+        for model in measured.values():
+            pairs_per_row(model, warm)
+        # In turn, so that all of them meet the machine as it is.
+        times: dict[str, list[float]] = {name: [] for name in measured}
+        for _ in range(REPEATS):
+            for name, model in measured.items():
+                times[name].append(pairs_per_row(model, timed))
+        floor = times["floor"]
+        print(f"\n{n_features} features")
+        for name, model in measured.items():
+            ratio = median(mine / its for mine, its in zip(times[name], floor, strict=True))
+            calls = python_calls(model, timed[:200])
+            print(f"  {name:26}{median(times[name]):8.1f} us{ratio:8.2f} x{calls:8.1f} calls")
 
 
 if __name__ == "__main__":

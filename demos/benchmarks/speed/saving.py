@@ -10,67 +10,72 @@ system lets one say so, the file is not in its cache.
 
 from __future__ import annotations
 
-import argparse
 import os
 import pickle
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from rich.box import SIMPLE
-from rich.console import Console
-from rich.table import Table
-
-import onlinels
-from onlinels import LeastSquaresClassifier
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from command_line import above_zero, positive
-from own_process import call_alone
+from common import (
+    above_zero,
+    call_alone,
+    machine,
+    make_parser,
+    positive,
+    print_table,
+    seconds_of,
+    table_of,
+)
+
+import onlinels
+from onlinels import LeastSquaresClassifier
 
 N_CLASSES = 10
 AT_ONCE = 1 << 24
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    gibibytes, turns = (0.01, 1) if arguments.quick else (arguments.gibibytes, arguments.turns)
-    n_features = round((gibibytes * 2**30 / 4) ** 0.5)
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--gibibytes", type=above_zero, default=1.0, help="size of the file, about (%(default)s)")
+    add("--turns", type=positive, default=5, help="new processes for each figure (%(default)s)")
+    add("--folder", type=Path, help="where files are written for a while")
+    add("--quick", action="store_true", help="a small model")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.gibibytes, arguments.turns = 0.01, 1
+    n_features = round((arguments.gibibytes * 2**30 / 4) ** 0.5)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         saved, pickled, copied = (Path(folder) / name for name in ("npz", "pickle", "copy"))
         model = make_model(n_features)
-        saving = seconds(partial(model.save, saved))
+        saving = seconds_of(partial(model.save, saved))
         with open(pickled, "wb") as file:
             pickle.dump(model, file, protocol=pickle.HIGHEST_PROTOCOL)
         del model  # Its memory is needed no more.
-        writing = seconds(lambda: write_anew(saved, copied))
+        writing = seconds_of(partial(write_anew, saved, copied))
         size = saved.stat().st_size / 2**30
-        print(f"{os.cpu_count()} cores; {n_features} features, a file of {size:.2f} GiB")
-        table = Table("", "seconds", "times the disk alone", box=SIMPLE)
-        add(table, "to save", saving, writing)
-        reading = median(turns, read_whole, saved)
-        for name, function, path in (
+        print(f"{machine()}; {n_features} features, a file of {size:.2f} GiB")
+        table = table_of("", "seconds", "times the disk alone")
+        table.add_row("to save", f"{saving:.3f}", f"{saving / writing:.2f}")
+        floor = 0.0
+        for name, work, path in (
+            ("to read the bytes", read_whole, saved),
             ("to load and answer once", load_and_answer, saved),
             ("to unpickle and answer once", unpickle_and_answer, pickled),
             ("to load and learn once", load_and_learn, saved),
         ):
-            add(table, name, median(turns, function, path), reading)
-    Console().print(table)
-
-
-def add(table: Table, name: str, taken: float, floor: float) -> None:
-    table.add_row(name, f"{taken:.3f}", f"{taken / floor:.2f}")
-
-
-def median(turns: int, function: Callable[[Path], float], path: Path) -> float:
-    return float(statistics.median(call_alone(function, path) for _ in range(turns)))
+            turns = range(arguments.turns)
+            taken = statistics.median(call_alone(timed, work, path) for _ in turns)
+            floor = floor or taken
+            table.add_row(name, f"{taken:.3f}", f"{taken / floor:.2f}")
+    print_table(table)
 
 
 def make_model(n_features: int) -> LeastSquaresClassifier:
@@ -83,12 +88,6 @@ def make_model(n_features: int) -> LeastSquaresClassifier:
     return model
 
 
-def seconds(work: Callable[[], Any]) -> float:
-    started = time.perf_counter()
-    work()
-    return time.perf_counter() - started
-
-
 def write_anew(path: Path, copy: Path) -> None:
     """Write a file's bytes to another one and bring them to the disk: what saving cannot beat."""
     with open(path, "rb") as source, open(copy, "wb") as file:
@@ -98,67 +97,36 @@ def write_anew(path: Path, copy: Path) -> None:
         os.fsync(file.fileno())
 
 
-def forget(path: Path) -> None:
-    """Have the system drop a file from its cache, where it can be told so."""
+def timed(work: Callable[[Path], None], path: Path) -> float:
+    """Return the seconds of work on a file that the system has dropped from its cache."""
     if hasattr(os, "posix_fadvise"):
         with open(path, "rb") as file:
             os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return seconds_of(partial(work, path))
 
 
-def read_whole(path: Path) -> float:
-    forget(path)
-
-    def read() -> None:
-        with open(path, "rb") as file:
-            while file.read(AT_ONCE):
-                pass
-
-    return seconds(read)
-
-
-def sample_of(model: LeastSquaresClassifier) -> dict[Any, float]:
-    return dict.fromkeys(model.feature_names, 0.5)
-
-
-def load_and_answer(path: Path) -> float:
-    forget(path)
-    return seconds(lambda: answer(onlinels.load(path)))
-
-
-def unpickle_and_answer(path: Path) -> float:
-    forget(path)
-
-    def work() -> None:
-        with open(path, "rb") as file:
-            answer(pickle.load(file))  # noqa: S301 (its own)
-
-    return seconds(work)
+def read_whole(path: Path) -> None:
+    with open(path, "rb") as file:
+        while file.read(AT_ONCE):
+            pass
 
 
 def answer(model: LeastSquaresClassifier) -> None:
-    model.predict_one(sample_of(model))
+    model.predict_one(dict.fromkeys(model.feature_names, 0.5))
 
 
-def load_and_learn(path: Path) -> float:
-    forget(path)
-
-    def work() -> None:
-        model = onlinels.load(path)
-        model.learn_one(sample_of(model), 0)
-
-    return seconds(work)
+def load_and_answer(path: Path) -> None:
+    answer(onlinels.load(path))
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add = parser.add_argument
-    add("--gibibytes", type=above_zero, default=1.0, help="size of the file, about")
-    add("--turns", type=positive, default=5, help="new processes for each figure")
-    add("--folder", type=Path, help="where files are written for a while")
-    add("--quick", action="store_true", help="a small model")
-    return parser.parse_args()
+def unpickle_and_answer(path: Path) -> None:
+    with open(path, "rb") as file:
+        answer(pickle.load(file))  # noqa: S301 - its own
+
+
+def load_and_learn(path: Path) -> None:
+    model = onlinels.load(path)
+    model.learn_one(dict.fromkeys(model.feature_names, 0.5), 0)
 
 
 if __name__ == "__main__":

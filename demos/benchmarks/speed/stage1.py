@@ -8,20 +8,25 @@ Needs torch (`pip install 'onlinels[bench]'`). Both compute the same features, w
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from measure import Piece, arguments_of, compare, draw, show
-from numpy.typing import NDArray
+from threadpoolctl import threadpool_info
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import Array, Piece, compare, draw, speed_arguments, speed_parser
 
 from onlinels import ConvolutionalFeatures
-from onlinels.numerics import SMALL_PRODUCT, even_parts, in_threads
-
-Array = NDArray[Any]
 
 BATCH = 1000
+SMALL_PRODUCT = 1 << 18
+"""Multiplications of a product that BLAS leaves to the thread that asks."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ CASES = (
 
 
 def main() -> None:
-    arguments = arguments_of(__doc__, repeats=5)
+    arguments = speed_arguments(speed_parser(__doc__, repeats=5))
     for case in CASES:
         measure(case, 500 if arguments.quick else case.n_images, arguments.repeats)
 
@@ -81,12 +86,12 @@ def measure(case: Case, n_images: int, repeats: int) -> None:
         "onlinels": lambda: in_batches(features.transform_many, images),
         "torch": lambda: in_batches(lambda some: with_torch(case, kernel, some), images),
     }
-    show(compare(case.name, pieces, repeats, n_images), "bare products")
+    compare(case.name, pieces, repeats, n_images, "bare products")
     one: dict[str, Piece] = {
         "onlinels": lambda: [features.transform_one({"image": image}) for image in images[:50]],
         "torch": lambda: [with_torch(case, kernel, image[None]) for image in images[:50]],
     }
-    show(compare(f"{case.name}, one image", one, 5 * repeats, 50), "torch")
+    compare(f"{case.name}, one image", one, 5 * repeats, 50, "torch")
 
 
 def in_batches(function: Any, images: Array) -> None:
@@ -132,13 +137,19 @@ class Products:
         """Return a function that does the products of so many images."""
         n_tiles = -(-n_images * self.n_channels // self.tile)
 
-        def work(part: slice) -> None:
-            for _ in range(part.start, part.stop):
+        n_threads = max(library["num_threads"] for library in threadpool_info())
+
+        def work(part: int) -> None:
+            for _ in range(part, n_tiles, n_threads):
                 self.kernel @ self.patches
                 self.pool_rows @ self.maps
                 self.pooled @ self.pool_columns
 
-        return lambda: in_threads(work, even_parts(n_tiles, 1, n_tiles))
+        def of_all() -> None:
+            with ThreadPoolExecutor(n_threads) as pool:
+                list(pool.map(work, range(n_threads)))
+
+        return of_all
 
 
 def check_same(

@@ -1,0 +1,358 @@
+"""What the benchmarks share: data from a folder, results that outlive an interruption, times.
+
+Numbers on command lines, tables, bars and figures are those of the demos (`show.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import multiprocessing
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import track
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from show import make_parser as make_parser
+from show import not_negative as not_negative
+from show import picture as picture
+from show import positive as positive
+from show import table_of as table_of
+
+from onlinels.datasets import ImageData, read_image_data
+from onlinels.presets import PARTS
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+# -- command lines and progress -------------------------------------------------------------------
+
+
+def above_zero(text: str) -> float:
+    """Read a number above 0 from a command line."""
+    number = float(text)
+    if not 0.0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is no number above 0")
+    return number
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """Read NAME=VALUE, a setting of the network, from a command line."""
+    name, equals, value = text.partition("=")
+    settable = {name for names in PARTS.values() for name in names} - {"seed"}
+    if not equals or name not in settable:
+        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=VALUE of {sorted(settable)}")
+    try:
+        return name, ast.literal_eval(value)
+    except (SyntaxError, ValueError):
+        return name, value
+
+
+def folder_of_arrays(text: str) -> Path:
+    """Read the path of a folder of .npz files from a command line."""
+    path = Path(text)
+    if not any(path.glob("*.npz")):
+        raise argparse.ArgumentTypeError(f"{path} is no folder that holds an .npz file")
+    return path
+
+
+def bar(steps: Iterable[Any], text: str, total: int | None = None) -> Iterator[Any]:
+    """Show a bar on the error stream, so that results alone go to the output."""
+    yield from track(steps, f"{text:<18}", total, console=Console(stderr=True), transient=True)
+
+
+def print_table(table: Any) -> None:
+    """Print a table as wide as it is, also where the output is no terminal."""
+    Console(width=None if sys.stdout.isatty() else 190, force_jupyter=False).print(table)
+
+
+def row_slices(n_rows: int, size: int) -> list[slice]:
+    """Return the slices of rows, each of so many but the last, that together are all."""
+    return [slice(start, start + size) for start in range(0, n_rows, size)]
+
+
+# -- data -----------------------------------------------------------------------------------------
+
+
+def read_images(path: Path, n_held_out: int = 0, n_rows: int | None = None) -> ImageData:
+    """Read the images to learn and those to test on.
+
+    Parameters
+    ----------
+    path : Path
+        As `onlinels.datasets.read_image_data` takes it, or an .npz file with arrays x and y, all of
+        which are training images.
+    n_held_out : int
+        0 tests on the test images; otherwise the last so many training images are not learnt, and
+        stand in for them.
+    n_rows : int or None
+        Learn the first so many of the training images that are left; None: all.
+    """
+    data = _training_images(path) or read_image_data(path)
+    n_left = len(data.x_train) - n_held_out
+    if n_left < 1 or not (n_held_out or len(data.x_test)):
+        raise ValueError(
+            f"--validate is {n_held_out}, expected 1 to {len(data.x_train) - 1} of the "
+            f"{len(data.x_train)} training images of {path}, or 0 where it has test images."
+        )
+    train = data.x_train[:n_left][:n_rows], data.y_train[:n_left][:n_rows]
+    if not n_held_out:
+        return ImageData(*train, data.x_test, data.y_test)
+    return ImageData(*train, data.x_train[n_left:], data.y_train[n_left:])
+
+
+def _training_images(path: Path) -> ImageData | None:
+    if path.suffix != ".npz" or not path.is_file():
+        return None
+    with np.load(path) as arrays:
+        if not {"x", "y"} <= set(arrays.files):
+            return None
+        x, y = arrays["x"], arrays["y"]
+    return ImageData(x, y, x[:0], y[:0])
+
+
+def digits_images() -> ImageData:
+    """Return scikit-learn's digits, the last ones to test on."""
+    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+
+    pixels, labels = load_digits(return_X_y=True)
+    images, cut = pixels.reshape(-1, 8, 8), 1300
+    return ImageData(images[:cut], labels[:cut], images[cut:], labels[cut:])
+
+
+def check_warm_up(path: Path, n_rows: int, warm_up: int) -> None:
+    """Raise unless there are rows enough to fix the features from."""
+    if n_rows < warm_up:
+        raise ValueError(
+            f"{path} leaves {n_rows} training rows, expected at least {warm_up} for the warm-up. "
+            "Hold out fewer, or lower the warm-up."
+        )
+
+
+def shifted(images: Array, by: int, mode: Any = "constant") -> Iterator[Array]:
+    """Yield images as they are, and, unless `by` is 0, shifted four ways by so many pixels."""
+    yield images
+    if by:
+        height, width = images.shape[1:3]
+        margins = ((0, 0), (by, by), (by, by), *((0, 0),) * (images.ndim - 3))
+        wide = np.pad(images, margins, mode=mode)
+        for top, left in ((0, by), (2 * by, by), (by, 0), (by, 2 * by)):
+            yield wide[:, top : top + height, left : left + width]
+
+
+def tables_of(folder: Path | None) -> Iterator[tuple[str, Floats, Array]]:
+    """Yield names, rows and labels of all .npz files with arrays x and y; rows with gaps go."""
+    for path in sorted(folder.glob("*.npz")) if folder else ():
+        with np.load(path) as arrays:
+            if {"x", "y"} <= set(arrays.files) and arrays["x"].ndim == 2:
+                x, y = arrays["x"].astype(float), arrays["y"]
+                complete = np.isfinite(x).all(axis=1)
+                yield path.stem.split("_")[0], x[complete], y[complete]
+
+
+def table_of_stream(samples: Iterable[tuple[Mapping[Any, Any], Any]]) -> tuple[Floats, Array]:
+    """Return rows and labels of a stream of dicts that have the same names."""
+    rows = list(samples)
+    features = sorted(rows[0][0])
+    x = np.array([[row[feature] for feature in features] for row, _ in rows], dtype=float)
+    return x, np.array([y for _, y in rows])
+
+
+# -- results --------------------------------------------------------------------------------------
+
+
+def digest(*things: Any) -> str:
+    """Return 16 hexadecimal digits that differ if any setting or array does."""
+
+    def described(thing: Any) -> Any:
+        if isinstance(thing, np.ndarray):
+            contents = hashlib.sha256(np.ascontiguousarray(thing).tobytes()).hexdigest()
+            return [thing.shape, thing.dtype.str, contents]
+        return repr(thing)
+
+    text = json.dumps(things, sort_keys=True, default=described)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def contents_of(data: ImageData) -> str:
+    """Return a digest of images and labels, wherever they lie."""
+    return digest(data.x_train, data.y_train, data.x_test, data.y_test)
+
+
+class ResultsFile:
+    """A line of JSON per finished run: an interruption costs one run. A line cut short is none."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.lines: list[dict[str, Any]] = []
+        for text in path.read_text("utf-8").splitlines() if path.exists() else ():
+            try:
+                self.lines.append(json.loads(text))
+            except json.JSONDecodeError:
+                continue
+
+    def find(self, key: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the result of the run with this key, None if it has not finished yet."""
+        found = (line["result"] for line in self.lines if line["run"] == dict(key))
+        return next(found, None)
+
+    def add(self, key: Mapping[str, Any], result: Any) -> None:
+        """Write down a finished run."""
+        line = {"run": dict(key), "result": result}
+        self.lines.append(line)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            # What was cut short before has no end of its own.
+            file.write("\n" * (file.tell() > 0) + json.dumps(line))
+
+    def measured(self, key: Mapping[str, Any], function: Callable[..., Any], *values: Any) -> Any:
+        """Return the result of a run; if there is none yet, from a process of its own."""
+        found = self.find(key)
+        if found is None:
+            found = call_alone(function, *values)
+            self.add(key, found)
+        return found
+
+
+# -- processes, times and memory ------------------------------------------------------------------
+
+
+def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function of a module in a new process: its memory is measured alone."""
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(1, mp_context=context) as pool:
+        return pool.submit(function, *arguments).result()
+
+
+def peak_memory() -> float:
+    """Return the most memory that this process has held so far, in GiB."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        # On Linux ru_maxrss begins at that of the process that started this one.
+        for line in status.read_text("utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 2**20
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return largest / (2**30 if sys.platform == "darwin" else 2**20)
+
+
+def machine() -> str:
+    """Return the name of the processor and the number of cores."""
+    name, information = platform.processor() or platform.machine(), Path("/proc/cpuinfo")
+    for line in information.read_text("utf-8").splitlines() if information.exists() else ():
+        if line.startswith("model name"):
+            name = line.partition(":")[2].strip()
+            break
+    return f"{name}, {os.cpu_count()} cores"
+
+
+class Stopwatch:
+    """Add up the seconds of stages."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time of what is done in this context to a stage."""
+        started = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started
+
+    def rounded(self) -> dict[str, float]:
+        """Return the seconds of every stage, and of all together."""
+        seconds = self.seconds | {"all": sum(self.seconds.values())}
+        return {name: round(value, 2) for name, value in seconds.items()}
+
+
+Piece = Callable[[], object]
+
+REST = 0.3
+"""Seconds before every turn. Threads of numpy's, scipy's and torch's libraries go on spinning for a
+while in wait of more work, and would slow down whatever comes next."""
+SHORT = 0.1
+"""Seconds of a piece that is called once more after the rest, which cools caches, untimed."""
+
+
+def seconds_of(piece: Piece) -> float:
+    """Return how long a piece takes, once."""
+    started = time.perf_counter()
+    piece()
+    return time.perf_counter() - started
+
+
+def in_turns(pieces: Mapping[str, Piece], repeats: int) -> dict[str, float]:
+    """Return median seconds of pieces; in turns, so that a slow moment falls on all of them.
+
+    Every piece is called once before, to warm up caches and threads.
+    """
+    first = {name: seconds_of(piece) for name, piece in pieces.items()}
+    taken: dict[str, list[float]] = {name: [] for name in pieces}
+    for _ in range(repeats):
+        for name, piece in pieces.items():
+            time.sleep(REST)
+            if first[name] < SHORT:
+                piece()
+            taken[name].append(seconds_of(piece))
+    return {name: statistics.median(each) for name, each in taken.items()}
+
+
+def compare(title: str, pieces: Mapping[str, Piece], repeats: int, per: int, floor: str) -> None:
+    """Print the times that pieces take for one of `per` rows, and their ratios to the floor's."""
+    seconds = in_turns(pieces, repeats)
+    table = table_of(title, "time", f"times {floor}")
+    for name, taken in seconds.items():
+        table.add_row(name, in_words(taken / per), f"{taken / seconds[floor]:.2f}")
+    print_table(table)
+
+
+def in_words(seconds: float) -> str:
+    """Return a time with a unit of its size.
+
+    Examples
+    --------
+    >>> in_words(0.0123), in_words(4.5e-6)
+    ('12.3 ms', '4.5 us')
+    """
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} us"
+
+
+def draw(*shape: int) -> Array:
+    """Return random numbers between 0 and 1, float32."""
+    return np.random.default_rng(0).random(shape, dtype=np.float32)
+
+
+def speed_parser(description: str | None, repeats: int) -> argparse.ArgumentParser:
+    """Return a parser with --repeats and --quick."""
+    parser = make_parser(description)
+    parser.add_argument("--repeats", type=positive, default=repeats, help="turns (%(default)s)")
+    parser.add_argument("--quick", action="store_true", help="small sizes, seconds in all")
+    return parser
+
+
+def speed_arguments(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the command line, and print the number of cores."""
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats = min(arguments.repeats, 2)
+    print(f"{machine()}; medians of {arguments.repeats} turns")
+    return arguments

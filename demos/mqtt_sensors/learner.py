@@ -1,0 +1,408 @@
+"""Predict every reading, learn it when its label is there: a pure function of the messages.
+
+Messages are JSON objects with the key of their row:
+
+    readings     {"sensor": "shuttle-0", "number": 17, "values": {"f1": 50.0, ...}}
+    labels       {"sensor": "shuttle-0", "number": 17, "label": "normal"}
+    predictions  {"sensor": "shuttle-0", "number": 17, "label": "anomaly"}
+
+A key is a sensor and a number that it never uses twice: it counts on, also after it was switched
+off. A label is a text or a whole number; the prediction is null before anything is learnt.
+
+The learner knows nothing of networks or clocks. Its whole state follows from the messages handled
+so far, in their order, and duplicates change nothing but their count. So a learner that was saved,
+and is handed the messages after that save again, becomes what it was.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections import deque
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Any, Self
+
+from river.compose import Pipeline
+
+import onlinels
+from onlinels import HiddenLayer, LeastSquaresClassifier
+
+Key = tuple[str, int]
+LabelValue = str | int
+
+UNIT = 100.0
+"""What most readings of the shuttle's sensors are below."""
+N_HIDDEN, RIDGE = 100, 0.1
+RECENT = 500
+"""Rows that the recent accuracy looks back on."""
+MOST_WAITING, MOST_GAPS = 10_000, 10_000
+LONGEST_REFUSAL = 200
+"""Characters that are kept of a refusal, which quotes what was sent."""
+
+
+# -- messages -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Where readings and labels come from, and predictions go."""
+
+    prefix: str = "sensors"
+
+    @property
+    def readings(self) -> str:
+        """Return where readings come from."""
+        return f"{self.prefix}/readings"
+
+    @property
+    def labels(self) -> str:
+        """Return where labels come from."""
+        return f"{self.prefix}/labels"
+
+    @property
+    def predictions(self) -> str:
+        """Return where predictions go."""
+        return f"{self.prefix}/predictions"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a sensor measured."""
+
+    key: Key
+    values: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Label:
+    """What a reading turned out to be."""
+
+    key: Key
+    value: LabelValue
+
+
+def payload_of(key: Key, **fields: Any) -> str:
+    """Return the text of a message."""
+    return json.dumps({"sensor": key[0], "number": key[1], **fields})
+
+
+def read_message(topic: str, payload: bytes | bytearray, topics: Topics) -> Reading | Label:
+    """Read a reading or a label.
+
+    Raises
+    ------
+    ValueError
+        If the topic is another one, or the payload is neither, whatever is in it.
+    """
+    if topic not in (topics.readings, topics.labels):
+        raise ValueError(f"a message on another topic, {topic!r}")
+    try:
+        fields = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"a payload on {topic} is no JSON text: {error}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f"a payload on {topic} is {fields!r}, expected a JSON object")
+    key = read_key(fields)
+    if topic == topics.labels:
+        label = fields.get("label")
+        if isinstance(label, bool) or not isinstance(label, str | int):
+            raise ValueError(f"label of {key} is {label!r}, expected a text or a whole number")
+        return Label(key, label)
+    values = fields.get("values")
+    if not isinstance(values, dict) or not values:
+        raise ValueError(f"values are {values!r}, expected an object of numbers")
+    return Reading(key, {name: read_number(name, value) for name, value in values.items()})
+
+
+def read_key(fields: dict[str, Any]) -> Key:
+    sensor, number = fields.get("sensor"), fields.get("number")
+    if not isinstance(sensor, str):
+        raise ValueError(f"sensor is {sensor!r}, expected a text")
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise ValueError(f"number of {sensor!r} is {number!r}, expected a whole number, at least 0")
+    return sensor, number
+
+
+def read_number(name: str, value: Any) -> float:
+    if not isinstance(value, bool) and isinstance(value, int | float):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = float("inf")
+        if isfinite(number):
+            return number
+    raise ValueError(f"value {name!r} is {value!r}, expected a finite number")
+
+
+# -- each key once --------------------------------------------------------------------------------
+
+
+class Numbers:
+    """A set of whole numbers, kept as its ranges; the lowest gaps close when there are too many.
+
+    Sensors count, so a stream without losses is one range, however long it is.
+    """
+
+    def __init__(self, most_gaps: int = MOST_GAPS) -> None:
+        self.most_gaps = most_gaps
+        self.given_up = 0
+        self.first: list[int] = []
+        self.last: list[int] = []
+
+    def __contains__(self, number: int) -> bool:
+        place = bisect_right(self.first, number) - 1
+        return place >= 0 and number <= self.last[place]
+
+    def __len__(self) -> int:
+        """Return the number of ranges."""
+        return len(self.first)
+
+    def add(self, number: int) -> None:
+        """Add a number, and close the lowest gap if there are too many."""
+        if number in self:
+            return
+        place = bisect_right(self.first, number)
+        self.first.insert(place, number)
+        self.last.insert(place, number)
+        for gap in (place + 1, place):
+            if 0 < gap < len(self) and self.last[gap - 1] + 1 == self.first[gap]:
+                self._close(gap)
+        if len(self) - 1 > self.most_gaps:
+            self.given_up += self.first[1] - self.last[0] - 1
+            self._close(1)
+
+    def _close(self, place: int) -> None:
+        """Make one of the range at a place and the one before."""
+        del self.first[place], self.last[place - 1]
+
+
+class Join:
+    """Join readings with the labels that come later, or earlier, or twice: each key once.
+
+    A key is unseen, then waits (its reading came and its label did not, or the other way round),
+    then is settled: both came and the row was handed out, or its reading waited too long and was
+    dropped. Whatever comes for a settled key, and a second reading or label for one that waits, is
+    a duplicate. Of two labels that contradict each other the first one counts.
+
+    Parameters
+    ----------
+    most_waiting : int
+        How many readings, and how many labels, may wait; the one that has waited longest is
+        dropped for a new one, and counted. A label that is dropped is forgotten, and its key unseen
+        again: its reading may still come.
+    most_gaps : int
+        How many gaps the settled numbers of a sensor may have. Past these the lowest gap closes:
+        what has not come by then counts as settled. So memory is bounded for each sensor.
+    """
+
+    def __init__(self, most_waiting: int = MOST_WAITING, most_gaps: int = MOST_GAPS) -> None:
+        self.most_waiting = most_waiting
+        self.most_gaps = most_gaps
+        self.dropped = 0
+        # In the order in which they came: the first one has waited longest.
+        self.readings: dict[Key, Any] = {}
+        self.labels: dict[Key, LabelValue] = {}
+        self.settled: dict[str, Numbers] = {}
+
+    @property
+    def given_up(self) -> int:
+        """Numbers that lay in gaps that were closed."""
+        return sum(numbers.given_up for numbers in self.settled.values())
+
+    def is_new_reading(self, key: Key) -> bool:
+        """Return whether a reading with this key is no duplicate."""
+        # What waits comes first: its gap may have been closed in the meantime.
+        return key in self.labels or not (key in self.readings or self.is_settled(key))
+
+    def is_new_label(self, key: Key) -> bool:
+        """Return whether a label with this key is no duplicate."""
+        return key in self.readings or not (key in self.labels or self.is_settled(key))
+
+    def is_settled(self, key: Key) -> bool:
+        """Return whether the row was handed out, dropped or given up."""
+        sensor, number = key
+        return sensor in self.settled and number in self.settled[sensor]
+
+    def add_reading(self, key: Key, reading: Any) -> LabelValue | None:
+        """Add a new reading; return its label if that has come before, and settle the key."""
+        if key in self.labels:
+            self._settle(key)
+            return self.labels.pop(key)
+        self.readings[key] = reading
+        if len(self.readings) > self.most_waiting:
+            oldest = next(iter(self.readings))
+            del self.readings[oldest]
+            self.dropped += 1
+            self._settle(oldest)
+        return None
+
+    def add_label(self, key: Key, label: LabelValue) -> Any:
+        """Add a new label; return its reading if that has come before, and settle the key."""
+        if key in self.readings:
+            self._settle(key)
+            return self.readings.pop(key)
+        self.labels[key] = label
+        if len(self.labels) > self.most_waiting:
+            # Its key is not settled: its reading is still to be predicted.
+            del self.labels[next(iter(self.labels))]
+            self.dropped += 1
+        return None
+
+    def _settle(self, key: Key) -> None:
+        sensor, number = key
+        self.settled.setdefault(sensor, Numbers(self.most_gaps)).add(number)
+
+
+# -- the learner ----------------------------------------------------------------------------------
+
+COUNTS = "learnt", "right", "duplicates", "refused", "last_refusal"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """A reading that waits for its label, and what was predicted of it."""
+
+    values: dict[str, float]
+    label: LabelValue | None
+
+
+class Learner:
+    """All that must be on disk before a message may be acknowledged.
+
+    `outbox` holds predictions until the broker has acknowledged them. It is saved with the rest, so
+    that what was not sent before an end is sent after it.
+
+    The model's hidden units are agreed on, not estimated: so its weights are those of one batch of
+    all rows learnt, whatever their order. tanh saturates where a sensor reads a thousand times more
+    than usual.
+    """
+
+    def __init__(self, most_waiting: int = MOST_WAITING, most_gaps: int = MOST_GAPS) -> None:
+        hidden = HiddenLayer(N_HIDDEN, activation="tanh", bias=True, seed=0)
+        self.model: Pipeline = hidden | LeastSquaresClassifier(ridge=RIDGE)
+        self.join = Join(most_waiting, most_gaps)
+        self.outbox: dict[Key, LabelValue | None] = {}
+        self.recent: deque[bool] = deque(maxlen=RECENT)
+        self.learnt = 0
+        self.right = 0
+        self.duplicates = 0
+        self.refused = 0
+        self.last_refusal = ""
+
+    @property
+    def classifier(self) -> LeastSquaresClassifier:
+        """The last step of the model."""
+        last: LeastSquaresClassifier = list(self.model.steps.values())[-1]
+        return last
+
+    def handle(self, message: Reading | Label) -> Key | None:
+        """Take a message in; return the key of a new prediction, which is in `outbox`.
+
+        What the model refuses is counted: whoever raised would be sent the same message again.
+        """
+        try:
+            if isinstance(message, Reading):
+                return self._handle_reading(message)
+            self._handle_label(message)
+        except ValueError as error:
+            self.refuse(error)
+        return None
+
+    def refuse(self, error: ValueError) -> None:
+        """Count a message that nobody can learn from."""
+        self.refused += 1
+        self.last_refusal = str(error)[:LONGEST_REFUSAL]
+
+    def _handle_reading(self, reading: Reading) -> Key | None:
+        key = reading.key
+        if not self.join.is_new_reading(key):
+            self.duplicates += 1
+            return None
+        values = {name: value / UNIT for name, value in reading.values.items()}
+        # First of all, as the model may refuse it.
+        predicted = Predicted(values, self.model.predict_one(values))
+        self.outbox[key] = predicted.label
+        label = self.join.add_reading(key, predicted)
+        if label is not None:
+            self._learn(predicted, label)
+        return key
+
+    def _handle_label(self, label: Label) -> None:
+        if not self.join.is_new_label(label.key):
+            self.duplicates += 1
+            return
+        predicted = self.join.add_label(label.key, label.value)
+        if predicted is not None:
+            self._learn(predicted, label.value)
+
+    def _learn(self, predicted: Predicted, label: LabelValue) -> None:
+        self.model.learn_one(predicted.values, label)
+        self.learnt += 1
+        self.right += predicted.label == label
+        self.recent.append(predicted.label == label)
+
+    # One file holds the whole state: `onlinels.save` brings a new one to the disk and then puts it
+    # in the place of the old one, so that model and counts are always of the same moment.
+
+    def save(self, path: Path) -> None:
+        """Replace the state on disk; when this returns, it would outlive a power cut.
+
+        Raises
+        ------
+        OSError
+            If it cannot be written; the old state is untouched.
+        """
+        join = self.join
+        waiting = ([*key, each.values, each.label] for key, each in join.readings.items())
+        settled = {
+            sensor: [numbers.given_up, numbers.first, numbers.last]
+            for sensor, numbers in join.settled.items()
+        }
+        state = {
+            "counts": [getattr(self, name) for name in COUNTS],
+            "recent": list(self.recent),
+            "outbox": [[*key, label] for key, label in self.outbox.items()],
+            "join": [join.most_waiting, join.most_gaps, join.dropped],
+            "readings": list(waiting),
+            "labels": [[*key, label] for key, label in join.labels.items()],
+            "settled": settled,
+        }
+        onlinels.save({"model": self.model, "state": json.dumps(state)}, path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self | None:
+        """Return the learner that was saved last, or None if there is none yet.
+
+        Raises
+        ------
+        ValueError
+            If the file holds something else.
+        """
+        try:
+            found = onlinels.load(path)
+        except FileNotFoundError:
+            return None
+        except ValueError as error:
+            raise ValueError(f"{error} Or move it away, to begin anew.") from error
+        if type(found) is not dict or found.keys() != {"model", "state"}:
+            kind = type(found).__name__
+            raise ValueError(f"{path} holds {kind}, expected a learner's state. Move it away.")
+        state = json.loads(found["state"])
+        most_waiting, most_gaps, dropped = state["join"]
+        learner = cls(most_waiting, most_gaps)
+        learner.model = found["model"]
+        for name, value in zip(COUNTS, state["counts"], strict=True):
+            setattr(learner, name, value)
+        learner.recent.extend(state["recent"])
+        learner.outbox = {(sensor, number): label for sensor, number, label in state["outbox"]}
+        join = learner.join
+        join.dropped = dropped
+        for sensor, number, values, label in state["readings"]:
+            join.readings[sensor, number] = Predicted(values, label)
+        join.labels = {(sensor, number): label for sensor, number, label in state["labels"]}
+        for sensor, parts in state["settled"].items():
+            numbers = join.settled[sensor] = Numbers(most_gaps)
+            numbers.given_up, numbers.first, numbers.last = parts
+        return learner

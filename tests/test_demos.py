@@ -1,0 +1,99 @@
+"""Every demo in its quick form: it says what it found, and draws it."""
+
+from __future__ import annotations
+
+import importlib
+import re
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+
+def run(demo, words, tmp_path, monkeypatch, capsys):
+    """Return what a demo prints, in one line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    importlib.import_module(demo).main(words)
+    return " ".join(capsys.readouterr().out.split())
+
+
+@pytest.fixture
+def printed(tmp_path, monkeypatch, capsys):
+    return lambda demo, *words: run(demo, list(words), tmp_path, monkeypatch, capsys)
+
+
+def is_drawn(path):
+    return path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 20_000
+
+
+def test_a_stream_of_images_equals_the_batch_solve(printed, tmp_path):
+    output = printed("stream_images", "--quick", "--output", "picture.png")
+    assert float(re.search(r"difference to batch weights (\S+)", output)[1]) < 1e-6
+    assert "batch weights label otherwise 0" in output
+    assert re.search(r"order of appearance (?:[0-8] ){9}9", output)
+    assert is_drawn(tmp_path / "picture.png")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--output", "nowhere/picture.png"], "the folder of nowhere/picture.png does not exist"),
+        (["--data", "nowhere.npz"], "nowhere.npz"),
+        (["--quick", "--batch-size", "500"], "expected at most 400, half of the stream"),
+        (["--batch-size", "0"], "no whole number of at least 1"),
+    ],
+)
+def test_a_command_line_that_cannot_be_is_one_sentence(printed, capsys, words, message):
+    with pytest.raises(SystemExit):
+        printed("stream_images", *words)
+    assert message in capsys.readouterr().err
+
+
+def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
+    output = printed("personal_data")
+    differences = re.findall(r"\d% (\de-\d+)", output)
+    assert len(differences) == 6
+    assert max(map(float, differences)) < 1e-9
+    assert is_drawn(tmp_path / "personal_data.png")
+
+
+def test_few_labels_are_asked_for(printed, tmp_path):
+    output = printed("label_saving", "--quick")
+    shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]
+    assert len(shares) == 6
+    assert min(shares) > 70.0
+    assert is_drawn(tmp_path / "label_saving.png")
+
+
+def test_the_watch_is_followed_reading_by_reading(printed, tmp_path):
+    pytest.importorskip("sktime", reason="the recordings come with sktime")
+    output = printed("sensor_stream", "--quick")
+    right = re.search(r"MiniRocket ([\d.]+)% [\d.]+% [\d.]+% ([\d.]+), ([\d.]+)", output)
+    assert float(right[1]) > 80.0
+    # What is remembered does not grow.
+    assert right[2] == right[3]
+    assert is_drawn(tmp_path / "sensor_stream_watch.png")
+
+
+def test_gas_sensors_that_age(printed, tmp_path):
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 320)
+    batches = np.repeat([1, 2, 3, 4], 80)
+    # Every batch reads higher than the one before.
+    centres = random.normal(size=(3, 128))
+    values = 1000.0 * (centres[labels] + 0.5 * batches[:, None] + random.normal(size=(320, 128)))
+    np.savez(tmp_path / "gas_sensors.npz", x=values, y=labels, batch=batches)
+    output = printed("sensor_stream", "--data", str(tmp_path), "--quick", "--out", str(tmp_path))
+    assert "after 1-2" in output
+    assert is_drawn(tmp_path / "sensor_stream_gas.png")
+
+
+def test_gas_sensors_that_do_not_fit_are_refused(printed, tmp_path, capsys):
+    np.savez(tmp_path / "gas.npz", x=np.zeros((3, 5)), y=np.zeros(3), batch=np.zeros(3))
+    with pytest.raises(SystemExit):
+        printed("sensor_stream", "--data", str(tmp_path))
+    assert "expected [(n, 128), (n,), (n,)]" in capsys.readouterr().err
