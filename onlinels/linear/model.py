@@ -858,7 +858,8 @@ class LinearModel(base.Estimator, ABC):
         few = max(1, self._statistics.n_features // SMALL_STEP)
         asked = self._unasked is not None and 0 < self._unasked <= few
         # The paper's ridge is another one after every row.
-        stays = isinstance(self._ridge, numbers.Real) or self._choice.selected is not None
+        selected = self._selects and self._choice.selected is not None
+        stays = selected or isinstance(self._ridge, numbers.Real)
         return asked and stays and ridge > 0.0 and not self._clock.forgets
 
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
