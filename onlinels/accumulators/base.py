@@ -268,7 +268,9 @@ class Accumulator(Savable, ABC):
 
     # Rows.
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+    def plan(
+        self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None
+    ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn checked rows, or take them out.
 
         Nothing changes before the update is applied. Without rows everything decays. A solution of
@@ -288,14 +290,11 @@ class Accumulator(Savable, ABC):
             each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
             squares = squares + rows.sign * target_sums(each, self._n_targets, rows.weights())
             total = rows.sign * float(rows.weights().sum())
-        return Update(
-            calls,
-            (
-                *state,
-                *self._counted(rows, decay),
-                (self, "_weight", max(0.0, self._weight * decay + total)),
-                (self, "_target_squares", squares),
-            ),
+        return calls, (
+            *state,
+            *self._counted(rows, decay),
+            (self, "_weight", max(0.0, self._weight * decay + total)),
+            (self, "_target_squares", squares),
         )
 
     def _counted(self, rows: Rows, decay: float) -> State:
@@ -373,7 +372,7 @@ class Accumulator(Savable, ABC):
         rows, n_targets = self._read(activations, targets, w)
         self._become(*self.removal(rows, n_targets))
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, Update]:
+    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which they are without rows; raise if it cannot be.
 
         Nothing has changed before the update is applied and the statistics are put in place.
@@ -386,24 +385,25 @@ class Accumulator(Savable, ABC):
             return grown, grown.clearing()
         return grown, grown.plan(rows._replace(sign=-1.0))
 
-    def clearing(self) -> Update:
+    def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left, not even rounding errors."""
-        nothing = self.plan(self._no_rows(), 0.0)
+        calls, state = self.plan(self._no_rows(), 0.0)
         zeros = (
             (self, "_count", np.int64(0)),
             (self, "_taken", np.zeros(self._n_features)),
             (self, "_targets_taken", np.zeros(self._n_targets)),
         )
-        return Update(nothing.calls, (*nothing.state, *zeros))
+        return calls, (*state, *zeros)
 
     def _no_rows(self) -> Rows:
         return Rows(np.zeros((0, self._n_features)), np.zeros(0, dtype=np.intp))
 
-    def _become(self, other: Self, update: Update) -> None:
+    def _become(self, other: Self, update: tuple[Calls, State]) -> None:
         """Take the state of statistics on whose behalf an update was planned, and apply that."""
-        state = tuple((self if each[0] is other else each[0], *each[1:]) for each in update.state)
+        calls, changes = update
+        state = tuple((self if each[0] is other else each[0], *each[1:]) for each in changes)
         mine = () if other is self else tuple((self, *item) for item in vars(other).items())
-        apply(Update(update.calls, (*mine, *state)))
+        apply((calls, (*mine, *state)))
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
         """Return rows and the number of targets, all checked."""
@@ -637,7 +637,7 @@ class Accumulator(Savable, ABC):
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
         apply(self.fading(float(factor)))
 
-    def fading(self, factor: float) -> Update:
+    def fading(self, factor: float) -> tuple[Calls, State]:
         """Plan to multiply the weight of everything learnt so far by a checked factor."""
         return self.plan(self._no_rows(), factor)
 
@@ -760,17 +760,14 @@ class Accumulator(Savable, ABC):
 
 
 def followed(solution: Recursion, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-    """Return the update by which a recursion learns a single row, or gives it back."""
+    """Return the changes by which a recursion learns a single row, or gives it back."""
     values, targets, w, sign, _ = rows
     row = values[0]
-    if row.dtype != np.float64:
-        row = row.astype(np.float64)
     errors = solution.scores(row)
-    np.negative(errors, errors)
-    if targets.ndim == 1:
-        errors[targets[0]] += 1.0
+    if targets.ndim == 2 and targets.shape[1] == len(errors):
+        errors = targets[0] - errors
     else:
-        errors[: targets.shape[1]] += targets[0]
+        errors = rows.dense_targets(slice(0, len(errors)))[0] - errors
     assert isinstance(w, float)
     return solution.plan(row, errors, sign * w, decay)
 

@@ -21,7 +21,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Calls, State, Update, apply, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, apply, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -152,7 +152,9 @@ class CentredAccumulator(Accumulator):
             self._target_squares + self._weight * self.target_mean**2,
         )
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+    def plan(
+        self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None
+    ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn checked rows; see `Accumulator.plan`."""
         past = self._weight * decay
         n_rows, w = len(rows.targets), rows.w
@@ -169,7 +171,7 @@ class CentredAccumulator(Accumulator):
             return self._plan_one(rows, total, past, decay, counted, solution)
         return self._plan_many(rows, total, past, decay, counted)
 
-    def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> Update:
+    def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> tuple[Calls, State]:
         """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
         nothing: tuple[Calls, State] = ((), ())
         sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else nothing
@@ -180,7 +182,7 @@ class CentredAccumulator(Accumulator):
         if decay == 0.0:
             for name in ("_origin", "_offset", "_target_origin", "_target_offset"):
                 state = (*state, (self, name, np.zeros(len(getattr(self, name)))))
-        return Update(sums[0], (*sums[1], *counted, *state))
+        return sums[0], (*sums[1], *counted, *state)
 
     def _plan_one(
         self,
@@ -190,7 +192,7 @@ class CentredAccumulator(Accumulator):
         decay: float,
         counted: tuple[Any, ...],
         solution: Recursion | None,
-    ) -> Update:
+    ) -> tuple[Calls, State]:
         """Plan to learn a row, which is its own mean."""
         row, targets = rows.values[0], rows.targets
         targets_apart = -self._target_origin
@@ -213,16 +215,16 @@ class CentredAccumulator(Accumulator):
             adding = adding_squares(self._target_squares, targets_apart, between, decay)
             calls = (*calls, adding)
         if self._count % SETTLED == 0:
-            return Update(calls, (*state, *self._moved(apart, targets_apart, share)))
+            return calls, (*state, *self._moved(apart, targets_apart, share))
         if n_targets:
             calls = (*calls, (daxpy, targets_apart, self._target_offset, n_targets, share))
         if n_features:
             calls = (*calls, (daxpy, apart, self._offset, n_features, share))
-        return Update(calls, state)
+        return calls, state
 
     def _plan_many(
         self, rows: Rows, total: float, past: float, decay: float, counted: tuple[Any, ...]
-    ) -> Update:
+    ) -> tuple[Calls, State]:
         """Plan to learn rows about their mean, and the way between the means as one row more."""
         values, first, shift = _about_mean(rows, abs(total))
         targets, target_first, target_shift, squares = _targets_about_mean(
@@ -263,7 +265,7 @@ class CentredAccumulator(Accumulator):
             squares += rows.sign * between * targets_apart**2
             state = self._moved(apart, targets_apart, total / after)
         ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
-        return Update(sums[0], (*sums[1], *counted, *ledger, *state))
+        return sums[0], (*sums[1], *counted, *ledger, *state)
 
     def _moved(
         self, apart: Floats, targets_apart: Floats, share: float

@@ -131,7 +131,9 @@ class GroupedAccumulator(Accumulator):
             targets += of_targets
         return features, targets
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+    def plan(
+        self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None
+    ) -> tuple[Calls, State]:
         """Plan to let all groups decay and to learn rows, each in its group."""
         groups = self._groups(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
         present = set(np.unique(groups).tolist())
@@ -148,7 +150,7 @@ class GroupedAccumulator(Accumulator):
         count = self._count + int(rows.sign) * len(rows.targets)
         return joined(*updates, Update(state=((self, "_count", count), (self, "_sum", total))))
 
-    def clearing(self) -> Update:
+    def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left in any group."""
         nothing = joined(*(member.clearing() for member in self._members))
         return joined(nothing, Update(state=((self, "_count", np.int64(0)), (self, "_sum", None))))
@@ -173,7 +175,7 @@ class GroupedAccumulator(Accumulator):
             except ValueError as error:
                 raise ValueError(f"In fold {number} {error}") from error
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, Update]:
+    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
         self._check_holds_rows(rows, n_targets)

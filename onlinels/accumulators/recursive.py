@@ -155,9 +155,8 @@ class RecursiveAccumulator(Accumulator):
         noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
         if recursion is not None and len(values) == 1 and decay >= FAINTEST and len(values[0]):
             calls, state = followed(recursion, rows, decay)
-            row = values[0].astype(np.float64, copy=False)
             assert isinstance(rows.w, float)
-            adding = adding_squares(self._squares, row, rows.sign * rows.w, decay)
+            adding = adding_squares(self._squares, values[0], rows.sign * rows.w, decay)
             return (*calls, adding), (*state, *noted)
         calls, state = self._plan_many(rows, decay)
         used = np.flatnonzero(rows.weights())

@@ -38,6 +38,7 @@ from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.numerics import (
+    Calls,
     Lock,
     State,
     Update,
@@ -481,7 +482,7 @@ class LinearModel(base.Estimator, ABC):
         check_mass(values, w)
         n_rows, times = len(values), self._clock.read(t, len(values))
 
-        def plan(model: Self, block: slice) -> Update:
+        def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
             model._select_before(n_rows - block.start)
             part_w = w if isinstance(w, float) else w[block]
@@ -493,7 +494,7 @@ class LinearModel(base.Estimator, ABC):
             state = tuple((model, name, value) for name, value in outputs.items())
             update = model._plan_rows(rows, tick.past, columns, n_targets)
             new = ((model, "_clock", tick.clock), (model, "_columns", columns))
-            return Update(update.calls, (*update.state, *state, *new))
+            return update[0], (*update[1], *state, *new)
 
         if not self._statistics.holds_ridge or (n_rows == 1 and not self._waits_for_ridge):
             apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
@@ -534,7 +535,9 @@ class LinearModel(base.Estimator, ABC):
         elif is_selected(self._ridge) and last > first and (1 << (last - 1)) - count < n_rows:
             yield (1 << (last - 1)) - count
 
-    def _plan_rows(self, rows: Rows, decay: float, columns: Columns, n_targets: int) -> Update:
+    def _plan_rows(
+        self, rows: Rows, decay: float, columns: Columns, n_targets: int
+    ) -> tuple[Calls, State]:
         """Plan to learn rows with room for columns and targets that may be new."""
         size, n_rows = (len(columns), n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(columns.names)
@@ -545,12 +548,12 @@ class LinearModel(base.Estimator, ABC):
         if unasked is not None and self._follows(unasked) and not (reached and self._selects):
             recursion = self._recursion and self._recursion.grown(*size)
         try:
-            update = statistics.plan(rows, decay, recursion)
+            calls, changes = statistics.plan(rows, decay, recursion)
         except ValueError:
             if recursion is None:
                 raise
             recursion = None
-            update = statistics.plan(rows, decay)
+            calls, changes = statistics.plan(rows, decay)
         state = (
             (self, "_statistics", statistics),
             (self, "_choice", choice),
@@ -561,7 +564,7 @@ class LinearModel(base.Estimator, ABC):
             (self, "_reader", None),
         )
         counts = self._counts(rows.targets, n_targets)
-        return Update(update.calls, (*update.state, *state, *counts))
+        return calls, (*changes, *state, *counts)
 
     def _counts(self, targets: Matrix, n_targets: int) -> State:
         """Return the new state of what counts rows by their targets."""
@@ -745,9 +748,8 @@ class LinearModel(base.Estimator, ABC):
                     statistics.restore_ridge()
                     self._put_in_place(statistics, choice, {})
                 else:
-                    fading = statistics.fading(float(keep))
-                    state = (*fading.state, *self._anew(), (self, "_choice", choice))
-                    apply(Update(fading.calls, state))
+                    calls, state = statistics.fading(float(keep))
+                    apply((calls, (*state, *self._anew(), (self, "_choice", choice))))
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
