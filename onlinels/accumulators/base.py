@@ -268,27 +268,56 @@ class Accumulator(Savable, ABC):
 
     # Rows.
 
-    def plan(
-        self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None
-    ) -> tuple[Calls, State]:
+    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn checked rows, or take them out.
 
-        Nothing changes before the update is applied. Without rows everything decays. A solution of
-        these statistics follows a single row, if it is given.
+        Nothing changes before the update is applied. Without rows everything decays.
         """
-        calls, state = self._plan_sums(rows, decay)
+        if len(rows.targets) == 1 and rows.sign > 0.0:
+            return self.plan_row(rows.values[0], self._dense(rows), float(rows.weights()[0]), decay)
+        return self._plan_many(rows, decay)
+
+    def plan_row(
+        self,
+        row: Floats,
+        targets: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn one row (n_features,), at the least cost.
+
+        A solution of these statistics that is given learns it, too.
+        """
+        if self._gave_back and decay != 1.0:
+            return self._plan_many(Rows(row[None], targets[None], w), decay)
+        calls, state = self._plan_row(row, targets, w, decay)
         if solution is not None:
-            more = followed(solution, rows)
+            more = solution.plan(row, targets - solution.scores(row), w)
             calls, state = calls + more[0], state + more[1]
-        squares, total = self._target_squares, 0.0
-        if decay != 1.0:
-            squares = squares * decay
-        if rows.targets.shape == (1,) and isinstance(rows.w, float):
-            total, squares = rows.sign * rows.w, squares.copy()
-            squares[rows.targets[0]] += total
-        elif len(rows.targets):
+        if len(targets):
+            calls = (*calls, adding_squares(self._target_squares, targets, w, decay))
+        weight = (self, "_weight", self._weight * decay + w)
+        return calls, (*state, (self, "_count", self._count + 1), weight)
+
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        """Plan what `plan_row` does to the sums of products, and to nothing else."""
+        return self._plan_sums(Rows(row[None], targets[None], w), decay)
+
+    def _dense(self, rows: Rows) -> Floats:
+        """Return the targets of a single row, (n_targets,)."""
+        dense: Floats = rows.dense_targets(slice(0, self._n_targets))[0]
+        return dense
+
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan what `plan` does, however many rows there are."""
+        calls, state = self._plan_sums(rows, decay)
+        squares, total = self._target_squares * decay, 0.0
+        if len(rows.targets):
             each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-            squares = squares + rows.sign * target_sums(each, self._n_targets, rows.weights())
+            squares += rows.sign * target_sums(each, self._n_targets, rows.weights())
             total = rows.sign * float(rows.weights().sum())
         return calls, (
             *state,
@@ -757,19 +786,6 @@ class Accumulator(Savable, ABC):
             f"{type(self).__name__} holds no sums of products, which folds need. "
             'Use accumulator="gram".'
         )
-
-
-def followed(solution: Recursion, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-    """Return the changes by which a recursion learns a single row, or gives it back."""
-    values, targets, w, sign, _ = rows
-    row = values[0]
-    errors = solution.scores(row)
-    if targets.ndim == 2 and targets.shape[1] == len(errors):
-        errors = targets[0] - errors
-    else:
-        errors = rows.dense_targets(slice(0, len(errors)))[0] - errors
-    assert isinstance(w, float)
-    return solution.plan(row, errors, sign * w, decay)
 
 
 def adding_squares(sums: Floats, row: Floats, w: float, decay: float = 1.0) -> tuple[Any, ...]:

@@ -112,26 +112,27 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self._target_squares
 
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        calls = self._plan_scaling(decay) if decay != 1.0 else ()
+        if not len(row):
+            return calls, ()
+        joining = (dger, w, row, targets, 1, 1, self._cross, 0, 0, 1)
+        return (*calls, *self._gram.plan_products(row[None], w), joining), ()
+
+    def _plan_scaling(self, factor: float) -> Calls:
+        return (*self._gram.plan_scaling(factor), (np.multiply, self._cross, factor, self._cross))
+
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        calls: Calls = ()
-        if decay != 1.0:
-            scaling = (np.multiply, self._cross, decay, self._cross)
-            calls = (*self._gram.plan_scaling(decay), scaling)
+        calls = self._plan_scaling(decay) if decay != 1.0 else ()
         if len(rows.values) and self._n_features:
             products = self._gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
-        return calls, noted
+        return calls, self._squares_noted(rows, decay)
 
     def _plan_cross(self, rows: Rows) -> Calls:
-        values, targets, w, sign, last = rows
-        if len(values) == 1 and isinstance(w, float):
-            row = values[0].astype(np.float64, copy=False)
-            if targets.ndim == 2:
-                here = self._cross[:, : targets.shape[1]]
-                return ((dger, sign * w, row, targets[0], 1, 1, here, 0, 0, 1),)
-            here = self._cross[:, targets[0]]
-            return ((np.add, here, row * (sign * w), here),)
+        values, targets, _, sign, last = rows
         weights = sign * rows.weights()
         calls: Calls = ()
         if last is not None:

@@ -14,7 +14,6 @@ from onlinels.accumulators.base import (
     Covariance,
     Rows,
     adding_squares,
-    followed,
     has_sound_sizes,
 )
 from onlinels.accumulators.gram import GramAccumulator
@@ -150,21 +149,23 @@ class RecursiveAccumulator(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         return self._without_residue(self._squares.copy())
 
-    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        recursion, values = self.recursion, rows.values
-        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
-        if recursion is not None and len(values) == 1 and decay >= FAINTEST and len(values[0]):
-            calls, state = followed(recursion, rows, decay)
-            assert isinstance(rows.w, float)
-            adding = adding_squares(self._squares, values[0], rows.sign * rows.w, decay)
-            return (*calls, adding), (*state, *noted)
-        calls, state = self._plan_many(rows, decay)
-        used = np.flatnonzero(rows.weights())
-        w, values = rows.weights()[used], values[used]
-        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
-        return calls, (*state, (self, "_squares", squares), *noted)
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        recursion = self.recursion
+        if recursion is None or decay < FAINTEST or not len(row):
+            return super()._plan_row(row, targets, w, decay)
+        calls, state = recursion.plan(row, targets - recursion.scores(row), w, decay)
+        return (*calls, adding_squares(self._squares, row, w, decay)), state
 
-    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        calls, state = self._plan_inner(rows, decay)
+        used = np.flatnonzero(rows.weights())
+        w, values = rows.weights()[used], rows.values[used]
+        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
+        return calls, (*state, (self, "_squares", squares), *self._squares_noted(rows, decay))
+
+    def _plan_inner(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to learn a batch, or to let everything decay: in a copy of a recursion."""
         recursion = self.recursion
         if recursion is None:

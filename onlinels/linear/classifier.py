@@ -14,7 +14,7 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
-from onlinels.numerics import State, lengthened
+from onlinels.numerics import Calls, State, lengthened
 from onlinels.rows import Batch, check_aligned, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
@@ -164,8 +164,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with self._lock:
             if type(w) is float and w == 1.0 and t is None:
                 column = self._classes.column(y)
-                if column is not None and self._learn_row(x, np.array([column])):
-                    return
+                if column is not None:
+                    targets = np.zeros(len(self._class_counts))
+                    targets[column] = 1.0
+                    if self._learn_row(x, targets, column):
+                        return
             sample = read_sample(x)
             self._learn_labelled(sample, [read_label(y)], check_weights(w, 1), t)
             self._remember_names(sample.layouts[0])
@@ -273,9 +276,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             )
         return targets
 
-    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
-        counts, column = self._class_counts, targets[0]
-        return (counts.__setitem__, column, counts[column] + 1)
+    def _counting(self, column: int) -> Calls:
+        counts = self._class_counts
+        return ((counts.__setitem__, column, counts[column] + 1),)
 
     def _counts(self, targets: Matrix, n_targets: int) -> State:
         counts = lengthened(self._class_counts, n_targets)

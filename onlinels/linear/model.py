@@ -227,6 +227,23 @@ def reaches_checkpoint(count: int, n_rows: int) -> bool:
     return (count + n_rows).bit_length() > count.bit_length()
 
 
+def _plan_row(
+    statistics: Accumulator,
+    row: Floats,
+    targets: Floats,
+    w: float,
+    decay: float,
+    solution: Recursion | None,
+) -> tuple[Calls, State, Recursion | None]:
+    """Plan to learn a row; a solution that cannot follow is given up, and the sums still learn."""
+    try:
+        return (*statistics.plan_row(row, targets, w, decay, solution), solution)
+    except ValueError:
+        if solution is None:
+            raise
+        return (*statistics.plan_row(row, targets, w, decay), None)
+
+
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
     check_ridge(ridge)
@@ -547,13 +564,12 @@ class LinearModel(base.Estimator, ABC):
         recursion = None
         if unasked is not None and self._follows(unasked) and not (reached and self._selects):
             recursion = self._recursion and self._recursion.grown(*size)
-        try:
-            calls, changes = statistics.plan(rows, decay, recursion)
-        except ValueError:
-            if recursion is None:
-                raise
-            recursion = None
+        if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
+        else:
+            targets = rows.dense_targets(slice(0, n_targets))[0]
+            row = rows.values[0], targets, float(rows.weights()[0]), decay
+            calls, changes, recursion = _plan_row(statistics, *row, recursion)
         state = (
             (self, "_statistics", statistics),
             (self, "_choice", choice),
@@ -757,48 +773,36 @@ class LinearModel(base.Estimator, ABC):
 
     # Rows one by one.
 
-    def _learn_row(self, x: Any, targets: Any) -> bool:
+    def _learn_row(self, x: Any, targets: Floats, column: int = 0) -> bool:
         """Learn a sample of the usual names, with targets that are read; tell whether it could be.
 
-        Parameters
-        ----------
-        targets : ndarray (1,) of int, or (1, n_targets)
+        Targets are (n_targets,); the column is that of a label.
         """
-        reader, statistics = self._reader, self._statistics
+        reader, statistics, unasked = self._reader, self._statistics, self._unasked
         if reader is None or not reader.is_complete or self.half_life is not None:
             return False
-        count = int(statistics._count)
-        if not count & (count + 1):
-            # A power of two comes next, and a ridge may be chosen.
-            return False
-        row = reader.read(x)
+        count = self._statistics.count
+        # Before a power of two a ridge may be chosen.
+        row = reader.read(x) if count & (count + 1) else None
         if row is None:
             return False
-        unasked, recursion = self._unasked, self._recursion
-        followed: State = ()
+        recursion = self._recursion
+        if recursion is not None and not self._follows(unasked or 0):
+            recursion = None
+        decay = self.forgetting_factor
+        calls, state, recursion = _plan_row(statistics, row, targets, 1.0, decay, recursion)
         if unasked is not None:
-            unasked += 1
-            if recursion is not None and not self._follows(unasked):
-                recursion = None
-            followed = (
-                (self, "_unasked", unasked),
+            state = (
+                *state,
+                (self, "_unasked", unasked + 1),
                 (self, "_recursion", recursion),
                 (self, "_followed", self._followed + 1),
             )
-        try:
-            calls, state = statistics.plan(
-                Rows(row[None], targets), self.forgetting_factor, recursion
-            )
-        except ValueError:
-            return False
-        counting = self._counting(targets)
-        if counting:
-            calls = (*calls, counting)
-        apply((calls, (*state, *followed, (self, "_solution", None))))
+        apply(((*calls, *self._counting(column)), (*state, (self, "_solution", None))))
         return True
 
-    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
-        """Return the call that counts a row by its known target, () if rows are not counted so."""
+    def _counting(self, column: int) -> Calls:
+        """Return the call that counts a row by its known target, if rows are counted so."""
         return ()
 
     def _follows(self, unasked: int) -> bool:

@@ -83,7 +83,7 @@ class RealValuedModel(LinearModel):
         with self._lock:
             names, targets = self._read_target(y)
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets):
+            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0]):
                 return
             sample = read_sample(x)
             self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
