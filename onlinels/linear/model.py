@@ -575,7 +575,7 @@ class LinearModel(base.Estimator, ABC):
             (self, "_choice", choice),
             (self, "_solution", None),
             (self, "_recursion", recursion),
-            (self, "_followed", self._followed + 1),
+            (self, "_followed", self._followed + (unasked is not None)),
             (self, "_unasked", unasked),
             (self, "_reader", None),
         )
