@@ -239,10 +239,12 @@ class InputWeights(Frozen, ABC):
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
         arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
-        floats = {name: each for name, each in arrays.items() if each.dtype.kind == "f"}
-        if all(each.dtype == dtype for each in floats.values()):
-            return self
-        return replace(self, **{name: each.astype(dtype) for name, each in floats.items()})
+        changed: dict[str, Any] = {
+            name: each.astype(dtype)
+            for name, each in arrays.items()
+            if each.dtype.kind == "f" and each.dtype != dtype
+        }
+        return replace(self, **changed) if changed else self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.names)} features, {self.n_hidden} hidden units)"
