@@ -67,10 +67,10 @@ def plot_filters(
             f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
             "ConvolutionalFeatures.from_examples(X, y, ...)."
         )
-    picture, path = mosaic(make_bank(filters).filters, n_columns), None
+    picture, figure = mosaic(make_bank(filters).filters, n_columns), None
     if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
-        path = path_or_axes
-        axes = _new_figure(picture.shape, shown=path is None).add_axes((0.0, 0.0, 1.0, 1.0))
+        figure = _new_figure(picture.shape, shown=path_or_axes is None)
+        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     elif hasattr(path_or_axes, "imshow") and hasattr(path_or_axes, "set_axis_off"):
         axes = path_or_axes
     else:
@@ -81,8 +81,8 @@ def plot_filters(
         )
     axes.imshow(picture, interpolation="nearest")
     axes.set_axis_off()
-    if path is not None:
-        axes.figure.savefig(path)
+    if isinstance(path_or_axes, (str, os.PathLike)) and figure is not None:
+        figure.savefig(path_or_axes)
     return axes
 
 

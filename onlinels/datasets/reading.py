@@ -102,7 +102,11 @@ class RowFile:
 
     def read(self) -> NDArray[Any]:
         """Return all rows."""
-        return next(self.chunks(len(self)))
+        try:
+            return next(self.chunks(len(self)))
+        except MemoryError as error:
+            problem = f"states the shape {self.shape}, which takes more memory than there is"
+            raise self.damaged(problem) from error
 
 
 @contextmanager
@@ -123,11 +127,12 @@ def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
 def as_file(path: str | Path, where: str) -> Path:
     """Return the path of a file that is there, or raise."""
     path = check_path("path", path)
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, expected a file. Pass one, or {where}")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
     if not path.is_file():
         # What is neither would be waited for, or never end.
-        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {where}")
     return path
 
 
