@@ -10,5 +10,6 @@ from onlinels.saving.files import PathLike as PathLike
 from onlinels.saving.files import Savable as Savable
 from onlinels.saving.files import load as load
 from onlinels.saving.files import locked_copy as locked_copy
+from onlinels.saving.files import locked_state as locked_state
 from onlinels.saving.files import save as save
 from onlinels.saving.files import save_method as save_method

@@ -135,6 +135,12 @@ def locked_copy(model: Model) -> Model:
         return copy.deepcopy(model)
 
 
+def locked_state(model: Any) -> dict[str, Any]:
+    """Return the state for copies and pickles, of no moment amid a call."""
+    with model._lock:
+        return dict(vars(model))
+
+
 class Savable:
     """Transitional: what can be saved in a file, and copied."""
 
