@@ -17,6 +17,8 @@ Label = Any
 @savable(
     {"_index": table(LABEL, WHOLE)},
     lambda classes: [*classes._index.values()] == [*range(len(classes._index))],
+    take=lambda classes: {"_index": classes._index},
+    make=lambda state: Classes(state["_index"]),
 )
 class Classes:
     """The classes of a model, in the order in which their labels were first learnt.

@@ -251,7 +251,6 @@ def test_kills_lose_and_double_nothing(tmp_path, port, start):
     for death in DEATHS:
         code, output = outcome(start(["--learn", *options(port, killed)], death))
         assert code == -signal.SIGKILL, (death, output)
-    # Now while messages come in.
     learner = learner_of(killed)
     publish(messages[700:900], TOPICS, "127.0.0.1", port, 300)
     kill(learner)

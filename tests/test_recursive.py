@@ -246,7 +246,7 @@ def test_a_ridge_that_has_faded_is_left_out_of_the_gram(centred):
         for row in range(40):
             acc.scale(0.985)
             acc.update(X[row : row + 1], columns[row : row + 1])
-        assert len(set(acc.ridge_diagonal(5.0))) > 1
+        assert acc.ridge_diagonal(5.0).min() < 5.0
         return acc
 
     merged, refixed, strong = faded(), faded(), faded()

@@ -80,13 +80,13 @@ def run_suite(model, allowed_to_fail=()):
 
 
 @pytest.mark.parametrize(
-    "settings", the_rest_slow([*BALANCED, *SETTINGS], 11), ids=lambda s: str(s[0])
+    "settings", the_rest_slow([*BALANCED, *SETTINGS], 7), ids=lambda s: str(s[0])
 )
 def test_classifier(settings):
     run_suite(LeastSquaresClassifier(**settings[0]))
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("seed", the_rest_slow([0, 7], 1))
 def test_stream_classifier(seed):
     run_suite(StreamClassifier(seed))
 
@@ -114,7 +114,7 @@ def regressor_settings(n_settings: int) -> list[tuple[dict, dict]]:
 REGRESSOR_SETTINGS = [({}, {}), *regressor_settings(7)]
 
 
-@pytest.mark.parametrize("settings", the_rest_slow(REGRESSOR_SETTINGS, 4), ids=lambda s: str(s[0]))
+@pytest.mark.parametrize("settings", the_rest_slow(REGRESSOR_SETTINGS, 2), ids=lambda s: str(s[0]))
 @pytest.mark.parametrize("kind", REGRESSORS)
 def test_regressors(kind, settings):
     run_suite(kind(**settings[0]))
@@ -138,7 +138,9 @@ DRIFT_AWARE = [
 ]
 
 
-@pytest.mark.parametrize("model", DRIFT_AWARE, ids=lambda model: " ".join(str(model).split()))
+@pytest.mark.parametrize(
+    "model", the_rest_slow(DRIFT_AWARE, 2), ids=lambda model: " ".join(str(model).split())
+)
 def test_drift_aware_classifiers(model):
     run_suite(model)
 
@@ -149,12 +151,12 @@ def test_river_itself_finds_nothing():
         checks.check_estimator(model)
 
 
-@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 4), ids=lambda s: str(s[1]))
+@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 2), ids=lambda s: str(s[1]))
 def test_hidden_layer(settings):
     run_suite(HiddenLayer(**settings[1]))
 
 
-@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 3), ids=str)
+@pytest.mark.parametrize("settings", the_rest_slow(SETTINGS, 2), ids=str)
 def test_classifier_behind_a_hidden_layer(settings):
     run_suite(HiddenLayer(**settings[1]) | LeastSquaresClassifier(**settings[0]))
 
@@ -223,7 +225,7 @@ def test_fixed_features_on_digits(make, monkeypatch):
     assert {"check_transform_many_matches_transform_one", "check_shuffle_features_no_impact"} <= ran
 
 
-@pytest.mark.parametrize("warm_up", [5, 25, 1000])
+@pytest.mark.parametrize("warm_up", the_rest_slow([25, 5, 1000], 1))
 @pytest.mark.parametrize("input_weights", ["difference", "gaussian"])
 def test_network_on_digits(warm_up, input_weights, monkeypatch):
     """Fixed at once, in the middle of the stream, or never within it."""

@@ -496,6 +496,7 @@ class Accumulator(Savable, ABC):
         ValueError
             If two columns have one place, or a place is beyond the sizes.
         """
+        self.check_room(n_features, n_targets)
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
         new = shallow_copy(self)

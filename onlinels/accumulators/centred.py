@@ -165,7 +165,7 @@ class CentredAccumulator(Accumulator):
         after = past + total
         if abs(after) <= EMPTY * (past + abs(total)):
             return self._plan_decay(0.0, counted)
-        if n_rows == 1:
+        if n_rows == 1 and past:
             return self._plan_one(rows, total, past, decay, counted, solution)
         return self._plan_many(rows, total, past, decay, counted)
 
@@ -198,8 +198,6 @@ class CentredAccumulator(Accumulator):
             targets_apart[targets[0]] += 1.0
         else:
             targets_apart[: targets.shape[1]] += targets[0]
-        if not past:
-            return self._plan_begin(row, targets_apart + self._target_origin, total, counted)
         apart = self.about_mean(row)
         targets_apart -= self._target_offset
         after, share = past + total, total / (past + total)
@@ -222,25 +220,6 @@ class CentredAccumulator(Accumulator):
             calls = (*calls, (daxpy, apart, self._offset, n_features, share))
         return Update(calls, state)
 
-    def _plan_begin(
-        self, row: Floats, targets: Floats, total: float, counted: tuple[Any, ...]
-    ) -> Update:
-        """Plan to learn the first row: it is the mean."""
-        sums = self.comoments._plan_sums(self._no_rows(), 0.0)
-        return Update(
-            sums[0],
-            (
-                *sums[1],
-                *counted,
-                (self, "_weight", total),
-                (self, "_target_squares", np.zeros(self._n_targets)),
-                (self, "_origin", row.astype(np.float64)),
-                (self, "_offset", np.zeros(self._n_features)),
-                (self, "_target_origin", targets),
-                (self, "_target_offset", np.zeros(self._n_targets)),
-            ),
-        )
-
     def _plan_many(
         self, rows: Rows, total: float, past: float, decay: float, counted: tuple[Any, ...]
     ) -> Update:
@@ -252,7 +231,8 @@ class CentredAccumulator(Accumulator):
         squares = rows.sign * squares
         if not past:
             centred = Rows(values[:-1], targets, rows.w, rows.sign)
-            sums = self.comoments._plan_sums(centred, decay)
+            # Nothing is left of the past, not even rounding errors.
+            sums = self.comoments._plan_sums(centred, 0.0)
             means = _settled(first, shift, target_first, target_shift)
             state: State = tuple((self, name, value) for name, value in means)
         else:

@@ -14,7 +14,7 @@ from onlinels.linalg.packed import PANEL, PackedSymmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
-from onlinels.numerics import Calls, State, capacity, enlarged, padded, product
+from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, made_of, savable
 
 FEW_CLASSES = 64
@@ -28,9 +28,9 @@ TRUSTED = 1e-3
 
 
 def _is_sound(acc: Any) -> bool:
-    rows, columns = acc._cross.shape
-    fits = rows == acc._gram.reserved and columns >= acc.n_targets
-    return bool(fits and acc._gram.size == acc.n_features and has_sound_sizes(acc))
+    sizes = acc._gram.size, acc._cross.shape[1]
+    same = acc._cross.shape == sizes == (acc.n_features, acc.n_targets)
+    return bool(same and has_sound_sizes(acc))
 
 
 @savable({**LEDGER, "_gram": made_of(PackedSymmetric), "_cross": COLUMNS}, _is_sound)
@@ -102,7 +102,7 @@ class GramAccumulator(Accumulator):
     @property
     def cross(self) -> Floats:
         """A'Y, (n_features, n_targets), as a new array."""
-        return self._cross[: self._n_features, : self._n_targets].copy()
+        return self._cross.copy()
 
     @property
     def diagonal(self) -> Floats:
@@ -126,7 +126,7 @@ class GramAccumulator(Accumulator):
     def _plan_cross(self, rows: Rows) -> Calls:
         values, targets, w, sign, last = rows
         if len(values) == 1 and isinstance(w, float):
-            row = padded(values, len(self._cross))[0].astype(np.float64, copy=False)
+            row = values[0].astype(np.float64, copy=False)
             if targets.ndim == 2:
                 here = self._cross[:, : targets.shape[1]]
                 return ((dger, sign * w, row, targets[0], 1, 1, here, 0, 0, 1),)
@@ -136,13 +136,11 @@ class GramAccumulator(Accumulator):
         calls: Calls = ()
         if last is not None:
             # The way between two means, which is float64.
-            row = padded(values[-1:], len(self._cross))[0]
-            here = self._cross[:, : len(last)]
-            calls = ((dger, weights[-1], row, last, 1, 1, here, 0, 0, 1),)
+            calls = ((dger, weights[-1], values[-1], last, 1, 1, self._cross, 0, 0, 1),)
             values, weights = values[:-1], weights[:-1]
         if targets.ndim == 2:
             sums = product(values.T, targets * weights[:, None])
-            here = self._cross[: sums.shape[0], : sums.shape[1]]
+            here = self._cross[:, : sums.shape[1]]
             return (*calls, (np.add, here, sums, here))
         # The rows of every class present enter its column, without a wide one-hot matrix.
         present, which = np.unique(targets, return_inverse=True)
@@ -156,12 +154,11 @@ class GramAccumulator(Accumulator):
             sums = of_classes @ values
         columns = self._cross.T
         total = np.empty((len(present), columns.shape[1]))
-        here = total[:, : sums.shape[1]]
         return (
             *calls,
             # "clip" spares numpy a copy.
             (columns.take, present, 0, total, "clip"),
-            (np.add, here, sums, here),
+            (np.add, total, sums, total),
             (columns.__setitem__, present, total),
         )
 
@@ -172,8 +169,7 @@ class GramAccumulator(Accumulator):
 
     def _grow_sums(self) -> None:
         self._gram = self._gram.grown(self._n_features)
-        columns = capacity(self._cross.shape[1], self._n_targets)
-        self._cross = enlarged(self._cross, self._gram.reserved, columns)
+        self._cross = enlarged(self._cross, self._n_features, self._n_targets)
 
     def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
         self._gram = other._gram.placed(features, self._n_features)
@@ -211,8 +207,8 @@ class GramAccumulator(Accumulator):
         array([[4.]])
         """
         check_ridge(ridge)
-        cross = self._cross[: self._n_features, : self._n_targets]
-        return solve_gram(self._gram, cross, ridge, self.diagonal if diagonal is None else diagonal)
+        diagonal = self.diagonal if diagonal is None else diagonal
+        return solve_gram(self._gram, self._cross, ridge, diagonal)
 
     def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
         """Return a solution that may follow single rows; None where rounding would mislead it."""
@@ -224,9 +220,8 @@ class GramAccumulator(Accumulator):
 
     def refine(self, solution: Recursion) -> None:
         """Bring a solution that followed single rows nearer to that of the sums, in place."""
-        weights = np.asfortranarray(solution.weights)
-        cross = self._cross[: self._n_features, : self._n_targets]
-        solution.correct(cross - self._gram.times(weights) - solution.ridge * weights)
+        weights = solution.weights
+        solution.correct(self._cross - self._gram.times(weights) - solution.ridge * weights)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Accumulator.covariance`."""

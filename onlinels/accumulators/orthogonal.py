@@ -10,14 +10,14 @@ from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, ha
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
-from onlinels.numerics import Calls, State, capacity, enlarged
+from onlinels.numerics import Calls, State, enlarged
 from onlinels.saving import COLUMNS, savable
 
 
 def _is_sound(acc: Any) -> bool:
-    rows, columns = acc._rotated.shape
-    fits = acc._factor.shape == (rows, rows) and rows >= acc.n_features
-    return bool(fits and columns >= acc.n_targets and has_sound_sizes(acc))
+    same = acc._rotated.shape == (acc.n_features, acc.n_targets)
+    same = same and acc._factor.shape == (acc.n_features, acc.n_features)
+    return bool(same and has_sound_sizes(acc))
 
 
 @savable({**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS}, _is_sound)
@@ -72,18 +72,17 @@ class OrthogonalAccumulator(Accumulator):
     @property
     def factor(self) -> Floats:
         """R, upper triangular, (n_features, n_features), as a new array."""
-        return self._factor[: self._n_features, : self._n_features].copy(order="F")
+        return self._factor.copy(order="F")
 
     @property
     def rotated_targets(self) -> Floats:
         """Q'Y, (n_features, n_targets), as a new array."""
-        return self._rotated[: self._n_features, : self._n_targets].copy(order="F")
+        return self._rotated.copy(order="F")
 
     @property
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        factor = self._factor[: self._n_features, : self._n_features]
-        squares: Floats = np.einsum("ij,ij->j", factor, factor)
+        squares: Floats = np.einsum("ij,ij->j", self._factor, self._factor)
         return self._without_residue(squares)
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
@@ -92,8 +91,7 @@ class OrthogonalAccumulator(Accumulator):
             factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
         if len(rows.values) and self._n_features:
             root = np.sqrt(rows.weights())[:, None]
-            wide = np.zeros((len(rows.values), len(factor)), order="F")
-            np.multiply(rows.values, root, out=wide[:, : rows.values.shape[1]])
+            wide = np.asfortranarray(rows.values * root)
 
             def targets(columns: slice) -> Floats:
                 dense = rows.dense_targets(columns)
@@ -108,10 +106,8 @@ class OrthogonalAccumulator(Accumulator):
         """Factor both factors, one above the other."""
         self._note_absorbed(other, sign)
         if other.n_features:
-            wide = np.zeros((other.n_features, len(self._factor)), order="F")
-            wide[:, : other.n_features] = other.factor
-            targets = np.zeros((other.n_features, self._rotated.shape[1]), order="F")
-            targets[:, : other.n_targets] = other.rotated_targets
+            wide = enlarged(other._factor, other.n_features, self._n_features)
+            targets = enlarged(other._rotated, other.n_features, self._n_targets)
             both = self._factor, self._rotated
             self._factor, self._rotated = with_rows(
                 *both, wide, lambda part: targets[:, part], len(wide)
@@ -124,10 +120,8 @@ class OrthogonalAccumulator(Accumulator):
         )
 
     def _grow_sums(self) -> None:
-        rows, columns = self._rotated.shape
-        rows, columns = capacity(rows, self._n_features), capacity(columns, self._n_targets)
-        self._factor = enlarged(self._factor, rows, rows)
-        self._rotated = enlarged(self._rotated, rows, columns)
+        self._factor = enlarged(self._factor, self._n_features, self._n_features)
+        self._rotated = enlarged(self._rotated, self._n_features, self._n_targets)
 
     def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.linalg.lapack import dpocon, dpotrf, dpotri, dpotrs
 from scipy.sparse.linalg import LinearOperator, onenormest
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.numerics import capacity, enlarged, padded, product
+from onlinels.numerics import Calls, enlarged, product
 from onlinels.saving import COLUMNS, WHOLE, listed, made_of, savable
 
 PANEL = 1024
@@ -25,9 +24,6 @@ whole matrix of 19,000 columns and more.
 
 LARGEST_WHOLE = 16_384
 """Columns up to which LAPACK may invert a matrix whole, see `PANEL`."""
-
-Calls = tuple[tuple[Any, ...], ...]
-"""Calls into memory that is there, as `numerics.Update` has them."""
 
 
 @savable(
@@ -52,7 +48,7 @@ class Panel:
 
     @property
     def columns(self) -> slice:
-        """The columns in the whole matrix, reserved ones too."""
+        """The columns in the whole matrix."""
         return slice(self.start, self.start + len(self.corner))
 
     @property
@@ -62,15 +58,11 @@ class Panel:
 
 
 def _are_sound(matrix: Any) -> bool:
-    reserved = 0
-    for panel in matrix.panels:
-        if panel.start != reserved:
-            return False
-        reserved = panel.columns.stop
-    return bool(matrix.size <= reserved)
+    stops = [panel.columns.stop for panel in matrix.panels]
+    return [panel.start for panel in matrix.panels] == [0, *stops][: len(stops)]
 
 
-@savable({"size": WHOLE, "panels": listed(made_of(Panel))}, _are_sound)
+@savable({"panels": listed(made_of(Panel))}, _are_sound)
 class PackedSymmetric:
     """A symmetric matrix (size, size).
 
@@ -90,7 +82,6 @@ class PackedSymmetric:
     """
 
     def __init__(self, size: int = 0) -> None:
-        self.size = size
         self.panels = _panels_after([], size)
 
     @classmethod
@@ -103,34 +94,28 @@ class PackedSymmetric:
         return new
 
     @property
-    def reserved(self) -> int:
-        """Columns that there is room for."""
+    def size(self) -> int:
+        """Number of rows and of columns."""
         return self.panels[-1].columns.stop if self.panels else 0
 
     def grown(self, size: int) -> Self:
         """Return it with columns of zeros appended, sharing its panels: itself if it fits."""
         if size <= self.size:
             return self
-        new = copy.copy(self)
-        new.size = size
-        panels = self.panels
-        if panels and size > self.reserved:
-            last = panels[-1]
-            width = min(PANEL, capacity(len(last.corner), size - last.start))
-            above, corner = (
-                enlarged(last.above, last.start, width),
-                enlarged(last.corner, width, width),
-            )
-            panels = [*panels[:-1], Panel(last.start, above, corner)]
+        new, panels = copy.copy(self), self.panels
+        if panels and len(panels[-1].corner) < PANEL:
+            *panels, last = panels
+            width = min(PANEL, size - last.start)
+            above, corner = (enlarged(part, len(part), width) for part in (last.above, last.corner))
+            panels = [*panels, Panel(last.start, above, enlarged(corner, width, width))]
         new.panels = _panels_after(panels, size)
         return new
 
     def plan_products(self, rows: Matrix, w: float | Floats, sign: float = 1.0) -> Calls:
-        """Return calls that add sign sum_k w_k a_k a_k' for rows (n, at most `reserved`)."""
+        """Return calls that add sign sum_k w_k a_k a_k' for rows (n, size)."""
         if len(self.panels) == 1:
-            return (self._to_corner(padded(rows, self.reserved), w, sign, self.panels[0].corner),)
-        by_column = np.zeros((len(rows), self.reserved), order="F")
-        by_column[:, : rows.shape[1]] = rows
+            return (self._to_corner(rows, w, sign, self.panels[0].corner),)
+        by_column = np.array(rows, dtype=np.float64, order="F")
         calls = []
         for panel in self.panels:
             own = by_column[:, panel.columns]
@@ -163,25 +148,30 @@ class PackedSymmetric:
     def add(self, other: Self, sign: float) -> None:
         """Add a matrix of at most as many columns, or take it away, in place."""
         change = np.add if sign > 0 else np.subtract
-        for mine, (theirs, n) in zip(self.panels, other._filled(), strict=False):
-            change(mine.above[:, :n], theirs.above[:, :n], out=mine.above[:, :n])
-            change(mine.corner[:n, :n], theirs.corner[:n, :n], out=mine.corner[:n, :n])
+        for mine, theirs in zip(self.panels, other.panels, strict=False):
+            n = len(theirs.corner)
+            for here, there in (
+                (mine.above[:, :n], theirs.above),
+                (mine.corner[:n, :n], theirs.corner),
+            ):
+                change(here, there, out=here)
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""
         new = type(self)(self.size)
-        for panel, (mine, n) in zip(new.panels, self._filled(), strict=True):
+        for panel, mine in zip(new.panels, self.panels, strict=True):
             own = scale[panel.columns]
-            np.multiply(mine.above[:, :n], own, out=panel.above)
-            panel.above *= scale[: panel.start, None]
-            np.multiply(mine.corner[:n, :n], own, out=panel.corner)
-            panel.corner *= own[:, None]
+            for part, theirs, left in (
+                (panel.above, mine.above, scale[: panel.start]),
+                (panel.corner, mine.corner, own),
+            ):
+                np.multiply(theirs, own, out=part)
+                part *= left[:, None]
         return new
 
     def diagonal(self) -> Floats:
         """Return the diagonal (size,), a new array."""
-        parts = [panel.corner.diagonal()[:n] for panel, n in self._filled()]
-        return np.concatenate([np.zeros(0), *parts])
+        return np.concatenate([np.zeros(0), *(panel.corner.diagonal() for panel in self.panels)])
 
     def set_diagonal(self, value: float) -> None:
         """Set all entries of the diagonal, in place."""
@@ -191,12 +181,11 @@ class PackedSymmetric:
     def upper(self) -> Floats:
         """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
         if len(self.panels) == 1:
-            return self.panels[0].corner[: self.size, : self.size]
+            return self.panels[0].corner
         square = np.zeros((self.size, self.size), order="F")
-        for panel, n in self._filled():
-            columns = slice(panel.start, panel.start + n)
-            square[: panel.start, columns] = panel.above[:, :n]
-            square[columns, columns] = panel.corner[:n, :n]
+        for panel in self.panels:
+            square[: panel.start, panel.columns] = panel.above
+            square[panel.columns, panel.columns] = panel.corner
         return square
 
     def full(self) -> Floats:
@@ -221,18 +210,13 @@ class PackedSymmetric:
             whole: Floats = dsymm(1.0, self.upper(), columns)
             return whole
         result = np.zeros(columns.shape, order="F")
-        for panel, n in self._filled():
-            own = slice(panel.start, panel.start + n)
-            result[own] += dsymm(1.0, panel.corner[:n, :n], columns[own])
+        for panel in self.panels:
+            own = panel.columns
+            result[own] += dsymm(1.0, panel.corner, columns[own])
             if panel.start:
-                above = panel.above[:, :n]
-                result[: panel.start] += product(above, columns[own])
-                result[own] += product(above.T, columns[: panel.start])
+                result[: panel.start] += product(panel.above, columns[own])
+                result[own] += product(panel.above.T, columns[: panel.start])
         return result
-
-    def _filled(self) -> Iterator[tuple[Panel, int]]:
-        """Yield the panels and how many of their columns are in use."""
-        return ((panel, min(len(panel.corner), self.size - panel.start)) for panel in self.panels)
 
 
 def _panels_after(panels: list[Panel], size: int) -> list[Panel]:

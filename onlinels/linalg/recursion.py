@@ -9,7 +9,7 @@ from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.numerics import Calls, State, capacity, enlarged, lengthened, product
+from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
 from onlinels.saving import COLUMNS, POSITIVE, WHOLE, savable
 
 SMALL = 320
@@ -38,17 +38,14 @@ REMEDY = 'set a larger ridge, or accumulator="gram"'
 
 
 def _is_sound(recursion: Any) -> bool:
-    size, (rows, columns) = len(recursion._base), recursion._weights.shape
-    fits = recursion._base.shape == (size, size) and size == rows == len(recursion._recent)
-    fits = fits and recursion._recent.shape[1] == (N_RECENT if size > SMALL else 0)
-    fits = fits and recursion._n_recent <= recursion._recent.shape[1]
-    return bool(fits and recursion.n_features <= size and recursion.n_targets <= columns)
+    size, n_recent = len(recursion._base), recursion._recent.shape[1]
+    fits = recursion._base.shape == (size, size) and size == len(recursion.weights)
+    fits = fits and recursion._recent.shape == (size, N_RECENT if size > SMALL else 0)
+    return bool(fits and recursion._n_recent <= n_recent)
 
 
 @savable(
     {
-        "n_features": WHOLE,
-        "n_targets": WHOLE,
         "ridge": POSITIVE,
         "least": POSITIVE,
         "level": POSITIVE,
@@ -56,7 +53,7 @@ def _is_sound(recursion: Any) -> bool:
         "_scale": POSITIVE,
         "_recent": COLUMNS,
         "_n_recent": WHOLE,
-        "_weights": COLUMNS,
+        "weights": COLUMNS,
     },
     _is_sound,
 )
@@ -90,7 +87,6 @@ class Recursion:
     """
 
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.5) -> None:
-        self.n_features, self.n_targets = n_features, n_targets
         self.ridge, self.least, self.level = float(ridge), least, float(ridge)
         # The inverse is scale^-1 (B - U U'): B here, of which the upper triangle is read, in
         # Fortran order, as BLAS would silently work on a copy of anything else.
@@ -99,7 +95,7 @@ class Recursion:
         self._scale = 1.0
         self._recent = np.zeros((n_features, N_RECENT if n_features > SMALL else 0), order="F")
         self._n_recent = 0
-        self._weights = np.zeros((n_features, n_targets), order="F")
+        self.weights = np.zeros((n_features, n_targets), order="F")
 
     @classmethod
     def of_gram(cls, gram: Floats, weights: Floats, ridge: float, least: float = 0.5) -> Recursion:
@@ -120,8 +116,7 @@ class Recursion:
     ) -> Recursion:
         """Return the recursion of P and W, which are not copied, both in Fortran order."""
         new = cls(0, 0, ridge, least)
-        new.n_features, new.n_targets = weights.shape
-        new._base, new._weights = inverse, weights
+        new._base, new.weights = inverse, weights
         new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
         return new
 
@@ -136,14 +131,19 @@ class Recursion:
         return vars(self) | {"_base": base, "_recent": nothing, "_n_recent": 0}
 
     @property
-    def weights(self) -> Floats:
-        """Output weights (n_features, n_targets), a view that changes with every row."""
-        return self._weights[: self.n_features, : self.n_targets]
+    def n_features(self) -> int:
+        """Number of rows of the weights."""
+        return len(self.weights)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of columns of the weights."""
+        return self.weights.shape[1]
 
     def scores(self, row: Floats) -> Floats:
         """Return the scores (n_targets,) of a row (n_features,)."""
         # Measured: of a vector, half the time of the operator, or less.
-        scores: Floats = row.dot(self._weights[: len(row), : self.n_targets])
+        scores: Floats = row.dot(self.weights)
         return scores
 
     def plan(
@@ -167,13 +167,11 @@ class Recursion:
         ValueError
             If the row cannot be added, or taken out, in float64.
         """
-        base, weights = self._base, self._weights[:, : self.n_targets]
-        if not self.n_features:
+        base, weights = self._base, self.weights
+        if not len(base):
             level = self.level * decay
             level = self.ridge if level < self.least * self.ridge else level
             return (), ((self, "level", level),)
-        if len(row) != len(base):
-            row = lengthened(row, len(base))
         scale = self._scale * decay
         image = dsymv(1.0, base, row) if not self._n_recent else self._times_one(row)
         total = scale + w * ddot(row, image)
@@ -195,7 +193,7 @@ class Recursion:
         base, scale, level = self._base, self._scale * decay, self.level * decay
         if level < self.least * self.ridge:
             return self._plan_restored(image, errors, share, scale, level)
-        weights = self._weights[:, : self.n_targets]
+        weights = self.weights
         calls: Calls = (
             (dsyr, -share, image, 0, 1, 0, len(image), base, 1),
             (dger, share, image, errors, 1, 1, weights, 0, 0, 1),
@@ -219,13 +217,11 @@ class Recursion:
 
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
-        wide = np.zeros((len(self._base), self.n_targets), order="F")
-        wide[: self.n_features] = residual
-        step = dsymm(1.0 / self._scale, self._base, wide)
+        step = dsymm(1.0 / self._scale, self._base, residual)
         if self._n_recent:
             recent = self._recent[:, : self._n_recent]
-            step -= product(recent, product(recent.T, wide)) / self._scale
-        self._weights[:, : self.n_targets] += step
+            step -= product(recent, product(recent.T, residual)) / self._scale
+        self.weights += step
 
     def _plan_recent(
         self, image: Floats, share: float, learn: tuple[Any, ...]
@@ -247,8 +243,7 @@ class Recursion:
         """Plan to learn a row and to bring the ridge back to c, in new arrays."""
         new = self.copied()
         new._base = dsyr(-share, image, a=new._base * self._scale, overwrite_a=1) / scale
-        new._weights = self._weights.copy(order="F")
-        dger(share, image, errors, a=new._weights[:, : self.n_targets], overwrite_a=1)
+        dger(share, image, errors, a=new.weights, overwrite_a=1)
         new.level = level
         new._restore()
         return self._replaced_by(new)
@@ -258,17 +253,15 @@ class Recursion:
 
     def _restore(self) -> None:
         """Bring the ridge back to c: in place, of a copy whose scale is 1."""
-        amount, known = self.ridge - self.level, slice(self.n_features)
+        amount = self.ridge - self.level
         if amount > 0.0 and self.n_features:
-            inverse = _symmetric(self._base[known, known])
+            inverse = _symmetric(self._base)
             system = amount * inverse
             system.flat[:: len(system) + 1] += 1.0
             factor, _ = dpotrf(system, lower=0)
             columns = dtrsm(1.0, factor, inverse, side=1)
-            weights = dtrsm(1.0, factor, self._weights[known], trans_a=1)
-            self._weights[known] -= amount * (columns @ weights)
-            dsyrk(-amount, columns, 1.0, inverse, overwrite_c=1)
-            self._base[known, known] = inverse
+            self.weights -= amount * (columns @ dtrsm(1.0, factor, self.weights, trans_a=1))
+            self._base = dsyrk(-amount, columns, 1.0, inverse, overwrite_c=1)
         self.level = self.ridge
 
     def copied(self) -> Recursion:
@@ -278,8 +271,8 @@ class Recursion:
             base = dsyrk(-1.0, self._recent[:, : self._n_recent], 1.0, base, overwrite_c=1)
         if self._scale != 1.0:
             base /= self._scale
-        new = Recursion.of_inverse(base, self._weights.copy(order="F"), self.ridge, self.least)
-        new.n_features, new.n_targets, new.level = self.n_features, self.n_targets, self.level
+        new = Recursion.of_inverse(base, self.weights.copy(order="F"), self.ridge, self.least)
+        new.level = self.level
         return new
 
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
@@ -302,25 +295,22 @@ class Recursion:
         if len(rows) > new.n_features:
             new._learn_many(rows, targets, w, sign)
             return new
-        wide = np.zeros((len(rows), len(new._base)))
-        wide[:, : rows.shape[1]] = rows
         for start in range(0, len(rows), N_RECENT):
             part = slice(start, start + N_RECENT)
-            new._learn_block(wide[part], targets[part], np.sqrt(abs(w[part])), sign)
+            new._learn_block(rows[part], targets[part], np.sqrt(abs(w[part])), sign)
         return new
 
     def _check_leverages(self, rows: Floats, w: Floats) -> None:
         """Raise if a row outweighs what is known; of a copy whose scale is 1."""
         # A product with the inverse is rarely needed to be sure.
         if w @ (rows * rows).sum(axis=1) > 0.5 * OUTWEIGHED * self.level:
-            known = slice(self.n_features)
-            image = dsymm(1.0, self._base[known, known], np.asfortranarray(rows.T))
+            image = dsymm(1.0, self._base, np.asfortranarray(rows.T))
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
 
     def _learn_block(self, rows: Floats, targets: Floats, root: Floats, sign: float) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
-        weights = self._weights[:, : self.n_targets]
+        weights = self.weights
         errors = (targets - product(rows, weights)) * root[:, None]
         scaled = np.asfortranarray((rows * root[:, None]).T)
         image = dsymm(1.0, self._base, scaled)
@@ -338,15 +328,12 @@ class Recursion:
 
     def _learn_many(self, rows: Floats, targets: Floats, w: Floats, sign: float) -> None:
         """Learn more rows than features by way of A'A + d I, in place, of a copy."""
-        known = slice(self.n_features)
-        weights = self._weights[known, : self.n_targets]
-        matrix = inverted(np.array(self._base[known, known], order="F"))
+        matrix = inverted(self._base)
         before = matrix.diagonal() * LEFT if sign < 0.0 else 0.0
         scaled = rows * np.sqrt(abs(w))[:, None]
-        inverse = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1), before)
-        self._base[known, known] = inverse
-        step = product(rows.T, w[:, None] * (targets - product(rows, weights)))
-        weights += dsymm(1.0, inverse, np.asfortranarray(step))
+        self._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1), before)
+        step = product(rows.T, w[:, None] * (targets - product(rows, self.weights)))
+        self.weights += dsymm(1.0, self._base, np.asfortranarray(step))
 
     def scaled(self, factor: float) -> Recursion:
         """Return a copy whose rows weigh a factor > 0 of what they did.
@@ -377,19 +364,15 @@ class Recursion:
     def grown(self, n_features: int, n_targets: int) -> Recursion:
         """Return it with room for features and targets that were 0 in every row so far.
 
-        What comes into use may be memory that both share: let one of the two learn. No room is
-        kept for further features: every row would pay for it, and a copy costs less than a row.
+        No room is kept for more: every row would pay for it, and a copy costs less than a row.
         """
-        size = n_features
-        new = Recursion(0, 0, self.ridge, self.least)
-        vars(new).update(vars(self))
-        new.n_features, new.n_targets = n_features, n_targets
-        new._base = enlarged(self._base, size, size)
+        new = shallow_copy(self)
         places = np.arange(self.n_features, n_features)
+        new._base = enlarged(self._base, n_features, n_features)
         new._base[places, places] = self._scale / self.level
-        new._recent = enlarged(self._recent, size, N_RECENT if size > SMALL else 0)
-        columns = capacity(self._weights.shape[1], n_targets)
-        new._weights = enlarged(self._weights, size, columns)
+        n_recent = N_RECENT if n_features > SMALL else 0
+        new._recent = enlarged(self._recent, n_features, n_recent)
+        new.weights = enlarged(self.weights, n_features, n_targets)
         return new
 
     def placed(
@@ -397,10 +380,9 @@ class Recursion:
     ) -> Recursion:
         """Return a copy whose features and targets stand at given places among more."""
         old = self.copied()
-        known = slice(self.n_features)
         base = np.zeros((n_features, n_features), order="F")
         base.flat[:: n_features + 1] = 1.0 / self.level
-        base[np.ix_(places, places)] = _symmetric(old._base[known, known])
+        base[np.ix_(places, places)] = _symmetric(old._base)
         weights = np.zeros((n_features, n_targets), order="F")
         weights[np.ix_(places, targets)] = old.weights
         new = Recursion.of_inverse(base, weights, self.ridge, self.least)
@@ -410,8 +392,7 @@ class Recursion:
     def with_targets(self, columns: Integers) -> Recursion:
         """Return a copy of some of the targets."""
         new = self.copied()
-        new._weights = np.asfortranarray(new._weights[:, columns])
-        new.n_targets = len(columns)
+        new.weights = np.asfortranarray(new.weights[:, columns])
         return new
 
     def without(self, features: Matrix) -> Recursion:
@@ -420,13 +401,12 @@ class Recursion:
         places = np.flatnonzero(features)
         new._base[places], new._base[:, places] = 0.0, 0.0
         new._base[places, places] = 1.0 / self.level
-        new._weights[places] = 0.0
+        new.weights[places] = 0.0
         return new
 
     def inverse(self) -> Floats:
         """Return P, (n_features, n_features), a new array."""
-        known = slice(self.n_features)
-        return _symmetric(self.copied()._base[known, known])
+        return _symmetric(self.copied()._base)
 
     def information(self) -> Floats:
         """Return A'A, (n_features, n_features), from P^-1 - d I, in ``M^3`` operations."""

@@ -215,6 +215,12 @@ def _unselected(setting: Any, statistics: Accumulator) -> float:
     return choose_ridge(given, statistics.diagonal, statistics.n_targets)
 
 
+def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
+    """Return the ridge that statistics of now are to hold inside."""
+    selected = selected_ridge(setting, statistics) if is_selected(setting) else None
+    return _unselected(setting, statistics) if selected is None else selected
+
+
 def reaches_checkpoint(count: int, n_rows: int) -> bool:
     """Tell whether so many rows more reach a power of two, at which a ridge is selected."""
     return (count + n_rows).bit_length() > count.bit_length()
@@ -428,9 +434,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _hold_selected(self) -> None:
         """Choose a ridge from the statistics and hold it inside; 0 waits for the next time."""
-        setting, statistics = self._ridge, self._statistics
-        selected = selected_ridge(setting, statistics) if is_selected(setting) else None
-        ridge = _unselected(setting, statistics) if selected is None else selected
+        ridge = _chosen_ridge(self._ridge, self._statistics)
         if ridge > 0.0:
             self._hold(ridge)
 
@@ -662,22 +666,25 @@ class LinearModel(base.Estimator, ABC):
         theirs = theirs.placed(columns.locate(other.feature_names), target_columns, *size)
         if other_past != 1.0:
             theirs.scale(other_past)
-        choice = self._choice._replace(is_due=True)
-        if self._is_blank:
-            # Nothing was learnt here: what the other model has selected stays, too.
-            statistics, choice = theirs, other._choice._replace(is_due=True)
-        elif other._is_blank:
-            statistics = mine.copied().grown(*size)
-        else:
+        choice, both = self._choice, not (self._is_blank or other._is_blank)
+        if both:
             if past != 1.0:
                 mine = mine.copied()
                 mine.scale(past)
-            statistics = mine.merged(theirs)
+            statistics, choice = mine.merged(theirs), choice._replace(is_due=True)
+        elif self._is_blank:
+            # Nothing was learnt here: what the other model has selected stays, too.
+            statistics, choice = theirs, other._choice
+        else:
+            statistics = mine.copied().grown(*size)
         statistics = statistics.named(columns.names)
-        holds = statistics.holds_ridge and isinstance(self._ridge, str) and not self._is_blank
+        holds = statistics.holds_ridge and isinstance(self._ridge, str)
+        if both and holds and statistics.count >= FIRST_ROWS:
+            ridge = _chosen_ridge(self._ridge, statistics)
+            if ridge > 0.0:
+                statistics = statistics.with_ridge(ridge)
+                choice = choice._replace(setting=self._ridge)
         self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
-        if holds and not other._is_blank and statistics.count >= FIRST_ROWS:
-            self._hold_selected()
 
     def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
         """Return the statistics of both models, in one number of folds if both know something.
@@ -851,7 +858,8 @@ class LinearModel(base.Estimator, ABC):
         few = max(1, self._statistics.n_features // SMALL_STEP)
         asked = self._unasked is not None and 0 < self._unasked <= few
         # The paper's ridge is another one after every row.
-        stays = isinstance(self._ridge, numbers.Real) or self._choice.selected is not None
+        selected = self._selects and self._choice.selected is not None
+        stays = selected or isinstance(self._ridge, numbers.Real)
         return asked and stays and ridge > 0.0 and not self._clock.forgets
 
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
