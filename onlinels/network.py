@@ -37,13 +37,15 @@ from onlinels.saving import (
     ANYTHING,
     LABEL,
     WHOLE,
-    Savable,
     array,
     listed,
+    locked_copy,
+    locked_state,
     made_of,
     maybe,
     row,
     savable,
+    save_method,
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
@@ -176,11 +178,7 @@ PARTS = {
 """What may be saved of a network's parts."""
 
 
-def _layer_fits(network: Any) -> bool:
-    return len(network.classifier.feature_names) in (0, network.hidden.n_hidden)
-
-
-@savable(PARTS, _layer_fits)
+@savable(PARTS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
     """Both stages with nothing left to fix, and the linear layer that learns."""
@@ -257,7 +255,7 @@ class FixedNetwork:
     },
     settings_hold,
 )
-class ShallowConvClassifier(ScoringClassifier, Savable):
+class ShallowConvClassifier(ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
@@ -314,6 +312,10 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     >>> bool(right.mean() > 0.96)
     True
     """
+
+    save = save_method
+    __copy__ = locked_copy
+    __getstate__ = locked_state
 
     def __init__(
         self,
@@ -428,10 +430,6 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each hidden unit, (n_hidden,), read-only."""
         return self._linear_layer.ridge_diagonal
-
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return vars(self).copy()
 
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.

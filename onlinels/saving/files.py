@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
 from onlinels.saving.arrays import UNREADABLE, ArrayArchive, write_array
@@ -139,15 +139,6 @@ def locked_state(model: Any) -> dict[str, Any]:
     """Return the state for copies and pickles, of no moment amid a call."""
     with model._lock:
         return dict(vars(model))
-
-
-class Savable:
-    """Transitional: what can be saved in a file, and copied."""
-
-    save = save_method
-
-    def __copy__(self) -> Self:
-        return locked_copy(self)
 
 
 def _locks(model: Any) -> list[Lock]:
