@@ -55,7 +55,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, restored_on_error, steps_of
+from onlinels.wrappers import FIXED, noted, restored_on_error, steps_of
 
 # Readings of sensors, as they come: a dict, or rows that follow one another.
 
@@ -537,9 +537,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
         for latest, windows in self._follow(readings, labels):
             state = latest
             due.extend(windows)
-        if due:
+        with noted(self.classifier, self, "_state", state):
             self._learn_windows(due)
-        self._state = state
 
     def _follow(
         self, readings: Readings, labels: Sequence[Label]
@@ -595,8 +594,9 @@ class WindowedClassifier(base.MiniBatchClassifier):
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Let the wrapped classifier learn windows in order: all or none of several."""
         model = self.classifier
-        if len(due) == 1:
-            model.learn_one(*due[0])
+        if len(due) < 2:
+            for sample, label in due:
+                model.learn_one(sample, label)
         elif _takes_lists(model):
             model.learn_many([sample for sample, _ in due], [label for _, label in due])
         else:

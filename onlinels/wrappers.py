@@ -82,6 +82,19 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def noted(model: Any, wrapper: Any, name: str, value: Any) -> Iterator[None]:
+    """Set a wrapper's attribute as soon as its model learns, though something be raised after."""
+    last, before = last_step(model), getattr(last_step(model), "count", None)
+    try:
+        yield
+    except BaseException:
+        if getattr(last, "count", None) != before:
+            setattr(wrapper, name, value)
+        raise
+    setattr(wrapper, name, value)
+
+
 class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
 
@@ -430,8 +443,8 @@ class CalibratedClassifier(WrappedClassifier):
             losses = self._losses_with(
                 self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
             )
-            self.classifier.learn_one(x, y, w=w, **kwargs)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", losses):
+                self.classifier.learn_one(x, y, w=w, **kwargs)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -452,8 +465,8 @@ class CalibratedClassifier(WrappedClassifier):
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
-            self.classifier.learn_many(X, y, w=w, **kwargs)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", losses):
+                self.classifier.learn_many(X, y, w=w, **kwargs)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
@@ -494,9 +507,8 @@ class CalibratedClassifier(WrappedClassifier):
                 "CalibratedClassifier(...) and merge these last steps."
             )
         with all_held(self._lock, other._lock):
-            losses = self._losses + other._losses
-            self.classifier.merge(other.classifier)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", self._losses + other._losses):
+                self.classifier.merge(other.classifier)
         return self
 
     def __add__(self, other: Self) -> Self:
