@@ -7,9 +7,9 @@ network is fixed, and only its linear layer learns (`FixedNetwork`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, takewhile
+from itertools import accumulate, count, groupby
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,6 @@ from onlinels.checks import (
     Floats,
     Matrix,
     check_count,
-    check_mass,
-    check_matrix,
     check_mergeable,
     check_part,
     check_weights,
@@ -32,20 +30,22 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.numerics import TRIES, Lock, Update, all_held, apply
+from onlinels.numerics import Lock, Update, all_held, apply
 from onlinels.presets import preset_settings
 from onlinels.rows import Name
 from onlinels.saving import (
     ANYTHING,
     LABEL,
     WHOLE,
-    Savable,
     array,
     listed,
+    locked_copy,
+    locked_state,
     made_of,
     maybe,
     row,
     savable,
+    save_method,
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
@@ -86,28 +86,21 @@ class Examples:
         weights = self.weights if isinstance(self.weights, float) else self.weights[rows]
         return Examples(self.images[rows], self.labels[rows], weights, times)
 
-    def block(self, start: int) -> Examples:
-        """Return the next rows to be learnt together: all of them have times, or none has."""
-        block = self.part(slice(start, start + BLOCK_IMAGES))
-        if block.times is None:
-            return block
-        untimed = [time is None for time in block.times]
-        n_alike = len(list(takewhile(untimed[0].__eq__, untimed)))
-        alike = block.part(slice(n_alike))
-        return replace(alike, times=None) if untimed[0] else alike
 
-
-def joined(batches: Sequence[Examples]) -> Examples:
-    """Return several batches as one."""
-    if len(batches) == 1:
-        return batches[0]
-    times = [time for batch in batches for time in batch.times or [None] * len(batch)]
-    return Examples(
-        np.concatenate([batch.images for batch in batches]),
-        [label for batch in batches for label in batch.labels],
-        np.concatenate([np.broadcast_to(batch.weights, len(batch)) for batch in batches]),
-        times if any(batch.times for batch in batches) else None,
-    )
+def joined(batches: Sequence[Examples]) -> Iterator[Examples]:
+    """Yield batches as few: all images of one have times, or none has."""
+    for untimed, run in groupby(batches, lambda batch: batch.times is None):
+        first, *others = alike = list(run)
+        yield (
+            first
+            if not others
+            else Examples(
+                np.concatenate([batch.images for batch in alike]),
+                [label for batch in alike for label in batch.labels],
+                np.concatenate([np.broadcast_to(batch.weights, len(batch)) for batch in alike]),
+                None if untimed else [time for batch in alike for time in batch.times or ()],
+            )
+        )
 
 
 PIXEL_RIDGE = 0.3
@@ -146,41 +139,34 @@ class WarmUp:
         default_factory=lambda: LeastSquaresClassifier(ridge=PIXEL_RIDGE)
     )
 
-    def holding(self, examples: Examples) -> WarmUp:
-        """Return what holds a copy of these images, too."""
-        held = replace(examples, images=examples.images.copy())
-        return replace(self, batches=(*self.batches, held), count=self.count + len(held))
+    def holding(self, batches: Sequence[Examples]) -> WarmUp:
+        """Return what holds copies of these images, too."""
+        held = [replace(batch, images=batch.images.copy()) for batch in batches]
+        n_images = self.count + sum(map(len, held))
+        return replace(self, batches=(*self.batches, *held), count=n_images)
 
     def pixel_classifier(self) -> LeastSquaresClassifier:
         """Return the classifier, which has learnt all that is held."""
-        first, n_new = len(self.batches), self.count - self.classifier.count
-        while n_new > 0:
-            first -= 1
-            n_new -= len(self.batches[first])
-        for batch in self.batches[first:]:
-            self.classifier.learn_many(_pixels(batch.images), batch.labels, batch.weights)
+        if self.classifier.count < self.count:
+            ends = accumulate(map(len, self.batches))
+            for batch, end in zip(self.batches, ends, strict=True):
+                if end > self.classifier.count:
+                    self.classifier.learn_many(_pixels(batch.images), batch.labels, batch.weights)
         return self.classifier
 
 
 def _pixels(images: Matrix) -> Floats:
-    *sides, n_channels = images.shape[1:]
-    size = 1
-    while size < max(sides) and _n_blocks(sides, size) * n_channels > MOST_PIXELS:
-        size += 1
+    height, width, n_channels = images.shape[1:]
+    # How many blocks cover an image, the last of them in part.
+    sizes = ((size, -(-height // size) * -(-width // size)) for size in count(1))
+    size = next(size for size, n in sizes if n * n_channels <= MOST_PIXELS or n == 1)
     if size > 1:
-        behind = [(0, -side % size) for side in sides]
-        images = block_means(np.pad(images, [(0, 0), *behind, (0, 0)]), size, np.float64)
+        behind = [(0, 0), (0, -height % size), (0, -width % size), (0, 0)]
+        images = block_means(np.pad(images, behind), size, np.float64)
     pixels: Floats = images.reshape(len(images), -1).astype(np.float64)
     lengths = np.linalg.norm(pixels, axis=1, keepdims=True)
-    lengths[lengths == 0.0] = 1.0
-    pixels /= lengths
+    pixels /= np.where(lengths == 0.0, 1.0, lengths)
     return pixels
-
-
-def _n_blocks(sides: list[int], size: int) -> int:
-    """Return how many blocks cover an image, the last of them in part."""
-    height, width = sides
-    return -(-height // size) * -(-width // size)
 
 
 PARTS = {
@@ -192,11 +178,7 @@ PARTS = {
 """What may be saved of a network's parts."""
 
 
-def _layer_fits(network: Any) -> bool:
-    return len(network.classifier.feature_names) in (0, network.hidden.n_hidden)
-
-
-@savable(PARTS, _layer_fits)
+@savable(PARTS, lambda net: len(net.classifier.feature_names) in (0, net.hidden.n_hidden))
 @dataclass(eq=False)
 class FixedNetwork:
     """Both stages with nothing left to fix, and the linear layer that learns."""
@@ -206,15 +188,14 @@ class FixedNetwork:
     hidden: HiddenLayer
     classifier: LeastSquaresClassifier
 
-    def made_from(self, examples: Examples) -> FixedNetwork:
+    def made_from(self, images: Matrix, labels: list[Label]) -> FixedNetwork:
         """Make whitening, filters and input weights of these settings from images; learn nothing.
 
         Differences are of images of distinct classes, or, if all are of one class, of any two.
         """
-        labels = examples.labels
         settings = self.preprocessing._get_params()
-        preprocessing = ImagePreprocessing.from_examples(examples.images, **settings)
-        images = preprocessing.transform_many(examples.images)
+        preprocessing = ImagePreprocessing.from_examples(images, **settings)
+        images = preprocessing.transform_many(images)
         settings = self.features._get_params()
         features = ConvolutionalFeatures.from_examples(images, labels, **settings)
         rows = features.transform_many(images)
@@ -233,59 +214,24 @@ class FixedNetwork:
         activations: Matrix = self.hidden.transform_many(self.features.transform_many(processed))
         return activations
 
-    def _blocks(self, images: Matrix) -> Iterator[Matrix]:
+    def blocks(self, images: Matrix) -> Iterator[Matrix]:
+        """Yield the hidden activations (n, n_hidden) of some images after the others."""
         for start in range(0, len(images), BLOCK_IMAGES):
             yield self._block_activations(images[start : start + BLOCK_IMAGES])
 
-    def activations(self, images: Matrix) -> Matrix:
-        """Return the hidden activations (n, n_hidden) of images."""
-        activations = np.empty((len(images), self.hidden.n_hidden), dtype=self.hidden.dtype)
-        start = 0
-        for block in self._blocks(images):
-            activations[start : start + len(block)] = block
-            start += len(block)
-        return activations
-
-    def scores(self, images: Matrix) -> Floats:
-        """Return the scores (n, n_classes) of images."""
-        return np.concatenate([self.classifier.scores_many(rows) for rows in self._blocks(images)])
-
-    def learn(self, examples: Examples) -> None:
-        """Learn images block by block: all of them, or none.
-
-        What is raised between two blocks, by an interrupt, is raised after the last.
-        """
-        layer = self.classifier
-        if len(examples.block(0)) < len(examples):
-            if layer.accumulator == "recursive":
-                # It may refuse rows because of those before, so no look at the rows tells.
-                layer = copy.deepcopy(layer)
-            else:
-                self._check_extremes(examples)
-        start = layer.count
-        raised: BaseException | None = None
-        for _ in range(TRIES):
-            try:
-                while (n_learnt := layer.count - start) < len(examples):
-                    block = examples.block(n_learnt)
-                    rows = self._block_activations(block.images)
-                    layer.learn_many(rows, block.labels, block.weights, block.times)
-                break
-            except BaseException as error:
-                if layer is not self.classifier or layer.count == start:
-                    raise
-                raised = error
+    def learn(self, batches: Iterable[Examples]) -> None:
+        """Learn images block by block: all of them, or none."""
+        blocks = [
+            batch.part(slice(start, start + BLOCK_IMAGES))
+            for batch in batches
+            for start in range(0, len(batch), BLOCK_IMAGES)
+        ]
+        # A later block may be refused, or interrupted.
+        layer = self.classifier if len(blocks) < 2 else copy.deepcopy(self.classifier)
+        for block in blocks:
+            rows = self._block_activations(block.images)
+            layer.learn_many(rows, block.labels, block.weights, block.times)
         self.classifier = layer
-        if raised is not None:
-            raise raised
-
-    def _check_extremes(self, examples: Examples) -> None:
-        """Raise as the linear layer would for the image of the largest pixel and the heaviest."""
-        images, weights = examples.images, np.broadcast_to(examples.weights, len(examples))
-        largest = images.max(axis=(1, 2, 3)).astype(np.float64)
-        lowest = images.min(axis=(1, 2, 3)).astype(np.float64)
-        rows = [int(np.maximum(largest, -lowest).argmax()), int(weights.argmax())]
-        check_mass(check_matrix("X", self._block_activations(images[rows])), weights[rows])
 
     def check_same_features(self, other: FixedNetwork) -> None:
         """Raise unless another network of the same settings has the same fixed features."""
@@ -309,7 +255,7 @@ class FixedNetwork:
     },
     settings_hold,
 )
-class ShallowConvClassifier(ScoringClassifier, Savable):
+class ShallowConvClassifier(ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
@@ -348,9 +294,8 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     first asked for after learning.
 
     Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
-    memory too, the network is as before or as after. Of more than 1,000 images at once 1,000 are
-    learnt at a time: an interrupt among them is raised after the last. (The recursive form learns
-    them in a copy, which takes the memory of its statistics once more for as long.)
+    memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
+    copy, 1,000 at a time, which takes the memory of the statistics once more for as long.
 
     References
     ----------
@@ -368,6 +313,10 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     True
     """
 
+    save = save_method
+    __copy__ = locked_copy
+    __getstate__ = locked_state
+
     def __init__(
         self,
         features: ConvolutionalFeatures | None = None,
@@ -381,14 +330,10 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         check_part("features", features, ConvolutionalFeatures)
         check_part("hidden", hidden, HiddenLayer)
         check_part("classifier", classifier, LeastSquaresClassifier)
-        self.preprocessing = ImagePreprocessing() if preprocessing is None else preprocessing
-        self.features = ConvolutionalFeatures() if features is None else features
-        self.hidden = HiddenLayer(1000, "difference") if hidden is None else hidden
-        self.classifier = (
-            LeastSquaresClassifier("paper", fit_intercept=False)
-            if classifier is None
-            else classifier
-        )
+        self.preprocessing = preprocessing or ImagePreprocessing()
+        self.features = features or ConvolutionalFeatures()
+        self.hidden = hidden or HiddenLayer(1000, "difference")
+        self.classifier = classifier or LeastSquaresClassifier("paper", fit_intercept=False)
         self.warm_up = warm_up
         self._image_shape: Shape | None = None
         self._waiting = WarmUp()
@@ -486,10 +431,6 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         """The ridge in force on each hidden unit, (n_hidden,), read-only."""
         return self._linear_layer.ridge_diagonal
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return vars(self).copy()
-
     def transform_many(self, X: Any) -> Matrix:
         """Return the hidden activations (n, n_hidden) that the linear layer learns from.
 
@@ -505,7 +446,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         with self._lock:
             images = read_images(X, self._given_shape).values
             self._check_shape(images.shape[1:])
-            return self._network.activations(images)
+            return np.concatenate([*self._network.blocks(images)])
 
     @property
     def bank(self) -> FilterBank:
@@ -568,10 +509,8 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
     def _image_scores(self, images: Matrix) -> Floats:
         self._check_images(images)
         layer = self._linear_layer
-        if self._fixed is None:
-            scores: Floats = layer.scores_many(_pixels(images))
-            return scores
-        return self._fixed.scores(images)
+        blocks = [_pixels(images)] if self._fixed is None else self._fixed.blocks(images)
+        return np.concatenate([layer.scores_many(rows) for rows in blocks])
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the state of the features and the score of every class for one image."""
@@ -607,65 +546,47 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         with self._lock:
             self._learn(self._examples(read_images(X, self._given_shape).values, y, w, t))
 
-    def _learn(self, examples: Examples) -> None:
+    def _learn(self, *batches: Examples) -> None:
         """Learn or hold images that were checked, or nothing of them if one is refused."""
-        shape = examples.images.shape[1:]
-        fixed, waiting = self._fixed, self._waiting
-        if fixed is not None:
-            self._teach(shape, lambda: fixed.learn(examples))
-        elif waiting.count + len(examples) >= self.warm_up:
-            self._fix(examples)
+        shape = batches[0].images.shape[1:]
+        if self._fixed is not None:
+            self._fixed.learn(batches)
+            self._image_shape = shape
+        elif self._waiting.count + sum(map(len, batches)) >= self.warm_up:
+            self._fix(*batches)
         else:
-            held = (self, "_waiting", waiting.holding(examples))
+            held = (self, "_waiting", self._waiting.holding(batches))
             apply(Update(state=(held, (self, "_image_shape", shape))))
 
-    def _teach(self, shape: Shape | None, change: Callable[[], object]) -> None:
-        """Let the linear layer change and take note of the shape of images: both or neither."""
-        before, count = self._image_shape, self.count
-        try:
-            self._image_shape = shape
-            change()
-        except BaseException:
-            if self.count == count:
-                self._image_shape = before
-            raise
-
-    def _fix(self, new: Examples | None = None) -> None:
+    def _fix(self, *new: Examples) -> None:
         """Fix the features from what is held and as many new images as are wanted; learn all."""
-        batches, n_held = [*self._waiting.batches], self._waiting.count
-        n_wanted = 0 if new is None else max(self.warm_up - n_held, 0)
-        if new is not None:
-            batches.append(new.part(slice(n_wanted)))
-        if n_held + n_wanted < 2:
+        batches, n_held = (*self._waiting.batches, *new), self._waiting.count
+        if sum(map(len, batches)) < 2:
             raise ValueError(
                 f"{n_held} images have come, expected at least 2 to make input weights from. "
                 "Learn more images first."
             )
-        first = joined(batches)
+        n_wanted = max(self.warm_up, n_held)
+        images = np.concatenate([batch.images[:n_wanted] for batch in batches])[:n_wanted]
+        labels = [label for batch in batches for label in batch.labels][:n_wanted]
         try:
-            fixed = self._parts().made_from(first)
-            fixed.learn(first)
+            fixed = self._parts().made_from(images, labels)
+            fixed.learn(joined(batches))
         except ValueError as error:
             if not n_held:
                 raise
-            raise ValueError(f"{error} {self._remedy()}") from error
-        if new is not None:
-            fixed.learn(new.part(slice(n_wanted, None)))
-        self._take(fixed, first.images.shape[1:])
+            raise ValueError(
+                f"{error} {n_held} of these images were held for the warm-up and stay held: if "
+                "the cause is theirs, they cannot be learnt with these settings whatever follows. "
+                "Start a new model with other settings (ridge, accumulator, scale, dtype), and "
+                "learn its images from the first."
+            ) from error
+        self._take(fixed, images.shape[1:])
 
     def _take(self, fixed: FixedNetwork, shape: Shape | None) -> None:
         """Go on as a network that is fixed and has learnt what was held."""
         state = {"_fixed": fixed, "_waiting": WarmUp(), "_image_shape": shape}
         apply(Update(state=tuple((self, *each) for each in state.items())))
-
-    def _remedy(self) -> str:
-        """Say what to do about images that are refused at the edge, those held among them."""
-        return (
-            f"{self._waiting.count} of these images were held for the warm-up and stay held: if "
-            "the cause is theirs, they cannot be learnt with these settings whatever follows. "
-            "Start a new model with other settings (ridge, accumulator, scale, dtype), and learn "
-            "its images from the first."
-        )
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
@@ -688,7 +609,7 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
 
     def _unlearn(self, images: Matrix, y: Any, w: Any) -> None:
         network, examples = self._network, self._examples(images, y, w)
-        rows = network.activations(images)
+        rows = np.concatenate([*network.blocks(images)])
         network.classifier.unlearn_many(rows, examples.labels, examples.weights)
 
     def fix_features(self) -> None:
@@ -745,16 +666,15 @@ class ShallowConvClassifier(ScoringClassifier, Savable):
         shape, theirs = self._image_shape or other._image_shape, other._fixed
         if theirs is None:
             if other._waiting.count:
-                self._learn(joined(other._waiting.batches))
+                self._learn(*joined(other._waiting.batches))
         elif self._fixed is None:
             fixed = copy.deepcopy(theirs)
-            if self._waiting.count:
-                fixed.learn(joined(self._waiting.batches))
+            fixed.learn(joined(self._waiting.batches))
             self._take(fixed, shape)
         else:
             self._fixed.check_same_features(theirs)
-            layer = self._linear_layer
-            self._teach(shape, lambda: layer.merge(other._linear_layer))
+            self._linear_layer.merge(other._linear_layer)
+            self._image_shape = shape
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

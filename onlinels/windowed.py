@@ -13,28 +13,26 @@ from datetime import datetime
 from itertools import islice
 from math import floor
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Matrix, check_choice, check_count, check_positive, check_room
+from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
 from onlinels.rows import (
-    ArrayFeature,
     Batch,
     Columns,
-    Layout,
     Name,
     as_frame,
+    holds_array,
     labels_like,
-    names_of,
     read_batch,
-    read_frame,
     read_sample,
+    samples_of,
     table_like,
 )
 from onlinels.saving import (
@@ -47,36 +45,32 @@ from onlinels.saving import (
     VECTOR,
     WHOLE,
     Field,
-    Savable,
-    constant,
+    locked_copy,
+    locked_state,
     made_of,
     maybe,
     savable,
+    save_method,
+    saved,
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, restored_on_error, steps_of
+from onlinels.wrappers import FIXED, noted, restored_on_error, steps_of
 
 # Readings of sensors, as they come: a dict, or rows that follow one another.
 
 
-@dataclass(frozen=True, eq=False)
-class Readings:
-    """Values (n, n_channels), times in seconds, and what was read, for answers in kind."""
+class Readings(NamedTuple):
+    """What was read, and the times in seconds, if readings have them."""
 
-    values: Matrix
-    layouts: tuple[Layout, ...]
+    batch: Batch
     times: Floats | None
     dates: bool
-    source: Any
 
 
 def read_reading(x: Any, timestamp: Name | None) -> Readings:
     """Read one reading, a dict of numbers, and its time if it has the name `timestamp`."""
-    if timestamp is None or not isinstance(x, Mapping):
-        return _readings(read_sample(x))
-    values, stamp = _split(x, timestamp)
-    return _readings(read_sample(values), [stamp], timestamp)
+    return _read([x], timestamp, lambda rows: read_sample(rows[0]))
 
 
 def read_readings(X: Any, timestamp: Name | None) -> Readings:
@@ -84,76 +78,53 @@ def read_readings(X: Any, timestamp: Name | None) -> Readings:
 
     The time is the column, or the entry of each dict, of the name `timestamp`.
     """
-    if timestamp is None:
-        return _readings(read_batch(X))
-    if isinstance(X, np.ndarray):
-        batch = read_batch(X)
-        columns = list(range(batch.values.shape[1]))
-        if timestamp not in columns:
-            raise _no_time("X", timestamp)
-        kept = [column for column in columns if column != timestamp]
-        stamps = batch.values[:, columns.index(timestamp)].tolist()
-        return _readings(Batch(batch.values[:, kept], (tuple(kept),), X), stamps, timestamp)
-    if isinstance(X, (list, tuple)):
-        if not all(isinstance(x, Mapping) for x in X):
-            return _readings(read_batch(X))
-        rows = [_split(x, timestamp) for x in X]
-        batch = read_batch([values for values, _ in rows])
-        return _readings(batch, [stamp for _, stamp in rows], timestamp, X)
-    frame = as_frame(X)
-    name: Any = timestamp
-    if name not in frame.columns:
-        raise _no_time("X", timestamp)
-    stamps = frame.get_column(name).to_list()
-    return _readings(read_frame(frame.drop(name).to_native()), stamps, timestamp, frame)
+    return _read(list(samples_of(X)), timestamp, read_batch)
 
 
-def _split(x: Mapping[Any, Any], timestamp: Name) -> tuple[dict[Any, Any], Any]:
-    """Return a reading without its time, and that."""
-    if timestamp not in x:
-        raise _no_time("x", timestamp)
-    return {name: value for name, value in x.items() if name != timestamp}, x[timestamp]
+def kind_of(X: Any) -> Any:
+    """Return a batch of readings as answers in its kind need it."""
+    return X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
 
 
-def _no_time(argument: str, timestamp: Name) -> ValueError:
-    return ValueError(
-        f"{argument} has no {timestamp!r}, expected the time of every reading under this name. "
-        "Pass it, or leave timestamp out if readings are evenly spaced."
-    )
-
-
-def _readings(
-    batch: Batch, stamps: Sequence[Any] | None = None, timestamp: Name = None, source: Any = None
-) -> Readings:
-    for layout in batch.layouts:
-        if not isinstance(layout, range) and any(isinstance(e, ArrayFeature) for e in layout):
+def _read(rows: list[Any], timestamp: Name | None, read: Callable[[Any], Batch]) -> Readings:
+    stamps = None
+    if timestamp is not None and all(isinstance(x, Mapping) for x in rows):
+        if not all(timestamp in x for x in rows):
             raise ValueError(
-                "A reading holds an array, expected one number for each channel. Pass readings one "
-                "by one, or whole windows to the wrapped classifier itself."
+                f"x has no {timestamp!r}, expected the time of every reading under this name. "
+                "Pass it, or leave timestamp out if readings are evenly spaced."
             )
-    times, dates = (None, False) if stamps is None else _seconds(stamps, timestamp)
-    source = batch.source if source is None else source
-    return Readings(batch.values, batch.layouts, times, dates, source)
+        stamps = [x[timestamp] for x in rows]
+        rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
+    batch = read(rows)
+    if any(map(holds_array, batch.layouts)):
+        raise ValueError(
+            "A reading holds an array, expected one number for each channel. Pass readings one "
+            "by one, or whole windows to the wrapped classifier itself."
+        )
+    return Readings(batch, *((None, False) if stamps is None else _seconds(stamps, timestamp)))
 
 
 def _seconds(stamps: Sequence[Any], timestamp: Name) -> tuple[Floats, bool]:
     """Return the times of readings in seconds, and whether they are dates."""
-    dates = [isinstance(stamp, (datetime, np.datetime64)) for stamp in stamps]
-    for stamp, is_date in zip(stamps, dates, strict=True):
-        number = isinstance(stamp, Real) and not isinstance(stamp, bool)
-        if not (is_date or number) or is_date is not dates[0]:
+    is_date = isinstance(stamps[0], DATES)
+    for stamp in stamps:
+        if not isinstance(stamp, DATES if is_date else Real) or isinstance(stamp, bool):
             kind = type(stamp).__name__
             raise TypeError(
                 f"{timestamp!r} is {stamp!r} of type {kind}, expected a number of seconds or a "
                 "datetime, the same for all readings. Convert it."
             )
-    return np.concatenate([read_times(s, 1, dates[0]) for s in stamps]), dates[0]
+    return np.concatenate([read_times(stamp, 1, is_date) for stamp in stamps]), is_date
+
+
+DATES = (datetime, np.datetime64)
 
 
 # Where a stream of readings stands.
 
 
-class _Unlabelled:
+class Unlabelled:
     """The label of samples that have none; None can be a label."""
 
     def __repr__(self) -> str:
@@ -163,8 +134,8 @@ class _Unlabelled:
         return "UNLABELLED"
 
 
-UNLABELLED = _Unlabelled()
-constant("unlabelled", UNLABELLED)
+UNLABELLED = Unlabelled()
+saved(Unlabelled, {}, take=lambda label: {}, make=lambda state: UNLABELLED)
 
 
 @savable(
@@ -227,38 +198,25 @@ class StreamState:
             raise TypeError(
                 f"Times are {came}, expected {was} as before. Convert them, or restart()."
             )
-        columns = self.columns if len(self.columns) else Columns().extended(readings.layouts[:1])
+        layouts = readings.batch.layouts
+        columns = self.columns if len(self.columns) else Columns().extended(layouts[:1])
         if not len(columns):
             raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
-        for layout in readings.layouts:
-            _check_channels(columns, layout)
+        for layout in layouts:
+            located = columns.locate(layout).tolist()
+            if -1 in located:
+                raise ValueError(
+                    f"A reading has a new channel {layout[located.index(-1)]!r}, expected only "
+                    f"{list(columns.names)} as in the first reading. Leave it out, or begin with a "
+                    "new model."
+                )
+            if len(located) < len(columns):
+                missing = columns.names[min({*range(len(columns))} - {*located})]
+                raise ValueError(
+                    f"A reading lacks the channel {missing!r}, expected all of those of the first "
+                    "reading. Fill it first, for instance with river's preprocessing.StatImputer."
+                )
         return replace(self, columns=columns, dates=readings.dates)
-
-    def with_sample(self, sample: Floats, label: Label, window: int) -> StreamState:
-        """Return the state after one more sample (n_channels,)."""
-        values = np.concatenate([self.values.reshape(-1, len(sample)), sample[None]])[-window:]
-        since = None if self.since is None else self.since + 1
-        return replace(self, values=values, labels=(*self.labels, label)[-window:], since=since)
-
-    def without_samples(self) -> StreamState:
-        """Return the state from which no window reaches back over what came before."""
-        return replace(self, values=np.empty((0, 0)), labels=(), since=None)
-
-
-def _check_channels(columns: Columns, layout: Layout) -> None:
-    located = columns.locate(layout)
-    new = [name for name, column in zip(names_of(layout), located, strict=True) if column < 0]
-    if new:
-        raise ValueError(
-            f"A reading has a new channel {new[0]!r}, expected only {list(columns.names)} as in "
-            "the first reading. Leave it out, or begin with a new model."
-        )
-    if len(located) < len(columns):
-        missing = columns.names[min(set(range(len(columns))) - set(located.tolist()))]
-        raise ValueError(
-            f"A reading lacks the channel {missing!r}, expected all of those of the first reading. "
-            "Fill it first, for instance with river's preprocessing.StatImputer."
-        )
 
 
 # From readings to evenly spaced samples.
@@ -273,21 +231,9 @@ Times in seconds since 1970 are rounded to 2.4e-7 seconds.
 """
 
 
-def _time_passed(name: Name, position: Position, now: float) -> float:
-    """Return the time since the reading before, or raise ValueError if it is not above 0."""
-    if now <= position.time:
-        before = "as" if now == position.time else "before"
-        raise ValueError(
-            f"{name!r} is {now!r}, {before} that of the reading before, expected a time after "
-            f"{position.time!r}. Leave out readings that repeat or come late, or call restart() "
-            "where another recording begins."
-        )
-    return now - position.time
-
-
 def _regular(name: Name, position: Position, now: float, values: Floats) -> Position:
     """Return the position after a reading, or raise ValueError if it comes at no regular time."""
-    passed = _time_passed(name, position, now)
+    passed = now - position.time
     spacing = position.spacing or passed
     if abs(passed - spacing) > REGULAR * spacing:
         raise ValueError(
@@ -320,29 +266,17 @@ def _resampled(
 # From samples to windows with a label.
 
 
-def _last(labels: Sequence[Label]) -> Label:
-    return labels[-1]
-
-
-def _majority(labels: Sequence[Label]) -> Label:
-    # The most frequent, on a tie the one that came last: counters keep the order of arrival.
-    return Counter(reversed(labels)).most_common(1)[0][0]
-
-
-def _unanimous(labels: Sequence[Label]) -> Label:
-    return labels[-1] if all(label == labels[-1] for label in labels) else UNLABELLED
-
-
 LABEL_RULES: dict[str, Callable[[Sequence[Label]], Label]] = {
-    "last": _last,
-    "majority": _majority,
-    "unanimous": _unanimous,
+    "last": lambda labels: labels[-1],
+    # The most frequent, on a tie the one that came last: counters keep the order of arrival.
+    "majority": lambda labels: Counter(reversed(labels)).most_common(1)[0][0],
+    "unanimous": lambda labels: labels[-1] if len(set(labels)) == 1 else UNLABELLED,
 }
 """From the labels of a window's samples to its own; samples without a label count as one class."""
 
 
-Labelled = tuple[Floats, Label]
-"""A window (length, n_channels) and its label."""
+Labelled = tuple[dict[str, Floats], Label]
+"""A sample {"window": array (length, n_channels)} and its label."""
 
 TOGETHER = (*FIXED, ScoringClassifier)
 """Steps that take lists of windows, all or none, with the same result as one by one."""
@@ -354,11 +288,6 @@ BLOCK = 256
 def _takes_lists(model: Any) -> bool:
     """Tell whether a classifier, or every step of a pipeline, takes lists of windows."""
     return all(isinstance(step, TOGETHER) for step in steps_of(model))
-
-
-def _sample(window: Floats) -> dict[str, Floats]:
-    """Return a sample with a copy of the window, as most of it is part of later ones too."""
-    return {"window": window.copy()}
 
 
 def _windowed_fits(model: Any) -> bool:
@@ -377,7 +306,7 @@ def _windowed_fits(model: Any) -> bool:
     | {"label_rule": TEXT, "_state": made_of(StreamState), "_lock": made_of(Lock)},
     _windowed_fits,
 )
-class WindowedClassifier(base.MiniBatchClassifier, Savable):
+class WindowedClassifier(base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
@@ -451,8 +380,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         check_positive("largest_gap", largest_gap)
         if largest_gap < 1.0:
             raise ValueError(
-                f"largest_gap={largest_gap!r} must be at least 1 sampling period. Pass a larger "
-                "number."
+                f"largest_gap={largest_gap!r} must be at least 1 sampling period. Pass more."
             )
         if sample_rate is not None:
             check_positive("sample_rate", sample_rate)
@@ -472,9 +400,9 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         self._state = StreamState()
         self._lock = Lock()
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return vars(self).copy()
+    save = save_method
+    __copy__ = locked_copy
+    __getstate__ = locked_state
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -559,7 +487,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         """
         with self._lock:
             readings = read_readings(X, self.timestamp)
-            self._learn(readings, read_labels(y, len(readings.values)))
+            self._learn(readings, read_labels(y, len(readings.batch)))
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
         """Take in one reading without a label and learn nothing; errors as `learn_one`.
@@ -584,7 +512,7 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
             readings = read_readings(X, self.timestamp)
-            return labels_like(readings.source, self._answers("predict", readings, None))
+            return labels_like(kind_of(X), self._answers("predict", readings, None))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
@@ -596,13 +524,12 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
         with self._lock:
-            readings = read_readings(X, self.timestamp)
-            rows = self._answers("predict_proba", readings, {})
-            if isinstance(readings.source, (list, tuple)):
+            rows = self._answers("predict_proba", read_readings(X, self.timestamp), {})
+            if isinstance(X, (list, tuple)):
                 return rows
             classes = list(dict.fromkeys(label for row in rows for label in row))
             values = [[row.get(label, 0.0) for label in classes] for row in rows]
-            return table_like(readings.source, classes, np.array(values).reshape(len(rows), -1))
+            return table_like(kind_of(X), classes, np.array(values).reshape(len(rows), -1))
 
     def _learn(self, readings: Readings, labels: list[Label]) -> None:
         state, due = self._state, list[Labelled]()
@@ -610,25 +537,31 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         for latest, windows in self._follow(readings, labels):
             state = latest
             due.extend(windows)
-        if due:
+        with noted(self.classifier, self, "_state", state):
             self._learn_windows(due)
-        self._state = state
 
     def _follow(
         self, readings: Readings, labels: Sequence[Label]
     ) -> Iterator[tuple[StreamState, list[Labelled]]]:
         """Yield the state after each reading, and the windows to be learnt with it."""
+        batch, rule = readings.batch, LABEL_RULES[self.label_rule]
         state = self._state.of_channels(readings)
-        values = state.columns.place(readings.layouts, readings.values).astype(np.float64)
-        times = np.zeros(len(values)) if readings.times is None else readings.times
-        for now, reading, label in zip(times.tolist(), values, labels, strict=True):
+        rows = state.columns.place(batch.layouts, batch.values).astype(np.float64)
+        times = np.zeros(len(rows)) if readings.times is None else readings.times
+        for now, reading, label in zip(times.tolist(), rows, labels, strict=True):
             state, samples = self._sampled(state, now, reading)
-            due = []
+            due: list[Labelled] = []
             for sample in samples:
-                state = state.with_sample(sample, label, self.window)
-                of_window = self._label_due(state)
+                before = state.values.reshape(-1, len(sample))
+                values = np.concatenate((before, sample[None]))[-self.window :]
+                known = (*state.labels, label)[-self.window :]
+                since = None if state.since is None else state.since + 1
+                state = replace(state, values=values, labels=known, since=since)
+                is_due = len(known) == self.window and (since is None or since >= self.hop)
+                of_window = rule(known) if is_due and label is not UNLABELLED else UNLABELLED
                 if of_window is not UNLABELLED:
-                    due.append((state.values, of_window))
+                    # A copy, as most of the window is part of later ones too.
+                    due.append(({"window": values.copy()}, of_window))
                     state = replace(state, since=0, n_windows=state.n_windows + 1)
             yield state, due
 
@@ -636,56 +569,50 @@ class WindowedClassifier(base.MiniBatchClassifier, Savable):
         self, state: StreamState, now: float, reading: Floats
     ) -> tuple[StreamState, Floats]:
         """Return the state after a reading, and the samples that it completes, none to several."""
-        position, samples = state.position, reading[None]
+        position, samples, rate = state.position, reading[None], self.sample_rate
         if self.timestamp is None:
             return state, samples
         if position is None:
-            position = Position(now, reading, now)
-        elif self.sample_rate is None:
+            return replace(state, position=Position(now, reading, now)), samples
+        if now <= position.time:
+            before = "as" if now == position.time else "before"
+            raise ValueError(
+                f"{self.timestamp!r} is {now!r}, {before} that of the reading before, expected a "
+                f"time after {position.time!r}. Leave out readings that repeat or come late, or "
+                "call restart() where another recording begins."
+            )
+        if rate is None:
             position = _regular(self.timestamp, position, now, reading)
+        elif (now - position.time) * rate > self.largest_gap * (1.0 + EARLY):
+            # No window reaches back over what came before.
+            state = replace(state, values=np.empty((0, 0)), labels=(), since=None)
+            position = Position(now, reading, now)
         else:
-            rate = float(self.sample_rate)
-            passed = _time_passed(self.timestamp, position, now)
-            if passed * rate > self.largest_gap * (1.0 + EARLY):
-                state, position = state.without_samples(), Position(now, reading, now)
-            else:
-                position, samples = _resampled(position, now, reading, rate)
+            position, samples = _resampled(position, now, reading, float(rate))
         return replace(state, position=position), samples
-
-    def _label_due(self, state: StreamState) -> Label:
-        """Return the label of a window that is due now, UNLABELLED if it has none or is not due."""
-        is_full = len(state.values) == self.window
-        is_due = is_full and (state.since is None or state.since >= self.hop)
-        if not is_due or state.labels[-1] is UNLABELLED:
-            return UNLABELLED
-        return LABEL_RULES[self.label_rule](state.labels)
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Let the wrapped classifier learn windows in order: all or none of several."""
         model = self.classifier
-        samples, labels = [_sample(window) for window, _ in due], [label for _, label in due]
-        if len(due) == 1:
-            model.learn_one(samples[0], labels[0])
+        if len(due) < 2:
+            for sample, label in due:
+                model.learn_one(sample, label)
         elif _takes_lists(model):
-            model.learn_many(samples, labels)
+            model.learn_many([sample for sample, _ in due], [label for _, label in due])
         else:
             with restored_on_error(steps_of(model)):
-                for sample, label in zip(samples, labels, strict=True):
+                for sample, label in due:
                     model.learn_one(sample, label)
 
     def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
-        states = (state for state, _ in self._follow(readings, [UNLABELLED] * len(readings.values)))
+        followed = self._follow(readings, [UNLABELLED] * len(readings.batch))
         given: list[Any] = []
-        while block := [state.values for state in islice(states, BLOCK)]:
-            full = [_sample(window) for window in block if len(window) == self.window]
-            answers = iter(self._answers_for(method, full))
-            given += [next(answers) if len(w) == self.window else nothing for w in block]
+        while block := [state.values for state, _ in islice(followed, BLOCK)]:
+            full = [{"window": each.copy()} for each in block if len(each) == self.window]
+            if len(full) > 1 and _takes_lists(self.classifier):
+                answers = iter(getattr(self.classifier, f"{method}_many")(full))
+            else:
+                answers = map(getattr(self.classifier, f"{method}_one"), full)
+            given += [next(answers) if len(each) == self.window else nothing for each in block]
         return given
-
-    def _answers_for(self, method: str, samples: list[dict[str, Floats]]) -> list[Any]:
-        model = self.classifier
-        if len(samples) > 1 and _takes_lists(model):
-            answers: list[Any] = getattr(model, f"{method}_many")(samples)
-            return answers
-        return [getattr(model, f"{method}_one")(sample) for sample in samples]

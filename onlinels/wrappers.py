@@ -26,8 +26,18 @@ from onlinels.features.transformers import FilteringTransformer
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held
-from onlinels.rows import read_sample, samples_of, table_like
-from onlinels.saving import ANYTHING, VECTOR, WHOLE, Savable, made_of, savable, settings_hold
+from onlinels.rows import check_aligned, read_sample, samples_of, table_like
+from onlinels.saving import (
+    ANYTHING,
+    VECTOR,
+    WHOLE,
+    locked_copy,
+    locked_state,
+    made_of,
+    savable,
+    save_method,
+    settings_hold,
+)
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
 
 FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer)
@@ -72,15 +82,28 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         raise
 
 
-class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
+@contextmanager
+def noted(model: Any, wrapper: Any, name: str, value: Any) -> Iterator[None]:
+    """Set a wrapper's attribute as soon as its model learns, though something be raised after."""
+    last, before = last_step(model), getattr(last_step(model), "count", None)
+    try:
+        yield
+    except BaseException:
+        if getattr(last, "count", None) != before:
+            setattr(wrapper, name, value)
+        raise
+    setattr(wrapper, name, value)
+
+
+class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
 
     _lock: Lock
     classifier: Any
 
-    def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return vars(self).copy()
+    save = save_method
+    __copy__ = locked_copy
+    __getstate__ = locked_state
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -91,9 +114,8 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
         return {"classifier"}
 
     @property
-    def _wrapped_model(self) -> base.Estimator:
-        model: base.Estimator = self.classifier
-        return model
+    def _wrapped_model(self) -> Any:
+        return self.classifier
 
     def _row_features(self, x: Mapping[Any, Any]) -> Mapping[Any, Any]:
         """Return what the last step meets of a sample."""
@@ -102,8 +124,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier, Savable):
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels that the wrapped model knows, in the order of its columns."""
-        labels: tuple[Label, ...] = last_step(self.classifier).classes
-        return labels
+        return tuple(last_step(self.classifier).classes)
 
     @property
     def count(self) -> int:
@@ -223,8 +244,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            label, weight = read_label(y), check_weights(w, 1)
-            self._n_alarms += self._learn(x, label, weight, kwargs)
+            self._n_alarms += self._learn(x, read_label(y), check_weights(w, 1), kwargs)
 
     def _learn(
         self, x: Mapping[Any, Any], y: Label, w: float | Floats, others: dict[str, Any]
@@ -258,23 +278,24 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
+            check_aligned(X, y)
             rows = list(samples_of(X))
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
             weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-            by_row = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
-            n_alarms = self._n_alarms
+            others = [_by_row(name, value, len(rows)) for name, value in kwargs.items()]
             with restored_on_error([*steps_of(self.classifier), self.detector]):
-                for number, row in enumerate(rows):
-                    others = {name: values[number] for name, values in by_row.items()}
-                    n_alarms += self._learn(row, labels[number], weights[number], others)
-                self._n_alarms = n_alarms
+                self._n_alarms += sum(
+                    self._learn(row, label, weight, dict(zip(kwargs, of_row, strict=True)))
+                    for row, label, weight, *of_row in zip(
+                        rows, labels, weights, *others, strict=True
+                    )
+                )
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
         with self._lock:
-            probabilities: dict[Label, float] = self.classifier.predict_proba_one(x, **kwargs)
-            return probabilities
+            return dict(self.classifier.predict_proba_one(x, **kwargs))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return the wrapped model's probabilities, a column per class, in the kind of `X`."""
@@ -304,24 +325,18 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
 
 def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     """Return every row's share of an argument: its entry of an array or list, else all of it."""
-    if np.ndim(value) == 0:
-        return [value] * n_rows
-    values: Any = np.asarray(value, dtype=object)
+    values = list(value) if np.ndim(value) else [value] * n_rows
     if len(values) != n_rows:
         raise ValueError(
-            f"{name} has shape {values.shape}, expected ({n_rows},). "
+            f"{name} has shape ({len(values)},), expected ({n_rows},). "
             "Pass one value per row, or one for all."
         )
-    return list(values)
-
-
-def _has_all_losses(model: Any) -> bool:
-    return len(model._losses) == len(SCALES) and settings_hold(model)
+    return values
 
 
 @savable(
     {"classifier": ANYTHING, "_losses": VECTOR, "_lock": made_of(Lock)},
-    _has_all_losses,
+    lambda model: len(model._losses) == len(SCALES) and settings_hold(model),
 )
 class CalibratedClassifier(WrappedClassifier):
     """Give a least-squares classifier probabilities that are calibrated while it learns.
@@ -428,8 +443,8 @@ class CalibratedClassifier(WrappedClassifier):
             losses = self._losses_with(
                 self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
             )
-            self.classifier.learn_one(x, y, w=w, **kwargs)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", losses):
+                self.classifier.learn_one(x, y, w=w, **kwargs)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -450,8 +465,8 @@ class CalibratedClassifier(WrappedClassifier):
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
-            self.classifier.learn_many(X, y, w=w, **kwargs)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", losses):
+                self.classifier.learn_many(X, y, w=w, **kwargs)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
@@ -492,9 +507,8 @@ class CalibratedClassifier(WrappedClassifier):
                 "CalibratedClassifier(...) and merge these last steps."
             )
         with all_held(self._lock, other._lock):
-            losses = self._losses + other._losses
-            self.classifier.merge(other.classifier)
-            self._losses = losses
+            with noted(self.classifier, self, "_losses", self._losses + other._losses):
+                self.classifier.merge(other.classifier)
         return self
 
     def __add__(self, other: Self) -> Self:

@@ -98,7 +98,10 @@ def learn_readings(model, random):
             last = model._state.position
             reading["t"] = (0.0 if last is None else last.time) + 0.1 + 0.001 * (number % 3)
         model.predict_one(reading)
-        model.learn_one(reading, number // 10 % 2)
+        if number == 49:
+            model.observe_one(reading)
+        else:
+            model.learn_one(reading, number // 10 % 2)
 
 
 def learn_images(model, random):

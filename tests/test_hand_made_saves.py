@@ -227,7 +227,7 @@ def test_a_fold_gives_no_more_weight_than_it_has(tmp_path):
 def test_errors_name_the_part_that_cannot_be_saved(tmp_path):
     model = LeastSquaresClassifier()
     model.learn_one({"a": 1.0}, ("a", ("b", date(2020, 1, 1))))
-    with pytest.raises(TypeError, match=r"holds datetime.date\(2020, 1, 1\) of type date"):
+    with pytest.raises(TypeError, match=r"holds .*datetime.date\(2020, 1, 1\).* of type"):
         model.save(tmp_path / "model.npz")
     model = LeastSquaresClassifier()
     model._statistics._weight = -1.0

@@ -30,7 +30,7 @@ from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, lengthened, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import FLAG, INT64, SHARE, VECTOR, WHOLE, Savable
+from onlinels.saving import FLAG, INT64, SHARE, VECTOR, WHOLE, locked_copy, save_method
 
 MOST_ROWS = int(np.iinfo(np.int64).max)
 """Rows that can be counted."""
@@ -139,7 +139,7 @@ class Covariance:
         return leverages
 
 
-class Accumulator(Savable, ABC):
+class Accumulator(ABC):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -155,6 +155,9 @@ class Accumulator(Savable, ABC):
     n_targets : int
         Targets (classes) known beforehand. More may come at any time.
     """
+
+    save = save_method
+    __copy__ = locked_copy
 
     recursion: Recursion | None = None
     """The solution that follows every row, where the statistics are one."""
@@ -451,6 +454,7 @@ class Accumulator(Savable, ABC):
 
     def _check_subtracts(self) -> None:
         """Raise if rows cannot be taken out of this kind of statistics."""
+        return
 
     def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
         """Raise if rows to be taken out are not in, so far as sums can tell."""
@@ -726,6 +730,7 @@ class Accumulator(Savable, ABC):
 
     def refine(self, solution: Recursion) -> None:
         """Bring a solution that followed single rows nearer to that of the sums, in place."""
+        return
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of these statistics gives a row."""

@@ -38,10 +38,11 @@ from onlinels.rows import (
 from onlinels.saving import (
     ANY_MATRIX,
     ANY_VECTOR,
-    Savable,
+    locked_copy,
     made_of,
     maybe,
     savable_settings,
+    save_method,
     settings_hold,
 )
 
@@ -130,7 +131,7 @@ def _layer_fits(layer: Any) -> bool:
     _offsets=maybe(ANY_VECTOR),
 )
 @dataclass(eq=False, repr=False)
-class HiddenLayer(base.MiniBatchTransformer, Savable):
+class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
     Stage 2 of the paper up to its linear layer. The input weights are never learnt. Random ones
@@ -181,6 +182,9 @@ class HiddenLayer(base.MiniBatchTransformer, Savable):
     >>> layer.transform_many([{"a": 1.0}, {"b": 0.0}])
     [{'h0': 1.0, 'h1': 1.0}, {'h0': 0.0, 'h1': 0.0}]
     """
+
+    save = save_method
+    __copy__ = locked_copy
 
     n_hidden: int = 300
     input_weights: str | InputWeights = "gaussian"

@@ -24,7 +24,16 @@ from onlinels.features.images import (
 )
 from onlinels.numerics import Frozen, even_parts, in_threads
 from onlinels.rows import output_row, output_table
-from onlinels.saving import PLACES, VECTOR, WHOLE, Savable, array, savable, savable_settings
+from onlinels.saving import (
+    PLACES,
+    VECTOR,
+    WHOLE,
+    array,
+    locked_copy,
+    savable,
+    savable_settings,
+    save_method,
+)
 
 Flags = NDArray[np.bool_]
 
@@ -232,7 +241,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
 
 @savable_settings()
 @dataclass(eq=False, repr=False)
-class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
+class MiniRocketFeatures(base.MiniBatchTransformer):
     """Turn windows of sensor values into shares of positive responses to dilated kernels.
 
     Of each of 84 kernels of length 9, with weights -1 and 2, at each dilation: the share of samples
@@ -279,6 +288,9 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
     >>> features.kernels, features.transform_one({"window": examples[0]})["h"].shape
     (DilatedKernels(924 features of 50 samples, 3 channels), (924,))
     """
+
+    save = save_method
+    __copy__ = locked_copy
 
     n_features: int = 10_000
     max_dilations: int = 32

@@ -37,13 +37,14 @@ from onlinels.rows import output_row, output_table
 from onlinels.saving import (
     ANY_MATRIX,
     WHOLE,
-    Savable,
     array,
+    locked_copy,
     made_of,
     maybe,
     row,
     savable,
     savable_settings,
+    save_method,
 )
 
 GREY_WEIGHTS = (0.299, 0.587, 0.114)
@@ -242,7 +243,7 @@ LARGEST_SCALE = 1e30
 
 @savable_settings(_fixed=maybe(made_of(FixedZCA)))
 @dataclass(eq=False, repr=False)
-class ImagePreprocessing(base.MiniBatchTransformer, Savable):
+class ImagePreprocessing(base.MiniBatchTransformer):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
     1. Blocks of downsample x downsample pixels become their mean.
@@ -290,6 +291,9 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
     >>> ImagePreprocessing.from_examples(photos, downsample=3).transform_many(photos).shape
     (50, 4, 4, 3)
     """
+
+    save = save_method
+    __copy__ = locked_copy
 
     downsample: int = 1
     scale: float | None = None

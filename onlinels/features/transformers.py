@@ -56,11 +56,14 @@ from onlinels.features.images import (
 )
 from onlinels.features.patches import Patches
 from onlinels.rows import output_row, output_table
-from onlinels.saving import Savable, made_of, maybe, savable_settings
+from onlinels.saving import locked_copy, made_of, maybe, savable_settings, save_method
 
 
-class FilteringTransformer(base.MiniBatchTransformer, Savable):
+class FilteringTransformer(base.MiniBatchTransformer):
     """Turn images or windows into features with fixed filters; subclasses say which filters."""
+
+    save = save_method
+    __copy__ = locked_copy
 
     kind: ClassVar[Kind]
 

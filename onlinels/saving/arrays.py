@@ -10,7 +10,7 @@ import zipfile
 import zlib
 from collections.abc import Collection
 from io import SEEK_END
-from typing import IO, Any, BinaryIO, Protocol
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 
@@ -46,20 +46,17 @@ LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}
 LARGEST_HEADER = 10_000
 """Most bytes of a header, as numpy itself bounds it."""
 
-ENTRY = re.compile(r"\s*'(\w{1,20})'\s*:\s*('[^']*'|True|False|\([^()]*\))\s*(?:,|(?=\}))")
-DTYPE = re.compile(r"'([<>|=]?[biufcSU][1-9]\d{0,8})'")
-SHAPE = re.compile(r"\((?:\s*\d{1,18}L?\s*,)*(?:\s*\d{1,18}L?)?\s*\)")
-"""Python 2 wrote an L behind long numbers."""
+HEADER = re.compile(
+    r"""\{ (?: \s* (?: 'descr' \s*:\s* '(?P<dtype> [<>|=]?[biufcSU][1-9]\d{0,8})'
+                  | 'fortran_order' \s*:\s* (?P<by_column> True|False)
+                  | 'shape' \s*:\s* \((?P<shape> (?:\s*\d{1,18}L?\s*,)* (?:\s*\d{1,18}L?)? \s*)\)
+        ) \s* (?: ,\s* | (?=\}) ) ){3} \} \s*""",
+    re.VERBOSE,
+)
+"""The three entries, in any order. Python 2 wrote an L behind long numbers."""
 
 OTHER = "it holds other things than arrays of numbers or text"
 LAST_CHARACTER = 0x10FFFF
-
-
-class Readable(Protocol):
-    """A file, or the content of one that is unzipped as it is read."""
-
-    def read(self, size: int, /) -> bytes:
-        """Return the next bytes, at most so many."""
 
 
 class Hashed:
@@ -85,7 +82,7 @@ class Hashed:
         return self._hash.hexdigest()
 
 
-def read_up_to(file: Readable, n_bytes: int) -> bytearray:
+def read_up_to(file: Any, n_bytes: int) -> bytearray:
     """Return the next bytes of a file, fewer if it ends before; they take memory as they come.
 
     Examples
@@ -100,12 +97,12 @@ def read_up_to(file: Readable, n_bytes: int) -> bytearray:
     return content
 
 
-def read_npy(file: Readable, n_bytes: int, most_values: float = math.inf) -> Matrix:
+def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     """Read an array of numbers or text in numpy's format of one array.
 
     Parameters
     ----------
-    file : Readable
+    file : binary file
         Binary, at the beginning of the array.
     n_bytes : int
         Bytes from there to the end of the file.
@@ -142,8 +139,11 @@ def read_npy(file: Readable, n_bytes: int, most_values: float = math.inf) -> Mat
            [3, 4]])
     """
     header, n_left = _read_header(file, n_bytes)
-    entries = _entries(header)
-    dtype, shape = _dtype(entries["descr"]), _shape(entries["shape"])
+    try:
+        dtype: np.dtype[Any] = np.dtype(header["dtype"])
+    except TypeError as error:
+        raise ValueError(f"it holds values of a type that is not known here: {error}") from error
+    shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
     n_values = math.prod(shape)
     n_expected = n_values * dtype.itemsize
     if n_expected != n_left:
@@ -157,53 +157,23 @@ def read_npy(file: Readable, n_bytes: int, most_values: float = math.inf) -> Mat
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
     values: Matrix = np.ndarray(
-        shape, dtype, content, order="F" if entries["fortran_order"] == "True" else "C"
+        shape, dtype, content, order="F" if header["by_column"] == "True" else "C"
     )
     _check_content(np.ndarray(n_values, dtype, content))
     return values
 
 
-def _read_header(file: Readable, n_bytes: int) -> tuple[str, int]:
-    # The entries in braces, and how many bytes follow.
+def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
+    # What it says, and how many bytes follow.
     start = file.read(len(MAGIC) + 2)
-    n_length = LENGTH_BYTES.get(start[len(MAGIC) :])
-    if start[: len(MAGIC)] != MAGIC or n_length is None:
+    n_length = LENGTH_BYTES.get(start[len(MAGIC) :], 0)
+    n_header = int.from_bytes(file.read(n_length), "little")
+    header = file.read(min(n_header, LARGEST_HEADER)).decode("latin1").replace('"', "'")
+    said = HEADER.fullmatch(header.strip())
+    if start[: len(MAGIC)] != MAGIC or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
         raise ValueError(OTHER)
-    n_header = int.from_bytes(file.read(n_length), "little")
-    if n_header > LARGEST_HEADER:
-        raise ValueError(f"its header has {n_header} bytes, expected at most {LARGEST_HEADER}")
-    header = file.read(n_header).decode("latin1").strip().replace('"', "'")
-    return header, n_bytes - len(start) - n_length - n_header
-
-
-def _entries(header: str) -> dict[str, str]:
-    found, at = {}, 1
-    while match := ENTRY.match(header, at):
-        found[match[1]] = match[2]
-        at = match.end()
-    expected = {"descr", "fortran_order", "shape"}
-    if header[:1] != "{" or header[at:].strip() != "}" or found.keys() != expected:
-        raise ValueError(OTHER)
-    if found["fortran_order"] not in ("True", "False"):
-        raise ValueError(OTHER)
-    return found
-
-
-def _dtype(text: str) -> np.dtype[Any]:
-    match = DTYPE.fullmatch(text)
-    if match is None:
-        raise ValueError(OTHER)
-    try:
-        return np.dtype(match[1])
-    except TypeError as error:
-        raise ValueError(f"it holds values of a type that is not known here: {error}") from error
-
-
-def _shape(text: str) -> tuple[int, ...]:
-    if not SHAPE.fullmatch(text):
-        raise ValueError(f"its header states the shape {text:.60}")
-    return tuple(int(number) for number in re.findall(r"\d+", text))
+    return said, n_bytes - len(start) - n_length - n_header
 
 
 def _check_content(values: Matrix) -> None:

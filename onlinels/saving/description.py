@@ -12,7 +12,6 @@ import numpy as np
 
 from onlinels.checks import Matrix
 from onlinels.saving.fields import (
-    CONSTANTS,
     FACTORIES,
     KINDS,
     KINDS_BY_NAME,
@@ -27,16 +26,6 @@ Node = Any
 
 DTYPES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
 """Kinds of numbers that arrays may hold."""
-
-MAPPINGS: dict[type, str] = {
-    dict: "dict",
-    Counter: "counter",
-    defaultdict: "defaultdict",
-}
-"""What descriptions call them."""
-
-LONGEST_KEY = 40
-"""Characters of a key that errors, and names of arrays, tell; others are numbered."""
 
 MOST_VALUES = 8
 """Values for each byte of a description, counted as often as they occur."""
@@ -91,23 +80,24 @@ class Writer:
             return value
         if made is list:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
-        if made is np.ndarray:
-            return self._array(value, path)
-        if made in MAPPINGS:
-            return {MAPPINGS[made]: self._pairs(value, path), **_factory(value, path)}
-        return {key: self.node(part, path) for key, part in _parts(value, path).items()}
+        try:
+            if made is np.ndarray:
+                return self._array(value, path)
+            parts = _parts(value)
+        except ValueError as error:
+            # What is private says nothing to whoever reads the error.
+            raise TypeError(
+                f"{path.rpartition('._')[0] or path} holds {error}. {REMEDY}"
+            ) from error
+        return {key: self.node(part, path) for key, part in parts.items()}
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
         if id(value) in self._numbers:
             return {"same": self._numbers[id(value)]}
         state = kind.take(value)
-        try:
-            check_fields(path, kind.fields, state)
-        except ValueError as error:
-            odd = next(filter(None, map(_odd_one, state.values())), "")
-            raise TypeError(f"{path} holds {odd}. {REMEDY}" if odd else str(error)) from error
         # In the order of the fields: that of attributes depends on what came to be when.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
+        check_fields(path, kind.fields, state, TypeError)
         # Parts come before the whole, here and when they are made again.
         self._numbers[id(value)] = len(self._numbers)
         self._alive.append(value)
@@ -116,71 +106,57 @@ class Writer:
     def _array(self, array: Matrix, path: str) -> Node:
         little = array.dtype.newbyteorder("<")
         if little.str not in DTYPES:
-            raise TypeError(_refusal(array, path))
+            raise ValueError(_typed(array))
         # Paths differ, as keys do.
         name = self._names.setdefault(id(array), path)
         self._alive.append(array)
         self.arrays[name] = array.astype(little, copy=False)
         return {"array": name}
 
-    def _pairs(self, found: dict[Any, Any], path: str) -> list[list[Node]]:
-        pairs = []
-        for place, (key, value) in enumerate(zip(_keys(found), found.values(), strict=True)):
-            # In errors, and as the name of an array, a key that can be one says more.
-            said = isinstance(key, str) and key.isidentifier() and len(key) <= LONGEST_KEY
-            name = key if said else place
-            pairs.append([self.node(key, f"{path}.{place}"), self.node(value, f"{path}.{name}")])
-        return pairs
 
-
-def _factory(found: dict[Any, Any], path: str) -> dict[str, str]:
-    if not isinstance(found, defaultdict):
-        return {}
-    name = getattr(found.default_factory, "__name__", "")
-    if name not in FACTORIES or FACTORIES[name] is not found.default_factory:
-        raise TypeError(_refusal(found, path))
-    return {"of": name}
-
-
-def _parts(value: Any, path: str) -> dict[str, Any]:
+def _parts(value: Any) -> dict[str, Any]:
     """Return simpler values that stand for one; `MADE` has how the first key makes it of them."""
     if type(value) in PARTS:
         return PARTS[type(value)](value)
-    if type(value) is datetime:
-        if type(value.tzinfo) not in (type(None), timezone) or value.fold:
-            # Of a time zone with rules, isoformat tells the offset of this one moment.
-            raise TypeError(f"{path} is {value!r}, expected UTC, a fixed offset or no time zone.")
-        return {"datetime": value.isoformat()}
     if isinstance(value, np.generic) and value.dtype.newbyteorder("<").str in DTYPES:
         return {"scalar": value.dtype.newbyteorder("<").str, "is": value.item()}
-    for name, only in CONSTANTS.items():
-        if value is only:
-            return {"constant": name}
-    raise TypeError(_refusal(value, path))
+    raise ValueError(_typed(value))
+
+
+def _typed(value: Any) -> str:
+    return f"{repr(value)[:80]} of type {type(value).__name__}"
+
+
+def _pairs(found: dict[Any, Any]) -> list[Any]:
+    return [list(pair) for pair in zip(_keys(found), found.values(), strict=True)]
+
+
+def _factory(found: defaultdict[Any, Any]) -> str:
+    names = [name for name, made in FACTORIES.items() if made is found.default_factory]
+    if not names:
+        raise ValueError(_typed(found))
+    return names[0]
+
+
+def _moment(value: datetime) -> str:
+    if type(value.tzinfo) not in (type(None), timezone) or value.fold:
+        # Of a time zone with rules, isoformat tells the offset of this one moment.
+        raise ValueError(f"{value!r}, expected UTC, a fixed offset or no time zone")
+    return value.isoformat()
 
 
 PARTS: dict[type, Callable[[Any], dict[str, Any]]] = {
+    dict: lambda value: {"dict": _pairs(value)},
+    Counter: lambda value: {"counter": _pairs(value)},
+    defaultdict: lambda value: {"defaultdict": _pairs(value), "of": _factory(value)},
     tuple: lambda value: {"tuple": list(value)},
     set: lambda value: {"set": sorted(_keys(value), key=repr)},
     deque: lambda value: {"deque": list(value), "most": value.maxlen},
     timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
     date: lambda value: {"date": value.isoformat()},
+    datetime: lambda value: {"datetime": _moment(value)},
     bytes: lambda value: {"bytes": value.hex()},
 }
-
-
-def _odd_one(values: Any) -> str:
-    """Say which of labels or names is none that can be saved, "" if none is odd."""
-    for value in values if isinstance(values, (dict, tuple)) else ():
-        if isinstance(value, tuple) and (odd := _odd_one(value)):
-            return odd
-        if not (is_plain(value) or type(value) in (np.ndarray, *KINDS)):
-            return f"{repr(value)[:80]} of type {type(value).__name__}"
-    return ""
-
-
-def _refusal(value: Any, path: str) -> str:
-    return f"{path} is {repr(value)[:80]} of type {type(value).__name__}. {REMEDY}"
 
 
 class Builder:
@@ -237,7 +213,7 @@ class Builder:
     def _object(self, kind: Kind, nodes: Mapping[str, Node]) -> Any:
         before = self._n_values
         state = {name: self.value(node) for name, node in nodes.items()}
-        check_fields(kind.name, kind.fields, state)
+        check_fields(kind.name, kind.fields, state, ValueError)
         value = kind.make(state)
         if not kind.check(value):
             raise ValueError(f"the parts of its {kind.name} do not fit")
@@ -255,9 +231,9 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     keys = list(found)
     for key in keys:
         if not (is_plain(key) or isinstance(key, np.generic)):
-            raise TypeError(_refusal(key, "a name or key"))
+            raise ValueError(_typed(key))
     if keys and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
-        raise TypeError(f"More than {MOST_ALIKE} of its names have one hash. {REMEDY}")
+        raise ValueError(f"more than {MOST_ALIKE} names have one hash")
     return keys
 
 
@@ -276,7 +252,6 @@ MADE: dict[str, Callable[..., Any]] = {
     "bytes": bytes.fromhex,
     "datetime": datetime.fromisoformat,
     "scalar": _scalar,
-    "constant": CONSTANTS.__getitem__,
     "dict": _table,
     "counter": lambda said: Counter(_table(said)),
     "defaultdict": lambda said, of: defaultdict(FACTORIES[of], _table(said)),

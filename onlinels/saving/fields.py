@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from onlinels.checks import LARGEST_VALUE, equals_itself
+from onlinels.checks import equals_itself
 from onlinels.numerics import Lock
 
 PLAIN = (str, int, bool, float, type(None))
@@ -58,43 +58,22 @@ SHARE = Field("a number of at least 0", lambda value: _is_real(value) and value 
 LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
 
 
-def at_most(most: int) -> Field:
-    """Return the kind of a whole number from 0 up to a limit."""
-    return Field(
-        f"a whole number up to {most}", lambda value: type(value) is int and 0 <= value <= most
-    )
-
-
 def maybe(field: Field) -> Field:
     """Return the kind of a value that may be None."""
     return Field(f"{field.said}, or None", lambda value: value is None or field.fits(value))
 
 
-def listed(field: Field) -> Field:
-    """Return the kind of a list of values of one kind."""
-    return Field(f"a list, each {field.said}", lambda value: _all(list, value, field))
+def listed(field: Field, kind: Any = list) -> Field:
+    """Return the kind of a list, or tuple, of values of one kind."""
+    return Field(
+        f"a {kind.__name__}, each {field.said}",
+        lambda values: type(values) is kind and all(map(field.fits, values)),
+    )
 
 
 def row(field: Field) -> Field:
     """Return the kind of a tuple of values of one kind."""
-    return Field(f"a tuple, each {field.said}", lambda value: _all(tuple, value, field))
-
-
-def _all(kind: type[list[Any]] | type[tuple[Any, ...]], values: Any, field: Field) -> bool:
-    return type(values) is kind and all(map(field.fits, values))
-
-
-def fixed(*fields: Field) -> Field:
-    """Return the kind of a tuple of values of these kinds."""
-
-    def _fits(value: Any) -> bool:
-        return (
-            type(value) is tuple
-            and len(value) == len(fields)
-            and all(field.fits(each) for field, each in zip(fields, value, strict=True))
-        )
-
-    return Field("a tuple of " + ", ".join(field.said for field in fields), _fits)
+    return listed(field, tuple)
 
 
 def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
@@ -104,18 +83,13 @@ def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
     """
 
     def _fits(found: Any) -> bool:
-        return (
-            type(found) is of
-            and all(map(key.fits, found))
-            and all(map(value.fits, found.values()))
-            and (type(found) is not defaultdict or _makes(found.default_factory, value))
-        )
+        fits = type(found) is of and all(map(key.fits, found))
+        if fits and of is defaultdict:
+            make = found.default_factory
+            fits = make in FACTORIES.values() and value.fits(make())
+        return fits and all(map(value.fits, found.values()))
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
-
-
-def _makes(factory: Any, field: Field) -> bool:
-    return factory in FACTORIES.values() and field.fits(factory())
 
 
 def made_of(*classes: type) -> Field:
@@ -145,11 +119,6 @@ def array(dtype: str | Iterable[str], n_dimensions: int, by_column: bool = False
 
 
 VECTOR = array("f8", 1)
-MEANS = Field(
-    f"{VECTOR.said}, of values up to {LARGEST_VALUE:g}",
-    # Nor is the way from an origin to a mean much longer.
-    lambda value: VECTOR.fits(value) and bool((np.abs(value) <= 10.0 * LARGEST_VALUE).all()),
-)
 COLUMNS = array("f8", 2, by_column=True)
 MATRIX = array("f8", 2)
 PLACES = array("i8", 1)
@@ -157,15 +126,17 @@ ANY_VECTOR = array(("f4", "f8"), 1)
 ANY_MATRIX = array(("f4", "f8"), 2)
 
 
-def check_fields(name: str, fields: Mapping[str, Field], state: Mapping[str, Any]) -> None:
-    """Raise ValueError unless a state has exactly these fields, and each is of its kind."""
+def check_fields(
+    name: str, fields: Mapping[str, Field], state: Mapping[str, Any], error: type[Exception]
+) -> None:
+    """Raise an error unless a state has exactly these fields, and each is of its kind."""
     if fields.keys() != state.keys():
         odd = sorted(fields.keys() ^ state.keys())
-        raise ValueError(f"{name} has other attributes than expected: {odd}")
+        raise error(f"{name} has other attributes than expected: {odd}")
     for attribute, field in fields.items():
         if not field.fits(state[attribute]):
             found = str(state[attribute])[:80]
-            raise ValueError(f"{name}.{attribute} is {found}, expected {field.said}")
+            raise error(f"{name}.{attribute} is {found}, expected {field.said}")
 
 
 State = dict[str, Any]
@@ -206,9 +177,6 @@ KINDS: dict[type, Kind] = {}
 KINDS_BY_NAME: dict[str, Kind] = {}
 """All that may be in a saved model: no others are written, or made on reading."""
 
-CONSTANTS: dict[str, Any] = {}
-"""Values of which there is only one, by the names that files have for them."""
-
 FACTORIES: dict[str, Callable[..., Any]] = {}
 """What may make the missing values of a defaultdict."""
 
@@ -243,26 +211,15 @@ def saved(made: type, *said: Any, **how: Any) -> None:
 
 
 def _state_of(value: Any) -> State:
-    if isinstance(value, tuple):
-        # Of a named tuple.
-        return dict(value._asdict())  # type: ignore[attr-defined]
-    return dict(value.__getstate__() or {})
+    return dict(getattr(value, "_asdict", value.__getstate__)() or {})
 
 
-def _remade(made: type, state: State) -> Any:
+def _remade(made: Any, state: State) -> Any:
     if issubclass(made, tuple):
         return made(**state)
-    value: Any = made.__new__(made)
-    if hasattr(made, "__setstate__"):
-        value.__setstate__(state)
-    else:
-        vars(value).update(state)
+    value = made.__new__(made)
+    getattr(value, "__setstate__", vars(value).update)(state)
     return value
-
-
-def constant(name: str, value: Any) -> None:
-    """Say how a value is called of which there is only one."""
-    CONSTANTS[name] = value
 
 
 def settings_of(made: type) -> dict[str, Field]:

@@ -8,14 +8,14 @@ import hashlib
 import json
 import os
 import secrets
-import stat
+import shutil
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, ValuesView
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
 from onlinels.saving.arrays import UNREADABLE, ArrayArchive, write_array
@@ -31,8 +31,6 @@ CHECKSUM = "model.sha256"
 
 The description holds the SHA-256 of every array, so one checksum covers all the content.
 """
-
-NESTED = "model holds itself, or values that are nested too deeply."
 
 PathLike = str | os.PathLike[str]
 Model = TypeVar("Model")
@@ -73,13 +71,13 @@ def save(model: Any, path: PathLike) -> None:
             "of one), a river pipeline of these, or a dict of models. Save the models that it "
             "holds one by one."
         )
-    with all_held(*_locks(model)):
-        writer = Writer()
-        try:
+    try:
+        with all_held(*_locks(model)):
+            writer = Writer()
             described = writer.node(model, type(model).__name__)
-        except RecursionError as error:
-            raise TypeError(NESTED) from error
-        replace_file(file, partial(_write, described=described, arrays=writer.arrays))
+            replace_file(file, partial(_write, described=described, arrays=writer.arrays))
+    except RecursionError as error:
+        raise TypeError("model holds itself, or values that are nested too deeply.") from error
 
 
 def save_method(self: Any, path: PathLike) -> None:
@@ -135,33 +133,21 @@ def locked_copy(model: Model) -> Model:
         return copy.deepcopy(model)
 
 
-class Savable:
-    """Transitional: what can be saved in a file, and copied."""
-
-    save = save_method
-
-    def __copy__(self) -> Self:
-        return locked_copy(self)
+def locked_state(model: Any) -> dict[str, Any]:
+    """Return the state for copies and pickles, of no moment amid a call."""
+    with model._lock:
+        return dict(vars(model))
 
 
 def _locks(model: Any) -> list[Lock]:
     """Return what keeps other threads from changing models, those within others too."""
-    locks, left, seen = [], [model], set()
-    while left:
-        part = left.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if hasattr(part, "_lock"):
-            locks.append(part._lock)
-            # What a model wraps may be taught without it.
-            left.append(getattr(part, "classifier", None))
-            continue
-        for name in ("steps", "transformers"):
-            part = getattr(part, name, part)
-        if isinstance(part, (dict, list, tuple)):
-            left.extend(part.values() if isinstance(part, dict) else part)
-    return locks
+    if hasattr(model, "_lock"):
+        # What a model wraps may be taught without it.
+        return [model._lock, *_locks(getattr(model, "classifier", None))]
+    parts = getattr(model, "steps", getattr(model, "transformers", model))
+    parts = parts.values() if isinstance(parts, dict) else parts
+    each = parts if isinstance(parts, (list, tuple, ValuesView)) else ()
+    return [lock for part in each for lock in _locks(part)]
 
 
 def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
@@ -186,43 +172,32 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}.saving")
     try:
         if path.exists() and not path.is_file():
-            kind = errno.EISDIR if path.is_dir() else errno.EEXIST
-            raise OSError(kind, "There is a folder, a device or a pipe")
-        try:
-            mode = 0o600 if path.exists() else 0o666
-            with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
-                write(file)
-                file.flush()
-                os.fsync(file.fileno())
-            _keep_mode(path, beside)
-            os.replace(beside, path)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside)
-            raise
-        _bring_to_disk(path.parent)
+            raise OSError(errno.EEXIST, "There is a folder, a device or a pipe")
+        mode = 0o600 if path.exists() else 0o666
+        with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        # Some files have no mode of their own: theirs cannot be set.
+        with suppress(OSError):
+            shutil.copymode(path, beside)
+        os.replace(beside, path)
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "save where files can be written")
         said = f"{error.strerror or error} (what was at the path is as it was; {remedy})"
         raise OSError(error.errno or errno.EIO, said, str(path)) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(beside)
+    _bring_to_disk(path.parent)
 
 
 REMEDIES = {
     errno.ENOSPC: "free some space, or save elsewhere",
     errno.EDQUOT: "free some space, or save elsewhere",
     errno.ENOENT: "make the folder first",
-    errno.ENOTDIR: "save into a folder",
-    errno.EISDIR: "give the name of a file in that folder",
+    errno.EEXIST: "give the name of a file",
 }
-
-
-def _keep_mode(path: Path, beside: Path) -> None:
-    """Let the new file be read and written by whom the old one was."""
-    with suppress(FileNotFoundError):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        # Where files have no modes of their own they are the same, and cannot be set.
-        if mode != stat.S_IMODE(beside.stat().st_mode):
-            beside.chmod(mode)
 
 
 def _bring_to_disk(folder: Path) -> None:
@@ -277,38 +252,17 @@ def load(path: PathLike) -> Any:
         )
     if not place.is_file():
         raise ValueError(f"{place} is a folder or device, expected a file. Name a file.")
-    with place.open("rb") as file:
-        with _explained(place):
+    try:
+        with place.open("rb") as file:
             archive = ArrayArchive(file)
-            text = _read_description(archive)
+            archive.check_stored()
+            text = archive.read_bytes(DESCRIPTION)
+            if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
+                raise ValueError("its description does not match its checksum")
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
-        if found != FORMAT:
-            raise ValueError(
-                f"{place} is of format {str(found)[:80]}, expected {FORMAT}. Load it with onlinels "
-                f"{version}, the version that wrote it."
-            )
-        with _explained(place):
-            sums = said["arrays"]
-            if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
-                raise ValueError("it has other members than it describes")
-            builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
-            return builder.value(said["model"])
-
-
-def _read_description(archive: ArrayArchive) -> bytearray:
-    archive.check_stored()
-    text = archive.read_bytes(DESCRIPTION)
-    if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
-        raise ValueError("its description does not match its checksum")
-    return text
-
-
-@contextmanager
-def _explained(place: Path) -> Iterator[None]:
-    """Raise the one error that says what is the matter with a file."""
-    try:
-        yield
+            if found == FORMAT:
+                return _build(archive, said, len(text))
     except MemoryError:
         # Nothing is larger than the file: there is truly no room.
         raise
@@ -318,6 +272,18 @@ def _explained(place: Path) -> Iterator[None]:
             f"{place} cannot be read as a saved model: {why}. It was not written by save, or is "
             "damaged: load another copy, or save the model again."
         ) from error
+    raise ValueError(
+        f"{place} is of format {str(found)[:80]}, expected {FORMAT}. Load it with onlinels "
+        f"{version}, the version that wrote it."
+    )
+
+
+def _build(archive: ArrayArchive, said: Any, n_described: int) -> Any:
+    sums = said["arrays"]
+    if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
+        raise ValueError("it has other members than it describes")
+    builder = Builder(lambda name: archive.read_hashed(name, sums[name]), n_described)
+    return builder.value(said["model"])
 
 
 def _read_path(path: PathLike) -> Path:

@@ -5,6 +5,7 @@ Those are left out that hold functions, random generators or compiled state.
 
 from __future__ import annotations
 
+import copy
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -20,8 +21,6 @@ from onlinels.saving.fields import (
     TEXT,
     Field,
     State,
-    at_most,
-    fixed,
     is_plain,
     made_of,
     maybe,
@@ -39,6 +38,8 @@ NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.gen
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
 
 
+BYTES = Field("bytes", lambda value: type(value) is bytes)
+SMALL = Field("an int up to 10,000", lambda value: type(value) is int and 0 <= value <= 10_000)
 OPTIONAL = maybe(NUMBER)
 CATEGORIES = maybe(table(NAME, NAMES))
 
@@ -83,7 +84,10 @@ STATISTICS: tuple[type, ...] = (
 _saved_as_new(*STATISTICS)
 saved(impute.Constant, {"value": NAME})
 STATISTIC = made_of(impute.Constant, *STATISTICS)
-IMPUTER = Field("a statistic or a value", lambda v: NAME.fits(v) or STATISTIC.fits(v))
+IMPUTER = Field(
+    "a name, and a statistic or a value",
+    lambda pair: NAME.fits(pair[0]) and (NAME.fits(pair[1]) or STATISTIC.fits(pair[1])),
+)
 
 _saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
 _saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
@@ -94,16 +98,9 @@ saved(compose.Suffixer, {"suffix": TEXT})
 saved(compose.Renamer, {"mapping": table(NAME, NAME)})
 _saved_as_new(preprocessing.OneHotEncoder, categories=CATEGORIES)
 _saved_as_new(
-    preprocessing.OrdinalEncoder,
-    categories=CATEGORIES,
-    unknown_value=OPTIONAL,
-    none_value=OPTIONAL,
+    preprocessing.OrdinalEncoder, categories=CATEGORIES, unknown_value=OPTIONAL, none_value=OPTIONAL
 )
-_saved_as_new(
-    preprocessing.StatImputer,
-    imputers=row(fixed(NAME, IMPUTER)),
-    stats=table(NAME, STATISTIC),
-)
+_saved_as_new(preprocessing.StatImputer, imputers=row(IMPUTER), stats=table(NAME, STATISTIC))
 
 _saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
@@ -130,8 +127,6 @@ saved(
 )
 
 ADWIN = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
-PROBES = 64
-"""Values that an ADWIN out of a file is tried with, on a copy."""
 
 
 def _adwin(state: State) -> Any:
@@ -139,10 +134,10 @@ def _adwin(state: State) -> Any:
     make: Any = drift.ADWIN
     detector = make(**{name: state[name] for name in ADWIN})
     detector._drift_detected = state["_drift_detected"]
+    probed = copy.deepcopy(detector)
     try:
-        detector._helper.__setstate__(state["window"])
-        probed = make()
-        probed._helper.__setstate__(state["window"])
+        for each in (detector, probed):
+            each._helper.__setstate__(state["window"])
         for count in range(PROBES):
             probed.update(count % 2)
     except KeyboardInterrupt:
@@ -152,15 +147,13 @@ def _adwin(state: State) -> Any:
     return detector
 
 
+PROBES = 64
+"""Values that an ADWIN out of a file is tried with, on a copy."""
+
 saved(
     drift.ADWIN,
-    {
-        # Its compiled code takes as much memory as it is told to.
-        **dict.fromkeys(ADWIN, at_most(10_000)),
-        "delta": SHARE,
-        "_drift_detected": FLAG,
-        "window": Field("bytes", lambda value: type(value) is bytes),
-    },
+    # Its compiled code takes as much memory as it is told to.
+    dict.fromkeys(ADWIN, SMALL) | {"delta": SHARE, "_drift_detected": FLAG, "window": BYTES},
     take=lambda detector: {
         **{name: getattr(detector, name) for name in (*ADWIN, "_drift_detected")},
         "window": bytes(detector._helper.__getstate__()),
@@ -173,36 +166,21 @@ saved(
 STEPS = Field("steps by name", lambda steps: all(type(name) is str for name in steps))
 
 
-def _check_steps(steps: dict[str, Any]) -> None:
-    # River would make one of a class, or of a list, that stands for a step.
-    for name, step in steps.items():
-        if type(step) not in KINDS:
-            raise ValueError(f"its step {name!r} is no step of a pipeline")
+def _saved_by_steps(made: Any, attribute: str) -> None:
+    def _make(state: State) -> Any:
+        for name, step in state[attribute].items():
+            # River would make one of a class, or of a list, that stands for a step.
+            if type(step) not in KINDS:
+                raise ValueError(f"its step {name!r} is no step of a pipeline")
+        whole = made(*state[attribute].items())
+        if hasattr(whole, "_build_plan"):
+            # Else the first call does so, and threads that ask at once find half of it.
+            whole._build_plan()
+        return whole
+
+    fields = {attribute: STEPS}
+    saved(made, fields, take=lambda whole: {attribute: dict(getattr(whole, attribute))}, make=_make)
 
 
-def _pipeline(state: State) -> Any:
-    _check_steps(state["steps"])
-    pipeline: Any = compose.Pipeline(*state["steps"].items())
-    if hasattr(pipeline, "_build_plan"):
-        # Else the first call does so, and threads that ask at once find half of it.
-        pipeline._build_plan()
-    return pipeline
-
-
-def _union(state: State) -> Any:
-    _check_steps(state["transformers"])
-    return compose.TransformerUnion(*state["transformers"].items())
-
-
-saved(
-    compose.Pipeline,
-    {"steps": STEPS},
-    take=lambda pipeline: {"steps": dict(pipeline.steps)},
-    make=_pipeline,
-)
-saved(
-    compose.TransformerUnion,
-    {"transformers": STEPS},
-    take=lambda union: {"transformers": dict(union.transformers)},
-    make=_union,
-)
+_saved_by_steps(compose.Pipeline, "steps")
+_saved_by_steps(compose.TransformerUnion, "transformers")

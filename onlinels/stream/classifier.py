@@ -12,7 +12,16 @@ from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import Lock, Update, apply, apply_in_blocks, shallow_copy
 from onlinels.rows import Name, as_frame, check_aligned, samples_of
-from onlinels.saving import NOTHING, WHOLE, Savable, made_of, savable_settings, settings_hold
+from onlinels.saving import (
+    NOTHING,
+    WHOLE,
+    locked_copy,
+    locked_state,
+    made_of,
+    savable_settings,
+    save_method,
+    settings_hold,
+)
 from onlinels.scoring import ScoringClassifier
 from onlinels.stream.experts import EXPERTS, Outlook, Pool, check_room_for
 from onlinels.stream.features import N_UNITS, Activations, RandomUnits, RunningScaler
@@ -44,7 +53,7 @@ def _is_sound(model: Any) -> bool:
     _count=WHOLE,
     _seen=NOTHING,
 )
-class StreamClassifier(ScoringClassifier, Savable):
+class StreamClassifier(ScoringClassifier):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
     Every row is put on one scale by the rows before it, spread over 200 fixed random units, and
@@ -104,6 +113,9 @@ class StreamClassifier(ScoringClassifier, Savable):
     Accuracy: 90.71%
     """
 
+    save = save_method
+    __copy__ = locked_copy
+
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
@@ -121,8 +133,7 @@ class StreamClassifier(ScoringClassifier, Savable):
         self._seen: tuple[bytes, int | None, Outlook] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            return vars(self) | {"_seen": None}
+        return locked_state(self) | {"_seen": None}
 
     @property
     def classes(self) -> tuple[Label, ...]:
