@@ -55,8 +55,9 @@ class GramAccumulator(Accumulator):
     rank-k updates in place; label columns cost ``n M`` more, however many classes there are. Many
     rows at once are learnt faster than one by one above some 500 features. All sums are float64:
     with float32 sums the Gram of the paper's network cannot be factored at any ridge that
-    classifies well. Weights enter linearly, so statistics of whole numbers are exact. Solving squares the condition
-    number of A: about 8 of 16 digits are left for features that are nearly collinear.
+    classifies well. Weights enter linearly, so statistics of whole numbers are exact. Solving
+    squares the condition number of A: about 8 of 16 digits are left for features that are nearly
+    collinear.
 
     Examples
     --------

@@ -58,8 +58,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Factor in (0, 1] on the weight of all rows before, with every row learnt.
     half_life : float or timedelta, optional
         Time in which weights halve, in units of the times `t` of rows (one per row where they
-        come without); see `onlinels.linear.forgetting.Clock`. The data decays, the
-        ridge does not.
+        come without); see `onlinels.linear.forgetting.Clock`. The data decays, the ridge does
+        not.
     balance : None, "classwise" or "priors"
         How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
         the notes.
@@ -78,8 +78,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
     0.0, with a forgetting_factor or half_life, with balance="classwise", with
     accumulator="orthogonal", and where features are all but collinear: there every answer after a
-    row is solved anew. If rows are predicted one by one, use accumulator="recursive" with these:
-    a row costs ``3 M^2`` operations and nothing is solved, forgetting or not.
+    row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and a
+    number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds stands
+    in `onlinels.RecursiveAccumulator`.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that

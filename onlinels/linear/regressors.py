@@ -206,10 +206,11 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     max(64, M) rows, and whenever something but single rows has changed; its weights may differ
     from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
     0.0, with a forgetting_factor or half_life, with accumulator="orthogonal", and where features
-    are all but collinear: there every answer after a row is solved anew. If rows are predicted one
-    by one, use accumulator="recursive" with these: a row costs ``3 M^2`` operations and nothing is
-    solved, forgetting or not. Predictive distributions cost about ``M^3`` more after learning, a
-    single row too, then ``M^2`` each and another ``8 M^2`` bytes.
+    are all but collinear: there every answer after a row is solved anew. Where rows are predicted
+    one by one, take accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and
+    nothing is solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`. Predictive
+    distributions cost about ``M^3`` more after learning, a single row too, then ``M^2`` each and
+    another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
