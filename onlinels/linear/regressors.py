@@ -195,8 +195,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     Notes
     -----
-    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and as
-    much again while weights are solved.
+    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and about
+    as much again while weights are solved.
 
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
