@@ -262,7 +262,8 @@ class Accumulator(ABC):
         Raises
         ------
         ValueError
-            If they are more than there are so far, and too many; see `onlinels.memory`.
+            If they are more than there are so far, and too many for the machine's memory, or for
+            `ONLINELS_MEMORY_LIMIT` bytes.
         """
         if n_features > self._n_features or n_targets > self._n_targets:
             sizes = max(n_features, self._n_features), max(n_targets, self._n_targets)

@@ -50,13 +50,14 @@ class GramAccumulator(Accumulator):
     Notes
     -----
     Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
-    targets, whatever the length of the stream; beyond 1,024 features every thread that learns also
-    holds up to 64 MiB, for all models together, while it lives. An update of n rows costs
-    ``n M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label
-    columns cost ``n M`` more, however many classes there are. All sums are float64: with float32
-    sums the Gram of the paper's network cannot be factored at any ridge that classifies well.
-    Weights enter linearly, so statistics of whole numbers are exact. Solving squares the condition
-    number of A: about 8 of 16 digits are left for features that are nearly collinear.
+    targets, whatever the length of the stream, and during an update copies of at most 64 MiB of
+    rows. An update of n rows costs ``n M^2`` operations, half of a plain product, by symmetric
+    rank-k updates in place; label columns cost ``n M`` more, however many classes there are. Many
+    rows at once are learnt faster than one by one above some 500 features. All sums are float64:
+    with float32 sums the Gram of the paper's network cannot be factored at any ridge that
+    classifies well. Weights enter linearly, so statistics of whole numbers are exact. Solving
+    squares the condition number of A: about 8 of 16 digits are left for features that are nearly
+    collinear.
 
     Examples
     --------
@@ -196,9 +197,9 @@ class GramAccumulator(Accumulator):
 
         Notes
         -----
-        ``M^3 / 3`` operations, see `onlinels.solve.solve_gram` for these and the rank tolerance.
-        Asked for after every few rows, O(M^2) for each of them and ``8 M^2`` bytes more: see
-        `onlinels.accumulators.tracker.Tracker`.
+        ``M^3 / 3`` operations, see `onlinels.linalg.solve.solve_gram` for these and the rank
+        tolerance. Every call solves anew; `onlinels.LeastSquaresClassifier` says when a solution
+        goes on from row to row instead.
 
         Examples
         --------

@@ -439,7 +439,7 @@ def _are_sound_folds(acc: Any) -> bool:
 class FoldedAccumulator(GroupedAccumulator):
     """Deal rows into K accumulators by their content; their sum is what is solved.
 
-    A row's fold is a function of its features' names and values (`onlinels.dealing.fold_of_rows`).
+    A row's fold is a function of its features' names and values (`fold_of_rows`).
     So folds of two streams merge, and a row that is taken out leaves the fold that it went to.
 
     Parameters
@@ -624,7 +624,7 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     Parameters
     ----------
     names : iterable of n_features names
-        See `onlinels.names.feature_key` for which of them stand for one feature.
+        See `onlinels.rows.feature_key` for which of them stand for one feature.
     values : ndarray (n, n_features), any real dtype
     n_folds : int
 

@@ -739,8 +739,8 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        ``M^2`` operations, and up to ``3 M^3`` in the recursive form, whose ridge is inside; it is
-        c everywhere afterwards. A ridge that is selected, but not held inside, is selected anew.
+        ``M^2`` operations, and about ``3 M^3`` in the recursive form, whose ridge is inside; it is
+        c afterwards. A ridge that is selected, but not held inside, is selected anew.
 
         Examples
         --------

@@ -243,7 +243,13 @@ def load(path: PathLike) -> Any:
 
     Examples
     --------
-    See `onlinels.save`.
+    >>> import tempfile, pathlib, onlinels
+    >>> model = onlinels.LeastSquaresRegressor(ridge=0.0)
+    >>> model.learn_many([{"size": 1.0}, {"size": 2.0}], [10.0, 20.0])
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "prices.npz"
+    >>> model.save(path)
+    >>> round(onlinels.load(path).predict_one({"size": 3.0}), 9)
+    30.0
     """
     place = _read_path(path)
     if not place.exists():
