@@ -506,9 +506,11 @@ class CalibratedClassifier(WrappedClassifier):
                 "classifier is a Pipeline, expected a model that merges. End the pipeline in "
                 "CalibratedClassifier(...) and merge these last steps."
             )
-        with all_held(self._lock, other._lock):
-            with noted(self.classifier, self, "_losses", self._losses + other._losses):
-                self.classifier.merge(other.classifier)
+        with (
+            all_held(self._lock, other._lock),
+            noted(self.classifier, self, "_losses", self._losses + other._losses),
+        ):
+            self.classifier.merge(other.classifier)
         return self
 
     def __add__(self, other: Self) -> Self:

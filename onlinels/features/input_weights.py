@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
-from onlinels.numerics import Frozen, capacity, product
+from onlinels.numerics import Frozen, product
 from onlinels.rows import ArrayFeature, Layout, Name, feature_key, key_text
 from onlinels.saving import (
     ANY_MATRIX,
@@ -64,19 +64,17 @@ def extend_random(
     seed: int,
     fields: ReceptiveFields | None,
 ) -> Matrix:
-    """Return weights (capacity, n_hidden) with a row for each name, some being drawn already."""
+    """Return weights (n_names, n_hidden) with a row for each name, some being drawn already."""
     new, n_hidden = names[n_drawn:], weights.shape[1]
     check_units(n_hidden, len(names))
     keys = [key_text(feature_key(name)) for name in new]
     seen = _seen(fields, new, n_hidden, seed)
-    if len(names) > len(weights):
-        larger = np.zeros((capacity(len(weights), len(names)), n_hidden), dtype=weights.dtype)
-        larger[:n_drawn] = weights[:n_drawn]
-        weights = larger
+    larger = np.zeros((len(names), n_hidden), dtype=weights.dtype)
+    larger[:n_drawn] = weights[:n_drawn]
     for feature, key in enumerate(keys):
         drawn = draw_row(distribution, seed, key, n_hidden)
-        weights[n_drawn + feature] = drawn * (1.0 if seen is None else seen[:, feature])
-    return weights
+        larger[n_drawn + feature] = drawn * (1.0 if seen is None else seen[:, feature])
+    return larger
 
 
 @savable_settings()
