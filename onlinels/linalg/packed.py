@@ -121,9 +121,9 @@ class PackedSymmetric:
             own = by_column[:, panel.columns]
             calls.append(self._to_corner(own, w, sign, panel.corner))
             if panel.start:
-                weighted = own * (sign * w if isinstance(w, float) else sign * w[:, None])
                 left = by_column[:, : panel.start]
-                calls.append((dgemm, 1.0, left, weighted, 1.0, panel.above, 1, 0, 1))
+                factor, right = (w, own) if isinstance(w, float) else (1.0, own * w[:, None])
+                calls.append((dgemm, sign * factor, left, right, 1.0, panel.above, 1, 0, 1))
         return tuple(calls)
 
     @staticmethod
