@@ -46,16 +46,10 @@ def _kernels_fit(kernels: Any) -> bool:
     return bool(fits and positive and within and counted)
 
 
-@savable(
-    {
-        "length": WHOLE,
-        "dilations": PLACES,
-        "n_biases": PLACES,
-        "channels": array("?", 3),
-        "biases": VECTOR,
-    },
-    _kernels_fit,
-)
+COUNTS = {"length": WHOLE, "dilations": PLACES, "n_biases": PLACES}
+
+
+@savable({**COUNTS, "channels": array("?", 3), "biases": VECTOR}, _kernels_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
     """The 84 kernels at every dilation, each with its channels and biases."""
@@ -329,10 +323,10 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
             return model
         windows = model._values(read_images(X, model.window_shape, WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
-            raise ValueError(
-                f"Windows have {windows.shape[1]} samples, expected at least {MINIROCKET_SIZE} as "
-                "the kernels. Pass longer windows."
+            problem = (
+                f"Windows have {windows.shape[1]} samples, expected at least {MINIROCKET_SIZE}"
             )
+            raise ValueError(f"{problem} as the kernels. Pass longer windows.")
         made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
         return cls(**{**settings, "kernels": made})
 

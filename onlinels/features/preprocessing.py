@@ -194,14 +194,10 @@ def _fits(whitening: Any) -> bool:
     return same and prod(whitening.image_shape) == n_pixels and len(whitening.image_shape) == 2
 
 
-@savable(
-    {
-        "image_shape": row(WHOLE),
-        "means": ANY_MATRIX,
-        "matrices": array(("f4", "f8"), 3),
-    },
-    _fits,
-)
+ARRAYS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
+
+
+@savable({"image_shape": row(WHOLE), **ARRAYS}, _fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
     """Whitening that was made from examples and changes no more: (x - mean) matrix, by channel."""

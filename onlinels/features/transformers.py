@@ -191,7 +191,7 @@ class FilteringTransformer(base.MiniBatchTransformer, Savable):
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
                 f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
-                f"drop_ring, or pass smaller filters; a batch has shape {self.kind.batch}."
+                f"drop_ring, or pass smaller filters."
             )
         return pooled
 
