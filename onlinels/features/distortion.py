@@ -264,15 +264,9 @@ def _checked(images: Any, random: Any) -> np.random.Generator:
         raise TypeError(f"images are of type {type(images).__name__}, expected an array. Pass one.")
     check_values("images", images)
     if images.ndim not in (3, 4) or 0 in images.shape:
-        raise ValueError(
-            f"images has shape {images.shape}, expected (n, height, width) or (n, height, width, "
-            "n_channels), nothing empty. Reshape rows of pixels, and skip empty batches."
-        )
+        raise ValueError(f"images has shape {images.shape}. Pass (n, height, width[, n_channels]).")
     if isinstance(random, np.random.Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
-        raise TypeError(
-            f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0, or "
-            "np.random.default_rng(seed)."
-        )
+        raise TypeError(f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0.")
     return np.random.default_rng(check_count("random", random, 0))

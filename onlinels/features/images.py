@@ -184,6 +184,12 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
         ) from error
 
 
+def not_made(what: str, maker: str) -> ValueError:
+    """Return an error of what is asked for before it is made."""
+    use = f"Use {maker}.from_examples(X, ...) first."
+    return ValueError(f"{what} made from examples, and none were given. {use}")
+
+
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
 """Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
 

@@ -19,6 +19,7 @@ from onlinels.features.images import (
     Shape,
     check_image_shape,
     magnitude,
+    not_made,
     read_image,
     read_images,
 )
@@ -326,7 +327,8 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
             problem = (
                 f"Windows have {windows.shape[1]} samples, expected at least {MINIROCKET_SIZE}"
             )
-            raise ValueError(f"{problem} as the kernels. Pass longer windows.")
+            found = f"Windows have {windows.shape[1]} samples"
+            raise ValueError(f"{found}, expected at least {MINIROCKET_SIZE}. Pass longer windows.")
         made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
         return cls(**{**settings, "kernels": made})
 
@@ -363,16 +365,12 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
 
     def _transform(self, windows: Images) -> Matrix:
         if self.kernels is None:
-            raise ValueError(
-                "The biases are made from examples, and none were given. Use "
-                "MiniRocketFeatures.from_examples(X, ...) before the first window."
-            )
+            raise not_made("The biases are", "MiniRocketFeatures")
         values = self._values(windows)
         expected = (self.kernels.length, self.kernels.n_channels)
         if values.shape[1:] != expected:
             raise ValueError(
-                f"A window has shape {values.shape[1:]}, expected {expected} as the examples. "
-                "Bring windows to one shape, or make features for these with from_examples."
+                f"A window has shape {values.shape[1:]}, expected {expected} as before."
             )
         return proportions(values, self.kernels)
 

@@ -27,6 +27,7 @@ from onlinels.features.images import (
     block_means,
     check_image_shape,
     magnitude,
+    not_made,
     read_image,
     read_images,
     sample,
@@ -302,9 +303,9 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         check_flag("grey_channel", self.grey_channel)
         check_flag("deskew", self.deskew)
         if not isinstance(self.whitening, (ZCA, FixedZCA, type(None))):
+            kind = type(self.whitening).__name__
             raise TypeError(
-                f"whitening is of type {type(self.whitening).__name__}, expected ZCA or FixedZCA. "
-                "Pass ZCA(variance_offset) to from_examples, or None."
+                f"whitening is of type {kind}, expected ZCA or FixedZCA. Pass None or one."
             )
         check_choice("dtype", self.dtype, DTYPES)
         self._fixed = None
@@ -378,14 +379,14 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
         if height % self.downsample or width % self.downsample:
-            raise ValueError(
-                f"Images have {height} x {width} pixels, expected multiples of "
-                f"downsample={self.downsample}. Crop or pad them."
+            found, expected = (
+                f"{height} x {width} pixels",
+                f"multiples of downsample={self.downsample}",
             )
+            raise ValueError(f"Images have {found}, expected {expected}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
             raise ValueError(
-                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of. "
-                "Set grey_channel=False."
+                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of."
             )
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
@@ -407,10 +408,7 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
             large for the precision.
         """
         if not self.is_fixed:
-            raise ValueError(
-                f"whitening={self.whitening!r} is made from examples, and none were given. Use "
-                "ImagePreprocessing.from_examples(X, ...) before the first image."
-            )
+            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
         return self._check_pixels(images)
 
     def _check_pixels(self, images: Matrix) -> Shape:
