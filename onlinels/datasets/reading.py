@@ -176,9 +176,7 @@ ZIPPED = b"PK"
 def read_npz(path: Path, part: str) -> Batch:
     """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} does not exist or is no file. Pass an .npz file, or a folder."
-        )
+        raise FileNotFoundError(f"{path} does not exist or is no file. Pass a file or a folder.")
     try:
         with path.open("rb") as opened:
             if opened.read(len(ZIPPED)) != ZIPPED:

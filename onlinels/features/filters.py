@@ -60,9 +60,7 @@ class FilterBank(Frozen):
         offsets = as_array("offsets", self.offsets)
         if filters.ndim != 4 or 0 in filters.shape:
             expected = "(n_filters, height, width, 1 or n_channels)"
-            raise ValueError(
-                f"filters has shape {filters.shape}, expected {expected}. Reshape them."
-            )
+            raise ValueError(f"filters has shape {filters.shape}, expected {expected}.")
         shapes = (filters.shape[:1], filters.shape[::3])
         if offsets.shape not in shapes:
             expected = f"{shapes[0]} or {shapes[1]}, a number per filter"
@@ -204,10 +202,7 @@ class Recipe(ABC):
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         height, width = shape[:2]
         if self.size > min(height, width):
-            largest = f"of at most {min(height, width)}, or larger images"
-            raise ValueError(
-                f"size={self.size} exceeds images of {height} x {width} pixels. Pass one {largest}."
-            )
+            raise ValueError(f"size={self.size} exceeds images of {height} x {width} pixels.")
 
     @abstractmethod
     def make(
@@ -435,10 +430,8 @@ def _read_array(file: Path) -> Matrix:
             names = list(archive.names)
             found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
             if len(found) != 1:
-                known, found = " or ".join(ARRAY_NAMES), reprlib.repr(names)
-                raise ValueError(
-                    f"it holds the arrays {found}, expected one, or one named {known}."
-                )
+                known, every = " or ".join(ARRAY_NAMES), reprlib.repr(names)
+                raise ValueError(f"it holds the arrays {every}, expected one named {known}.")
             return archive.read(found[0], MOST_VALUES)
     except UNREADABLE as error:
         raise ValueError(f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED}") from error

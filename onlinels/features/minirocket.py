@@ -324,9 +324,6 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
             return model
         windows = model._values(read_images(X, model.window_shape, WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
-            problem = (
-                f"Windows have {windows.shape[1]} samples, expected at least {MINIROCKET_SIZE}"
-            )
             found = f"Windows have {windows.shape[1]} samples"
             raise ValueError(f"{found}, expected at least {MINIROCKET_SIZE}. Pass longer windows.")
         made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
@@ -369,9 +366,7 @@ class MiniRocketFeatures(base.MiniBatchTransformer, Savable):
         values = self._values(windows)
         expected = (self.kernels.length, self.kernels.n_channels)
         if values.shape[1:] != expected:
-            raise ValueError(
-                f"A window has shape {values.shape[1:]}, expected {expected} as before."
-            )
+            raise ValueError(f"A window has shape {values.shape[1:]}, expected {expected}")
         return proportions(values, self.kernels)
 
     def _values(self, windows: Images) -> Matrix:

@@ -304,9 +304,7 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         check_flag("deskew", self.deskew)
         if not isinstance(self.whitening, (ZCA, FixedZCA, type(None))):
             kind = type(self.whitening).__name__
-            raise TypeError(
-                f"whitening is of type {kind}, expected ZCA or FixedZCA. Pass None or one."
-            )
+            raise TypeError(f"whitening is of type {kind}, expected ZCA or FixedZCA.")
         check_choice("dtype", self.dtype, DTYPES)
         self._fixed = None
         if isinstance(self.whitening, FixedZCA):
@@ -385,9 +383,7 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
             )
             raise ValueError(f"Images have {found}, expected {expected}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
-            raise ValueError(
-                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of."
-            )
+            raise ValueError(f"Images have {n_channels} channels, expected 3 (RGB) for grey.")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         if self._fixed is not None:

@@ -335,9 +335,7 @@ class WindowFeatures(FilteringTransformer):
             self.filters = values = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
             expected = "(n_filters, filter_size[, n_channels])"
-            raise ValueError(
-                f"filters has shape {values.shape}, expected {expected}. Reshape them."
-            )
+            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
         values = values if values.ndim == 3 else values[..., None]
         self._bank = FilterBank(values[:, None], np.zeros(len(values)))
 
