@@ -377,11 +377,8 @@ class ImagePreprocessing(base.MiniBatchTransformer, Savable):
         check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
         if height % self.downsample or width % self.downsample:
-            found, expected = (
-                f"{height} x {width} pixels",
-                f"multiples of downsample={self.downsample}",
-            )
-            raise ValueError(f"Images have {found}, expected {expected}. Crop or pad them.")
+            found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
+            raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
             raise ValueError(f"Images have {n_channels} channels, expected 3 (RGB) for grey.")
         sides = height // self.downsample, width // self.downsample
