@@ -158,7 +158,7 @@ IMAGES = np.ones((2, 3, 3))
 
 BAD_CALLS = [
     ([[1.0]], 0, TypeError, "images are of type list"),
-    (np.ma.masked_array(IMAGES), 0, TypeError, "images are of type MaskedArray"),
+    (np.ma.masked_array(IMAGES), 0, TypeError, "images is a masked array"),
     (IMAGES[0], 0, ValueError, r"images has shape \(3, 3\)"),
     (IMAGES.astype(str), 0, TypeError, "images has dtype <U32"),
     (IMAGES * np.nan, 0, ValueError, r"images holds nan at position \(0, 0, 0\)"),

@@ -148,10 +148,8 @@ def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ..
     """Return images, their axes in another order, with a label below `n_classes` for each."""
     numbers = labels.read()
     if numbers.shape != (len(images),):
-        raise labels.damaged(
-            f"holds labels of shape {numbers.shape}, expected ({len(images)},): one for every "
-            f"image of {images.path}"
-        )
+        expected = f"({len(images)},): one for every image of {images.path}"
+        raise labels.damaged(f"holds labels of shape {numbers.shape}, expected {expected}")
     check_labels(labels, numbers, n_classes)
 
     def source(n_rows: int) -> Iterator[Batch]:
@@ -178,10 +176,7 @@ ZIPPED = b"PK"
 def read_npz(path: Path, part: str) -> Batch:
     """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
-        raise FileNotFoundError(
-            f"{path} does not exist or is no file. Pass an .npz file, or a folder with the files "
-            "of MNIST, Fashion-MNIST, CIFAR-10, SVHN or small NORB."
-        )
+        raise FileNotFoundError(f"{path} does not exist or is no file. Pass a file or a folder.")
     try:
         with path.open("rb") as opened:
             if opened.read(len(ZIPPED)) != ZIPPED:

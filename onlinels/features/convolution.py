@@ -177,8 +177,7 @@ def lp_pooling(exponent: float) -> tuple[Power, Power]:
 
 def box(behind: Integers, pool_size: int) -> Floats:
     """Return 1/Q where a position lies 0 to Q - 1 behind the window's end, 0 elsewhere."""
-    within: Floats = ((behind >= 0) & (behind < pool_size)) / pool_size
-    return within
+    return np.asarray(((behind >= 0) & (behind < pool_size)) / pool_size)
 
 
 def gaussian(behind: Integers, pool_size: int) -> Floats:
@@ -248,11 +247,8 @@ class Convolution:
 
     def pooled_shape(self, image_shape: tuple[int, ...], filters: Matrix) -> tuple[int, int]:
         """Return height and width of the pooled maps, 0 where nothing is left."""
-        _, filter_height, filter_width, _ = filters.shape
-        return (
-            self.rows.pooled_size(image_shape[0], filter_height),
-            self.columns.pooled_size(image_shape[1], filter_width),
-        )
+        rows = self.rows.pooled_size(image_shape[0], filters.shape[1])
+        return rows, self.columns.pooled_size(image_shape[1], filters.shape[2])
 
     def check_room(self, images: Matrix, filters: Matrix) -> None:
         """Raise if features, and what a padded image is turned into, cannot fit into memory."""
@@ -360,8 +356,7 @@ def faintest_maps(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convo
         for channels in stage.groups(images.shape[3])
     ]
     sums = np.stack(groups, axis=1) + np.abs(offsets, dtype=np.float64)
-    faintest: Floats = (ROUNDINGS * np.finfo(images.dtype).eps * sums) ** stage.power
-    return faintest
+    return np.asarray((ROUNDINGS * np.finfo(images.dtype).eps * sums) ** stage.power)
 
 
 def _sizes(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
@@ -378,8 +373,7 @@ def _sizes(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
 def _longest(filters: Matrix) -> Floats:
     """Return the largest responses (n_filters,) to normalised patches, of length sqrt(K)."""
     flat = filters.reshape(len(filters), -1)
-    longest: Floats = np.sqrt(flat.shape[1]) * np.linalg.norm(flat, axis=1)
-    return longest
+    return np.asarray(np.sqrt(flat.shape[1]) * np.linalg.norm(flat, axis=1))
 
 
 LARGEST_SHARE = {"float32": 1e30, "float64": 1e120}

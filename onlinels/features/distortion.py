@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, Matrix, check_between, check_choice, check_count, check_values
+from onlinels.checks import (
+    Floats,
+    Matrix,
+    check_between,
+    check_choice,
+    check_count,
+    check_values,
+)
 from onlinels.features.images import FILLS, sample, tiles
 
 REACH = 3
@@ -62,15 +69,8 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     return factor.astype(np.float32)
 
 
-LARGEST = {
-    "rotation": 180.0,
-    "scale": 0.99,
-    "shear": 10.0,
-    "shift": 1e6,
-    "elastic_strength": 1e6,
-    "elastic_smoothness": 1e6,
-    "flip": 1.0,
-}
+LARGEST = {"rotation": 180.0, "scale": 0.99, "shear": 10.0, "shift": 1e6, "flip": 1.0}
+LARGEST |= {"elastic_strength": 1e6, "elastic_smoothness": 1e6}
 """Largest value of each amount."""
 
 N_DRAWS = 7
@@ -260,22 +260,13 @@ class Distortion:
 
 def _checked(images: Any, random: Any) -> np.random.Generator:
     """Return the source of randomness that distorts images, or raise."""
-    if not isinstance(images, np.ndarray) or isinstance(images, np.ma.MaskedArray):
-        raise TypeError(
-            f"images are of type {type(images).__name__}, expected a plain array. "
-            "Pass an ndarray (n, height, width) or (n, height, width, n_channels)."
-        )
-    if images.ndim not in (3, 4) or 0 in images.shape:
-        raise ValueError(
-            f"images has shape {images.shape}, expected (n, height, width) or (n, height, width, "
-            "n_channels), nothing empty. Reshape rows of pixels, and skip empty batches."
-        )
+    if not isinstance(images, np.ndarray):
+        raise TypeError(f"images are of type {type(images).__name__}, expected an array. Pass one.")
     check_values("images", images)
+    if images.ndim not in (3, 4) or 0 in images.shape:
+        raise ValueError(f"images has shape {images.shape}. Pass (n, height, width[, n_channels]).")
     if isinstance(random, np.random.Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
-        raise TypeError(
-            f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0, or "
-            "np.random.default_rng(seed)."
-        )
+        raise TypeError(f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0.")
     return np.random.default_rng(check_count("random", random, 0))

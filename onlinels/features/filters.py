@@ -59,16 +59,12 @@ class FilterBank(Frozen):
         filters = as_array("filters", self.filters)
         offsets = as_array("offsets", self.offsets)
         if filters.ndim != 4 or 0 in filters.shape:
-            raise ValueError(
-                f"filters has shape {filters.shape}, expected (n_filters, height, width, 1 or "
-                "n_channels). Reshape them."
-            )
+            expected = "(n_filters, height, width, 1 or n_channels)"
+            raise ValueError(f"filters has shape {filters.shape}, expected {expected}.")
         shapes = (filters.shape[:1], filters.shape[::3])
         if offsets.shape not in shapes:
-            raise ValueError(
-                f"offsets has shape {offsets.shape}, expected {shapes[0]} or {shapes[1]}. "
-                "Pass one number per filter, 0 for none."
-            )
+            expected = f"{shapes[0]} or {shapes[1]}, a number per filter"
+            raise ValueError(f"offsets has shape {offsets.shape}, expected {expected}. Pass zeros.")
         object.__setattr__(self, "filters", filters.astype(np.float64))
         object.__setattr__(self, "offsets", offsets.astype(np.float64))
         super().__post_init__()
@@ -206,10 +202,7 @@ class Recipe(ABC):
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
         height, width = shape[:2]
         if self.size > min(height, width):
-            raise ValueError(
-                f"size={self.size} exceeds images of {height} x {width} pixels. Pass a size of at "
-                f"most {min(height, width)}, or larger images."
-            )
+            raise ValueError(f"size={self.size} exceeds images of {height} x {width} pixels.")
 
     @abstractmethod
     def make(
@@ -248,10 +241,8 @@ def _check_array(filters: Any) -> None:
     """Raise unless an array, or a list, is of square filters of one shape."""
     bank = as_array("filters", filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
-        raise ValueError(
-            f"filters has shape {bank.shape}, expected (n_filters, filter_size, filter_size[, "
-            "n_channels]) with square filters. Reshape or pad them."
-        )
+        expected = "square filters (n_filters, W, W[, n_channels])"
+        raise ValueError(f"filters has shape {bank.shape}, expected {expected}. Pad them.")
 
 
 def _members(filters: Any) -> Iterator[Any]:
@@ -439,10 +430,8 @@ def _read_array(file: Path) -> Matrix:
             names = list(archive.names)
             found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
             if len(found) != 1:
-                raise ValueError(
-                    f"it holds the arrays {reprlib.repr(names)}, expected one, or one named "
-                    f"{' or '.join(ARRAY_NAMES)}."
-                )
+                known, every = " or ".join(ARRAY_NAMES), reprlib.repr(names)
+                raise ValueError(f"it holds the arrays {every}, expected one named {known}.")
             return archive.read(found[0], MOST_VALUES)
     except UNREADABLE as error:
         raise ValueError(f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED}") from error

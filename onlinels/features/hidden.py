@@ -11,6 +11,7 @@ from river import base
 from scipy.special import expit
 
 from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_flag, check_part
+from onlinels.features.images import not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCES,
@@ -96,10 +97,7 @@ def check_input_weights(
     if not isinstance(input_weights, InputWeights):
         check_choice("input_weights", input_weights, [*DISTRIBUTIONS, *DIFFERENCES])
     elif input_weights.n_hidden != n_hidden:
-        raise ValueError(
-            f"n_hidden={n_hidden} does not fit {input_weights}. "
-            "Make new ones with HiddenLayer.from_examples."
-        )
+        raise ValueError(f"n_hidden={n_hidden} does not fit {input_weights}. Make new ones.")
     elif receptive_fields is not None:
         raise ValueError(
             f"receptive_fields={receptive_fields} came with input weights that are made already, "
@@ -302,10 +300,7 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
         if not self.is_fixed:
-            raise ValueError(
-                f"input_weights={self.input_weights!r} is made from examples, and none were given. "
-                "Use HiddenLayer.from_examples(X, y, ...) before the first row."
-            )
+            raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
         with self._lock:
             columns, weights = self._columns, self._weights
             if self._fixed is None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ IMAGE_NAME = "image"
 """What transformers from images to images call their output."""
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What is read, in words for names and errors: an image or a window."""
 
     name: str
@@ -28,7 +27,6 @@ class Kind:
     pixel: str
     n_axes: int
     sizes: str
-    batch: str
     places: str
 
     @property
@@ -37,24 +35,10 @@ class Kind:
         return f'{{"{self.name}": array}}'
 
 
-IMAGE = Kind(
-    "image",
-    "an image",
-    "pixel",
-    n_axes=2,
-    sizes="(height, width) or (height, width, n_channels)",
-    batch="(n, height, width, n_channels)",
-    places="(row, column[, channel])",
-)
-WINDOW = Kind(
-    "window",
-    "a window",
-    "value",
-    n_axes=1,
-    sizes="(length,) or (length, n_channels)",
-    batch="(n, length, n_channels)",
-    places="(time, channel)",
-)
+IMAGE_SIZES = "(height, width) or (height, width, n_channels)"
+IMAGE = Kind("image", "an image", "pixel", 2, IMAGE_SIZES, "(row, column[, channel])")
+WINDOW_SIZES = "(length,) or (length, n_channels)"
+WINDOW = Kind("window", "a window", "value", 1, WINDOW_SIZES, "(time, channel)")
 
 
 @dataclass(frozen=True)
@@ -80,10 +64,8 @@ def check_image_shape(
     sizes = image_shape if isinstance(image_shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
     if len(sizes) - kind.n_axes not in (0, 1) or not whole or min(sizes) < 1:
-        raise ValueError(
-            f"{name or f'{kind.name}_shape'}={image_shape!r} is no {kind.name} shape. "
-            f"Pass {kind.sizes}."
-        )
+        given = f"{name or f'{kind.name}_shape'}={image_shape!r}"
+        raise ValueError(f"{given} is no {kind.name} shape. Pass {kind.sizes}.")
 
 
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
@@ -150,16 +132,10 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             )
         return (*shape, 1)[: kind.n_axes + 1]
     full = (*image_shape, 1)[: kind.n_axes + 1]
-    n_pixels = prod(full)
-    if len(shape) == 1 < kind.n_axes and shape != (n_pixels,):
+    if shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
         raise ValueError(
-            f"A row has {shape[0]} {kind.pixel}s, expected the {n_pixels} of {kind.one} of shape "
-            f"{image_shape}. Bring all rows to this length, or set {kind.name}_shape."
-        )
-    if shape not in (full, full[:-1] if full[-1] == 1 else full, (n_pixels,)):
-        raise ValueError(
-            f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}. "
-            f"Resize it, or set {kind.name}_shape."
+            f"{kind.one.capitalize()} has shape {shape}, expected {image_shape} or a row of "
+            f"{prod(full)} {kind.pixel}s. Resize it, or set {kind.name}_shape."
         )
     return full
 
@@ -198,17 +174,20 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     else:
         index = name if isinstance(name, tuple) else (name,)
     sizes = (prod(image_shape),) if len(index) == 1 else image_shape
-    fits = len(index) == len(sizes) and all(
-        isinstance(i, (int, np.integer)) and 0 <= i < size
-        for i, size in zip(index, sizes, strict=True)
-    )
-    if not fits:
+    try:
+        return int(np.ravel_multi_index(index, sizes))
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. Name "
             f"{kind.pixel}s by position (0 to {prod(image_shape) - 1}), by {kind.places} "
             "or by text that ends in these numbers and holds no other digit."
-        )
-    return int(np.ravel_multi_index(index, sizes))
+        ) from error
+
+
+def not_made(what: str, maker: str) -> ValueError:
+    """Return an error of what is asked for before it is made."""
+    use = f"Use {maker}.from_examples(X, ...) first."
+    return ValueError(f"{what} made from examples, and none were given. {use}")
 
 
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}

@@ -19,6 +19,7 @@ from onlinels.features.images import (
     Shape,
     check_image_shape,
     magnitude,
+    not_made,
     read_image,
     read_images,
 )
@@ -55,16 +56,10 @@ def _kernels_fit(kernels: Any) -> bool:
     return bool(fits and positive and within and counted)
 
 
-@savable(
-    {
-        "length": WHOLE,
-        "dilations": PLACES,
-        "n_biases": PLACES,
-        "channels": array("?", 3),
-        "biases": VECTOR,
-    },
-    _kernels_fit,
-)
+COUNTS = {"length": WHOLE, "dilations": PLACES, "n_biases": PLACES}
+
+
+@savable({**COUNTS, "channels": array("?", 3), "biases": VECTOR}, _kernels_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class DilatedKernels(Frozen):
     """The 84 kernels at every dilation, each with its channels and biases."""
@@ -341,10 +336,8 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
             return model
         windows = model._values(read_images(X, model.window_shape, WINDOW))
         if windows.shape[1] < MINIROCKET_SIZE:
-            raise ValueError(
-                f"Windows have {windows.shape[1]} samples, expected at least {MINIROCKET_SIZE} as "
-                "the kernels. Pass longer windows."
-            )
+            found = f"Windows have {windows.shape[1]} samples"
+            raise ValueError(f"{found}, expected at least {MINIROCKET_SIZE}. Pass longer windows.")
         made = make_kernels(windows, model.n_features, model.max_dilations, model.seed)
         return cls(**{**settings, "kernels": made})
 
@@ -381,17 +374,11 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
 
     def _transform(self, windows: Images) -> Matrix:
         if self.kernels is None:
-            raise ValueError(
-                "The biases are made from examples, and none were given. Use "
-                "MiniRocketFeatures.from_examples(X, ...) before the first window."
-            )
+            raise not_made("The biases are", "MiniRocketFeatures")
         values = self._values(windows)
         expected = (self.kernels.length, self.kernels.n_channels)
         if values.shape[1:] != expected:
-            raise ValueError(
-                f"A window has shape {values.shape[1:]}, expected {expected} as the examples. "
-                "Bring windows to one shape, or make features for these with from_examples."
-            )
+            raise ValueError(f"A window has shape {values.shape[1:]}, expected {expected}")
         return proportions(values, self.kernels)
 
     def _values(self, windows: Images) -> Matrix:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,8 @@ from onlinels.features.filters import FilterBank, Recipe, zero_mean
 from onlinels.features.preprocessing import fit_whitening, normalize_contrast
 from onlinels.labels import Classes, read_labels
 from onlinels.saving import savable_settings
+
+Whiten = Callable[[Floats], Floats]
 
 EVEN = 1e-12
 """Length of a patch, relative to its largest pixel, that is nothing but rounding errors."""
@@ -248,7 +251,7 @@ class WhitenedPatches(Recipe):
     def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
         """Return weights and offsets such that row . weight + offset = d . whitened row."""
         mean, matrix = fit_whitening(rows, self.variance_offset)
-        directions = self._directions((rows - mean) @ matrix, chosen)
+        directions = self._directions(rows, chosen, lambda some: (some - mean) @ matrix)
         lengths = np.linalg.norm(directions, axis=1, keepdims=True)
         lengths[lengths == 0.0] = 1.0
         weights = (directions / lengths) @ matrix
@@ -257,9 +260,9 @@ class WhitenedPatches(Recipe):
             weights -= weights.mean(axis=1, keepdims=True)
         return weights, -(weights @ mean)
 
-    def _directions(self, whitened: Floats, chosen: Integers) -> Floats:
+    def _directions(self, rows: Floats, chosen: Integers, whiten: Whiten) -> Floats:
         """Return directions (n_filters, n_values) in the space of whitened rows, of any length."""
-        return whitened[chosen]
+        return whiten(rows[chosen])
 
 
 @savable_settings()
@@ -305,7 +308,8 @@ class KMeansPatches(WhitenedPatches):
         super().__post_init__()
         check_count("n_iterations", self.n_iterations, 1)
 
-    def _directions(self, whitened: Floats, chosen: Integers) -> Floats:
+    def _directions(self, rows: Floats, chosen: Integers, whiten: Whiten) -> Floats:
+        whitened = whiten(rows)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One of the clusters is empty")
             centroids: Floats = kmeans2(

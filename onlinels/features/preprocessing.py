@@ -27,6 +27,7 @@ from onlinels.features.images import (
     block_means,
     check_image_shape,
     magnitude,
+    not_made,
     read_image,
     read_images,
     sample,
@@ -195,14 +196,10 @@ def _fits(whitening: Any) -> bool:
     return same and prod(whitening.image_shape) == n_pixels and len(whitening.image_shape) == 2
 
 
-@savable(
-    {
-        "image_shape": row(WHOLE),
-        "means": ANY_MATRIX,
-        "matrices": array(("f4", "f8"), 3),
-    },
-    _fits,
-)
+ARRAYS = {"means": ANY_MATRIX, "matrices": array(("f4", "f8"), 3)}
+
+
+@savable({"image_shape": row(WHOLE), **ARRAYS}, _fits)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
     """Whitening that was made from examples and changes no more: (x - mean) matrix, by channel."""
@@ -310,10 +307,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         check_flag("grey_channel", self.grey_channel)
         check_flag("deskew", self.deskew)
         if not isinstance(self.whitening, (ZCA, FixedZCA, type(None))):
-            raise TypeError(
-                f"whitening is of type {type(self.whitening).__name__}, expected ZCA or FixedZCA. "
-                "Pass ZCA(variance_offset) to from_examples, or None."
-            )
+            kind = type(self.whitening).__name__
+            raise TypeError(f"whitening is of type {kind}, expected ZCA or FixedZCA.")
         check_choice("dtype", self.dtype, DTYPES)
         self._fixed = None
         if isinstance(self.whitening, FixedZCA):
@@ -386,15 +381,10 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         check_image_shape(image_shape, optional=False)
         height, width, n_channels = (*image_shape, 1)[:3]
         if height % self.downsample or width % self.downsample:
-            raise ValueError(
-                f"Images have {height} x {width} pixels, expected multiples of "
-                f"downsample={self.downsample}. Crop or pad them."
-            )
+            found = f"{height} x {width} pixels, expected multiples of downsample={self.downsample}"
+            raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
-            raise ValueError(
-                f"Images have {n_channels} channels, expected 3 (RGB) to make grey of. "
-                "Set grey_channel=False."
-            )
+            raise ValueError(f"Images have {n_channels} channels, expected 3 (RGB) for grey.")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         if self._fixed is not None:
@@ -415,10 +405,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             large for the precision.
         """
         if not self.is_fixed:
-            raise ValueError(
-                f"whitening={self.whitening!r} is made from examples, and none were given. Use "
-                "ImagePreprocessing.from_examples(X, ...) before the first image."
-            )
+            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
         return self._check_pixels(images)
 
     def _check_pixels(self, images: Matrix) -> Shape:

@@ -51,6 +51,7 @@ from onlinels.features.images import (
     check_image_shape,
     full_shape,
     magnitude,
+    not_made,
     read_image,
     read_images,
 )
@@ -117,10 +118,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
             If they are to be made from examples, and none were given.
         """
         if self._bank is None:
-            raise ValueError(
-                f"filters={self.filters!r} are made from examples, and none were given. Use "
-                "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
-            )
+            raise not_made(f"filters={self.filters!r} are", "ConvolutionalFeatures")
         return self._bank
 
     @abstractmethod
@@ -194,7 +192,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
                 f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
-                f"drop_ring, or pass smaller filters; a batch has shape {self.kind.batch}."
+                f"drop_ring, or pass smaller filters."
             )
         return pooled
 
@@ -339,10 +337,8 @@ class WindowFeatures(FilteringTransformer):
         else:
             self.filters = values = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
-            raise ValueError(
-                f"filters has shape {values.shape}, expected (n_filters, filter_size[, "
-                "n_channels]). Reshape them."
-            )
+            expected = "(n_filters, filter_size[, n_channels])"
+            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
         values = values if values.ndim == 3 else values[..., None]
         self._bank = FilterBank(values[:, None], np.zeros(len(values)))
 
@@ -354,10 +350,7 @@ class WindowFeatures(FilteringTransformer):
         # Channels of sensors are no colours, which a bank would mix.
         own = self.bank.filters.shape[3]
         if own not in (1, n_channels):
-            raise ValueError(
-                f"Windows have {n_channels} channels, expected {own} as the filters. Pass filters "
-                "without channels, or windows with as many."
-            )
+            raise ValueError(f"Windows have {n_channels} channels, expected {own} as the filters.")
         return self.bank.for_channels(n_channels)
 
 
