@@ -36,7 +36,6 @@ from onlinels.rows import (
     table_like,
 )
 from onlinels.saving import (
-    ANYTHING,
     FINITE,
     FLAG,
     MATRIX,
@@ -50,6 +49,7 @@ from onlinels.saving import (
     made_of,
     maybe,
     savable,
+    savable_settings,
     save_method,
     saved,
     settings_hold,
@@ -300,12 +300,7 @@ def _windowed_fits(model: Any) -> bool:
     return fits and bool(abs(ahead) <= 2.0)
 
 
-@savable(
-    dict.fromkeys(("classifier", "window", "hop"), ANYTHING)
-    | dict.fromkeys(("timestamp", "sample_rate", "largest_gap"), ANYTHING)
-    | {"label_rule": TEXT, "_state": made_of(StreamState), "_lock": made_of(Lock)},
-    _windowed_fits,
-)
+@savable_settings(_windowed_fits, label_rule=TEXT, _state=made_of(StreamState), _lock=made_of(Lock))
 class WindowedClassifier(base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 

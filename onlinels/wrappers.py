@@ -28,13 +28,12 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held
 from onlinels.rows import check_aligned, read_sample, samples_of, table_like
 from onlinels.saving import (
-    ANYTHING,
     VECTOR,
     WHOLE,
     locked_copy,
     locked_state,
     made_of,
-    savable,
+    savable_settings,
     save_method,
     settings_hold,
 )
@@ -145,11 +144,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
 
-@savable(
-    {"classifier": ANYTHING, "detector": ANYTHING, "keep": ANYTHING, "_n_alarms": WHOLE}
-    | {"_lock": made_of(Lock)},
-    settings_hold,
-)
+@savable_settings(_n_alarms=WHOLE, _lock=made_of(Lock))
 class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """Weaken the past of a least-squares classifier whenever a drift detector alarms.
 
@@ -334,9 +329,10 @@ def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     return values
 
 
-@savable(
-    {"classifier": ANYTHING, "_losses": VECTOR, "_lock": made_of(Lock)},
+@savable_settings(
     lambda model: len(model._losses) == len(SCALES) and settings_hold(model),
+    _losses=VECTOR,
+    _lock=made_of(Lock),
 )
 class CalibratedClassifier(WrappedClassifier):
     """Give a least-squares classifier probabilities that are calibrated while it learns.
@@ -506,9 +502,11 @@ class CalibratedClassifier(WrappedClassifier):
                 "classifier is a Pipeline, expected a model that merges. End the pipeline in "
                 "CalibratedClassifier(...) and merge these last steps."
             )
-        with all_held(self._lock, other._lock):
-            with noted(self.classifier, self, "_losses", self._losses + other._losses):
-                self.classifier.merge(other.classifier)
+        with (
+            all_held(self._lock, other._lock),
+            noted(self.classifier, self, "_losses", self._losses + other._losses),
+        ):
+            self.classifier.merge(other.classifier)
         return self
 
     def __add__(self, other: Self) -> Self:

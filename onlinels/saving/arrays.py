@@ -168,9 +168,10 @@ def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
     start = file.read(len(MAGIC) + 2)
     n_length = LENGTH_BYTES.get(start[len(MAGIC) :], 0)
     n_header = int.from_bytes(file.read(n_length), "little")
-    header = file.read(min(n_header, LARGEST_HEADER)).decode("latin1").replace('"', "'")
-    said = HEADER.fullmatch(header.strip())
-    if start[: len(MAGIC)] != MAGIC or said is None or None in said.groups():
+    header = file.read(min(n_header, LARGEST_HEADER + 1))
+    said = HEADER.fullmatch(header.decode("latin1").strip().replace('"', "'"))
+    fits = start[: len(MAGIC)] == MAGIC and len(header) <= LARGEST_HEADER
+    if not fits or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
         raise ValueError(OTHER)
     return said, n_bytes - len(start) - n_length - n_header
