@@ -31,7 +31,7 @@ from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, Update, all_held, apply
-from onlinels.presets import preset_settings
+from onlinels.presets import KINDS, preset_settings
 from onlinels.rows import Name
 from onlinels.saving import (
     ANYTHING,
@@ -169,12 +169,7 @@ def _pixels(images: Matrix) -> Floats:
     return pixels
 
 
-PARTS = {
-    "preprocessing": made_of(ImagePreprocessing),
-    "features": made_of(ConvolutionalFeatures),
-    "hidden": made_of(HiddenLayer),
-    "classifier": made_of(LeastSquaresClassifier),
-}
+PARTS = {part: made_of(kind) for part, kind in KINDS.items()}
 """What may be saved of a network's parts."""
 
 
@@ -354,13 +349,8 @@ class ShallowConvClassifier(ScoringClassifier):
         100
         """
         settings = preset_settings(name, overrides)
-        return cls(
-            ConvolutionalFeatures(**settings["features"]),
-            HiddenLayer(**settings["hidden"]),
-            LeastSquaresClassifier(**settings["classifier"]),
-            **settings["network"],
-            preprocessing=ImagePreprocessing(**settings["preprocessing"]),
-        )
+        parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
+        return cls(**parts, **settings["network"])
 
     def _parts(self) -> FixedNetwork:
         return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
@@ -486,8 +476,7 @@ class ShallowConvClassifier(ScoringClassifier):
             )
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        scores: Floats = self._image_scores(read_image(x, self._given_shape).values)[0]
-        return scores
+        return self._image_scores(read_image(x, self._given_shape).values).reshape(-1)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         images = read_images(X, self._given_shape)

@@ -202,20 +202,21 @@ class StreamState:
         columns = self.columns if len(self.columns) else Columns().extended(layouts[:1])
         if not len(columns):
             raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
-        for layout in layouts:
-            located = columns.locate(layout).tolist()
-            if -1 in located:
-                raise ValueError(
-                    f"A reading has a new channel {layout[located.index(-1)]!r}, expected only "
-                    f"{list(columns.names)} as in the first reading. Leave it out, or begin with a "
-                    "new model."
-                )
-            if len(located) < len(columns):
-                missing = columns.names[min({*range(len(columns))} - {*located})]
-                raise ValueError(
-                    f"A reading lacks the channel {missing!r}, expected all of those of the first "
-                    "reading. Fill it first, for instance with river's preprocessing.StatImputer."
-                )
+        known = columns.extended(layouts)
+        if known is not columns:
+            raise ValueError(
+                f"A reading has a new channel {known.names[len(columns)]!r}, expected only "
+                f"{list(columns.names)} as in the first reading. Leave it out, or begin with a new "
+                "model."
+            )
+        shortest = min(layouts, key=len)
+        if len(shortest) < len(columns):
+            missing = min({*range(len(columns))} - {*columns.locate(shortest).tolist()})
+            raise ValueError(
+                f"A reading lacks the channel {columns.names[missing]!r}, expected all of those of "
+                "the first reading. Fill it first, for instance with river's "
+                "preprocessing.StatImputer."
+            )
         return replace(self, columns=columns, dates=readings.dates)
 
 
@@ -531,7 +532,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         # Of the states only the last is held: each has a window of its own.
         for latest, windows in self._follow(readings, labels):
             state = latest
-            due.extend(windows)
+            due += windows
         with noted(self.classifier, self, "_state", state):
             self._learn_windows(due)
 

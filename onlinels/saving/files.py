@@ -243,7 +243,11 @@ def load(path: PathLike) -> Any:
 
     Examples
     --------
-    See `onlinels.save`.
+    >>> import tempfile, pathlib, onlinels
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "empty.npz"
+    >>> onlinels.LeastSquaresClassifier(ridge=0.5).save(path)
+    >>> onlinels.load(path).ridge
+    0.5
     """
     place = _read_path(path)
     if not place.exists():
