@@ -455,13 +455,12 @@ class ShallowConvClassifier(ScoringClassifier):
         """Raise unless images fit what came before and the parts; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
-            shape = self.preprocessing.check_pixels(images)
+            processed = self.preprocessing.outlook(images)
             if self.hidden.receptive_fields is not None:
-                self.hidden.receptive_fields.check_maps(self.features.map_shape(shape))
-            self.hidden.check_width(self.features.check_shape(shape))
-            n_examples = max(self.warm_up, self.count + len(images))
-            largest = self.preprocessing.magnitude(images, n_examples)
-            self.features.check_magnitude(largest, shape[2], self.hidden.dtype)
+                self.hidden.receptive_fields.check_maps(
+                    self.features.map_shape(processed.shape[1:])
+                )
+            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
 
     @property
     def _given_shape(self) -> Shape | None:

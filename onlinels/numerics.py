@@ -52,11 +52,11 @@ def apply(update: tuple[Calls, State]) -> None:
     deque(chain(starmap(call, calls), starmap(setattr, state)), maxlen=0)
 
 
-def joined(*updates: Update) -> Update:
+def joined(*updates: tuple[Calls, State]) -> Update:
     """Return one update of several, in their order."""
     return Update(
-        tuple(each for update in updates for each in update.calls),
-        tuple(each for update in updates for each in update.state),
+        tuple(each for calls, _ in updates for each in calls),
+        tuple(each for _, state in updates for each in state),
     )
 
 
@@ -64,7 +64,7 @@ TRIES = 3
 """Attempts to plan a block once blocks before it are learnt, if something is raised meanwhile."""
 
 
-def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], Update]) -> None:
+def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls, State]]) -> None:
     """Make the updates of all blocks; what is raised between two is raised after the last.
 
     Examples
@@ -79,9 +79,9 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], Update]) ->
     raised: BaseException | None = None
     while left:
         try:
-            update = plan(left[0])
+            calls, state = plan(left[0])
             # The block is done in the same loop as its changes.
-            apply(update._replace(calls=(*update.calls, (left.popleft,))))
+            apply(((*calls, (left.popleft,)), state))
         except BaseException as error:
             n_tries += 1
             if len(left) == n_blocks or n_tries == TRIES:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from math import ceil, sqrt
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,7 +47,9 @@ def plot_filters(
         If matplotlib is not installed.
     TypeError, ValueError
         If `filters` is no bank or holds recipes, whose filters are not made yet, there is nothing
-        to draw on, or the picture cannot be saved there.
+        to draw on, or matplotlib does not know the kind of file.
+    OSError
+        If the picture cannot be saved there.
 
     Notes
     -----
@@ -66,24 +67,23 @@ def plot_filters(
             f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
             "ConvolutionalFeatures.from_examples(X, y, ...)."
         )
-    picture = mosaic(make_bank(filters).filters, n_columns)
+    picture, figure = mosaic(make_bank(filters).filters, n_columns), None
     if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
         figure = _new_figure(picture.shape, shown=path_or_axes is None)
-        if path_or_axes is not None:
-            _check_target(Path(path_or_axes), figure)
         axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-        _draw(picture, axes)
-        if path_or_axes is not None:
-            figure.savefig(path_or_axes)
-        return axes
-    # The module pyplot has the first of these only.
-    if not (hasattr(path_or_axes, "imshow") and hasattr(path_or_axes, "set_axis_off")):
+    elif hasattr(path_or_axes, "imshow") and hasattr(path_or_axes, "set_axis_off"):
+        axes = path_or_axes
+    else:
+        # The module pyplot has the first of these only.
         raise TypeError(
             f"path_or_axes={path_or_axes!r} is neither a path nor axes. Pass where to save the "
             "picture, matplotlib axes such as pyplot.gca(), or None."
         )
-    _draw(picture, path_or_axes)
-    return path_or_axes
+    axes.imshow(picture, interpolation="nearest")
+    axes.set_axis_off()
+    if isinstance(path_or_axes, (str, os.PathLike)) and figure is not None:
+        figure.savefig(path_or_axes)
+    return axes
 
 
 def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
@@ -117,23 +117,6 @@ def _scaled(filters: Floats) -> Floats:
     return scaled
 
 
-def _check_target(path: Path, figure: Figure) -> None:
-    """Raise ValueError unless there is such a folder, and matplotlib knows the kind of file."""
-    if not path.parent.is_dir():
-        raise ValueError(f"path_or_axes={path}: there is no folder {path.parent}. Make it first.")
-    known = sorted(figure.canvas.get_supported_filetypes())
-    if path.suffix and path.suffix[1:].lower() not in known:
-        raise ValueError(
-            f"path_or_axes={path} ends in {path.suffix!r}, which matplotlib cannot write. Pass a "
-            f"path that ends in one of {', '.join(known)}."
-        )
-
-
-def _draw(picture: Floats, axes: Axes) -> None:
-    axes.imshow(picture, interpolation="nearest")
-    axes.set_axis_off()
-
-
 def _new_figure(shape: tuple[int, ...], shown: bool) -> Figure:
     """Return a new figure: of pyplot's if it will be shown, else one that nobody keeps."""
     try:
@@ -141,8 +124,7 @@ def _new_figure(shape: tuple[int, ...], shown: bool) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ImportError(
-            "plot_filters needs matplotlib, which is not installed. "
-            "Install it with: pip install onlinels[demos]"
+            "matplotlib is not installed. Install it with: pip install onlinels[demos]"
         ) from error
     inches = (shape[1] * PIXEL_INCHES, shape[0] * PIXEL_INCHES)
     return pyplot.figure(figsize=inches) if shown else Figure(figsize=inches)

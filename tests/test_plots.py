@@ -93,9 +93,9 @@ def test_what_cannot_be_drawn():
 
 
 def test_where_pictures_cannot_be_saved(tmp_path):
-    with pytest.raises(ValueError, match=r"^path_or_axes=.*missing.* there is no folder .*missing"):
+    with pytest.raises(FileNotFoundError, match="missing"):
         plot_filters("hand-designed", tmp_path / "missing" / "bank.png")
-    with pytest.raises(ValueError, match=r"^path_or_axes=bank\.xyz .*'\.xyz'.* png"):
+    with pytest.raises(ValueError, match=r"xyz.* png"):
         plot_filters("hand-designed", "bank.xyz")
     plot_filters("hand-designed", tmp_path / "capitals.PNG")
     assert (tmp_path / "capitals.PNG").exists()

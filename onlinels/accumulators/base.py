@@ -262,7 +262,8 @@ class Accumulator(ABC):
         Raises
         ------
         ValueError
-            If they are more than there are so far, and too many; see `onlinels.memory`.
+            If they are more than there are so far, and too many for the machine's memory, or for
+            `ONLINELS_MEMORY_LIMIT` bytes.
         """
         if n_features > self._n_features or n_targets > self._n_targets:
             sizes = max(n_features, self._n_features), max(n_targets, self._n_targets)
@@ -271,34 +272,62 @@ class Accumulator(ABC):
 
     # Rows.
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
+    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn checked rows, or take them out.
 
-        Nothing changes before the update is applied. Without rows everything decays. A solution of
-        these statistics follows a single row, if it is given.
+        Nothing changes before the update is applied. Without rows everything decays.
         """
-        calls, state = self._plan_sums(rows, decay)
+        if len(rows.targets) == 1 and rows.sign > 0.0:
+            return self.plan_row(rows.values[0], self._dense(rows), float(rows.weights()[0]), decay)
+        return self._plan_many(rows, decay)
+
+    def plan_row(
+        self,
+        row: Floats,
+        targets: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn one row (n_features,), at the least cost.
+
+        A solution of these statistics that is given learns it, too.
+        """
+        if self._gave_back and decay != 1.0:
+            return self._plan_many(Rows(row[None], targets[None], w), decay)
+        calls, state = self._plan_row(row, targets, w, decay)
         if solution is not None:
-            more = followed(solution, rows)
+            more = solution.plan(row, targets - solution.scores(row), w)
             calls, state = calls + more[0], state + more[1]
-        squares, total = self._target_squares, 0.0
-        if decay != 1.0:
-            squares = squares * decay
-        if rows.targets.shape == (1,) and isinstance(rows.w, float):
-            total, squares = rows.sign * rows.w, squares.copy()
-            squares[rows.targets[0]] += total
-        elif len(rows.targets):
+        if len(targets):
+            calls = (*calls, adding_squares(self._target_squares, targets, w, decay))
+        weight = (self, "_weight", self._weight * decay + w)
+        return calls, (*state, (self, "_count", self._count + 1), weight)
+
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        """Plan what `plan_row` does to the sums of products, and to nothing else."""
+        return self._plan_sums(Rows(row[None], targets[None], w), decay)
+
+    def _dense(self, rows: Rows) -> Floats:
+        """Return the targets of a single row, (n_targets,)."""
+        dense: Floats = rows.dense_targets(slice(0, self._n_targets))[0]
+        return dense
+
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan what `plan` does, however many rows there are."""
+        calls, state = self._plan_sums(rows, decay)
+        squares, total = self._target_squares * decay, 0.0
+        if len(rows.targets):
             each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-            squares = squares + rows.sign * target_sums(each, self._n_targets, rows.weights())
+            squares += rows.sign * target_sums(each, self._n_targets, rows.weights())
             total = rows.sign * float(rows.weights().sum())
-        return Update(
-            calls,
-            (
-                *state,
-                *self._counted(rows, decay),
-                (self, "_weight", max(0.0, self._weight * decay + total)),
-                (self, "_target_squares", squares),
-            ),
+        return calls, (
+            *state,
+            *self._counted(rows, decay),
+            (self, "_weight", max(0.0, self._weight * decay + total)),
+            (self, "_target_squares", squares),
         )
 
     def _counted(self, rows: Rows, decay: float) -> State:
@@ -376,7 +405,7 @@ class Accumulator(ABC):
         rows, n_targets = self._read(activations, targets, w)
         self._become(*self.removal(rows, n_targets))
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, Update]:
+    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which they are without rows; raise if it cannot be.
 
         Nothing has changed before the update is applied and the statistics are put in place.
@@ -389,24 +418,25 @@ class Accumulator(ABC):
             return grown, grown.clearing()
         return grown, grown.plan(rows._replace(sign=-1.0))
 
-    def clearing(self) -> Update:
+    def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left, not even rounding errors."""
-        nothing = self.plan(self._no_rows(), 0.0)
+        calls, state = self.plan(self._no_rows(), 0.0)
         zeros = (
             (self, "_count", np.int64(0)),
             (self, "_taken", np.zeros(self._n_features)),
             (self, "_targets_taken", np.zeros(self._n_targets)),
         )
-        return Update(nothing.calls, (*nothing.state, *zeros))
+        return calls, (*state, *zeros)
 
     def _no_rows(self) -> Rows:
         return Rows(np.zeros((0, self._n_features)), np.zeros(0, dtype=np.intp))
 
-    def _become(self, other: Self, update: Update) -> None:
+    def _become(self, other: Self, update: tuple[Calls, State]) -> None:
         """Take the state of statistics on whose behalf an update was planned, and apply that."""
-        state = tuple((self if each[0] is other else each[0], *each[1:]) for each in update.state)
+        calls, changes = update
+        state = tuple((self if each[0] is other else each[0], *each[1:]) for each in changes)
         mine = () if other is self else tuple((self, *item) for item in vars(other).items())
-        apply(Update(update.calls, (*mine, *state)))
+        apply((calls, (*mine, *state)))
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
         """Return rows and the number of targets, all checked."""
@@ -641,7 +671,7 @@ class Accumulator(ABC):
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
         apply(self.fading(float(factor)))
 
-    def fading(self, factor: float) -> Update:
+    def fading(self, factor: float) -> tuple[Calls, State]:
         """Plan to multiply the weight of everything learnt so far by a checked factor."""
         return self.plan(self._no_rows(), factor)
 
@@ -762,22 +792,6 @@ class Accumulator(ABC):
             f"{type(self).__name__} holds no sums of products, which folds need. "
             'Use accumulator="gram".'
         )
-
-
-def followed(solution: Recursion, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-    """Return the update by which a recursion learns a single row, or gives it back."""
-    values, targets, w, sign, _ = rows
-    row = values[0]
-    if row.dtype != np.float64:
-        row = row.astype(np.float64)
-    errors = solution.scores(row)
-    np.negative(errors, errors)
-    if targets.ndim == 1:
-        errors[targets[0]] += 1.0
-    else:
-        errors[: targets.shape[1]] += targets[0]
-    assert isinstance(w, float)
-    return solution.plan(row, errors, sign * w, decay)
 
 
 def adding_squares(sums: Floats, row: Floats, w: float, decay: float = 1.0) -> tuple[Any, ...]:

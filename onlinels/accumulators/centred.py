@@ -14,14 +14,13 @@ from onlinels.accumulators.base import (
     Covariance,
     Rows,
     adding_squares,
-    followed,
     has_sound_sizes,
     target_sums,
 )
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Calls, State, Update, apply, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, apply, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -152,24 +151,55 @@ class CentredAccumulator(Accumulator):
             self._target_squares + self._weight * self.target_mean**2,
         )
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
-        """Plan to let everything decay and to learn checked rows; see `Accumulator.plan`."""
+    def plan_row(
+        self,
+        row: Floats,
+        targets: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn one row; see `Accumulator.plan_row`."""
         past = self._weight * decay
-        n_rows, w = len(rows.targets), rows.w
-        total = rows.sign * (w * n_rows if isinstance(w, float) else float(w.sum()))
-        counted: tuple[Any, ...] = ((self, "_count", self._count + n_rows),)
-        if rows.sign < 0.0 or self._gave_back:
-            counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
+        if not past or (self._gave_back and decay != 1.0):
+            # A first row is the mean.
+            return self._plan_many(Rows(row[None], targets[None], w), decay)
+        after = past + w
+        share = w / after
+        between = past * share
+        apart = row - self._origin
+        apart -= self._offset
+        targets_apart = targets - self._target_origin
+        targets_apart -= self._target_offset
+        calls, state = self.comoments._plan_row(apart, targets_apart, between, decay)
+        if solution is not None:
+            errors = targets_apart - solution.scores(apart)
+            more = solution.plan(apart, errors, between)
+            calls, state = calls + more[0], state + more[1]
+        count = self._count + 1
+        state = (*state, (self, "_count", count), (self, "_weight", after))
+        n_features, n_targets = len(apart), len(targets_apart)
+        if n_targets:
+            calls = (*calls, adding_squares(self._target_squares, targets_apart, between, decay))
+        if not count % SETTLED:
+            return calls, (*state, *self._moved(apart, targets_apart, share))
+        if n_targets:
+            calls = (*calls, (daxpy, targets_apart, self._target_offset, n_targets, share))
+        if n_features:
+            calls = (*calls, (daxpy, apart, self._offset, n_features, share))
+        return calls, state
+
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        past, w = self._weight * decay, rows.w
+        total = rows.sign * (w * len(rows.targets) if isinstance(w, float) else float(w.sum()))
+        counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
         if not total:
             return self._plan_decay(decay, counted)
-        after = past + total
-        if abs(after) <= EMPTY * (past + abs(total)):
+        if abs(past + total) <= EMPTY * (past + abs(total)):
             return self._plan_decay(0.0, counted)
-        if n_rows == 1 and past:
-            return self._plan_one(rows, total, past, decay, counted, solution)
-        return self._plan_many(rows, total, past, decay, counted)
+        return self._plan_joining(rows, total, past, decay, counted)
 
-    def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> Update:
+    def _plan_decay(self, decay: float, counted: tuple[Any, ...]) -> tuple[Calls, State]:
         """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
         nothing: tuple[Calls, State] = ((), ())
         sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else nothing
@@ -180,49 +210,11 @@ class CentredAccumulator(Accumulator):
         if decay == 0.0:
             for name in ("_origin", "_offset", "_target_origin", "_target_offset"):
                 state = (*state, (self, name, np.zeros(len(getattr(self, name)))))
-        return Update(sums[0], (*sums[1], *counted, *state))
+        return sums[0], (*sums[1], *counted, *state)
 
-    def _plan_one(
-        self,
-        rows: Rows,
-        total: float,
-        past: float,
-        decay: float,
-        counted: tuple[Any, ...],
-        solution: Recursion | None,
-    ) -> Update:
-        """Plan to learn a row, which is its own mean."""
-        row, targets = rows.values[0], rows.targets
-        targets_apart = -self._target_origin
-        if targets.ndim == 1:
-            targets_apart[targets[0]] += 1.0
-        else:
-            targets_apart[: targets.shape[1]] += targets[0]
-        apart = self.about_mean(row)
-        targets_apart -= self._target_offset
-        after, share = past + total, total / (past + total)
-        between = past * share
-        joining = Rows(apart[None], targets_apart[None], abs(between), rows.sign)
-        calls, state = self.comoments._plan_sums(joining, decay)
-        if solution is not None:
-            more = followed(solution, joining)
-            calls, state = calls + more[0], state + more[1]
-        state = (*state, *counted, (self, "_weight", after))
-        n_targets, n_features = len(targets_apart), len(apart)
-        if n_targets:
-            adding = adding_squares(self._target_squares, targets_apart, between, decay)
-            calls = (*calls, adding)
-        if self._count % SETTLED == 0:
-            return Update(calls, (*state, *self._moved(apart, targets_apart, share)))
-        if n_targets:
-            calls = (*calls, (daxpy, targets_apart, self._target_offset, n_targets, share))
-        if n_features:
-            calls = (*calls, (daxpy, apart, self._offset, n_features, share))
-        return Update(calls, state)
-
-    def _plan_many(
+    def _plan_joining(
         self, rows: Rows, total: float, past: float, decay: float, counted: tuple[Any, ...]
-    ) -> Update:
+    ) -> tuple[Calls, State]:
         """Plan to learn rows about their mean, and the way between the means as one row more."""
         values, first, shift = _about_mean(rows, abs(total))
         targets, target_first, target_shift, squares = _targets_about_mean(
@@ -263,7 +255,7 @@ class CentredAccumulator(Accumulator):
             squares += rows.sign * between * targets_apart**2
             state = self._moved(apart, targets_apart, total / after)
         ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
-        return Update(sums[0], (*sums[1], *counted, *ledger, *state))
+        return sums[0], (*sums[1], *counted, *ledger, *state)
 
     def _moved(
         self, apart: Floats, targets_apart: Floats, share: float

@@ -50,13 +50,14 @@ class GramAccumulator(Accumulator):
     Notes
     -----
     Memory: ``4 M (M + 1024) + 8 M N`` bytes for M features (``8 M^2`` up to 1,024 of them) and N
-    targets, whatever the length of the stream; beyond 1,024 features every thread that learns also
-    holds up to 64 MiB, for all models together, while it lives. An update of n rows costs
-    ``n M^2`` operations, half of a plain product, by symmetric rank-k updates in place; label
-    columns cost ``n M`` more, however many classes there are. All sums are float64: with float32
-    sums the Gram of the paper's network cannot be factored at any ridge that classifies well.
-    Weights enter linearly, so statistics of whole numbers are exact. Solving squares the condition
-    number of A: about 8 of 16 digits are left for features that are nearly collinear.
+    targets, whatever the length of the stream, and during an update copies of at most 64 MiB of
+    rows. An update of n rows costs ``n M^2`` operations, half of a plain product, by symmetric
+    rank-k updates in place; label columns cost ``n M`` more, however many classes there are. Many
+    rows at once are learnt faster than one by one above some 500 features. All sums are float64:
+    with float32 sums the Gram of the paper's network cannot be factored at any ridge that
+    classifies well. Weights enter linearly, so statistics of whole numbers are exact. Solving
+    squares the condition number of A: about 8 of 16 digits are left for features that are nearly
+    collinear.
 
     Examples
     --------
@@ -112,26 +113,27 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self._target_squares
 
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        calls = self._plan_scaling(decay) if decay != 1.0 else ()
+        if not len(row):
+            return calls, ()
+        joining = (dger, w, row, targets, 1, 1, self._cross, 0, 0, 1)
+        return (*calls, *self._gram.plan_products(row[None], w), joining), ()
+
+    def _plan_scaling(self, factor: float) -> Calls:
+        return (*self._gram.plan_scaling(factor), (np.multiply, self._cross, factor, self._cross))
+
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        calls: Calls = ()
-        if decay != 1.0:
-            scaling = (np.multiply, self._cross, decay, self._cross)
-            calls = (*self._gram.plan_scaling(decay), scaling)
+        calls = self._plan_scaling(decay) if decay != 1.0 else ()
         if len(rows.values) and self._n_features:
             products = self._gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
-        return calls, noted
+        return calls, self._squares_noted(rows, decay)
 
     def _plan_cross(self, rows: Rows) -> Calls:
-        values, targets, w, sign, last = rows
-        if len(values) == 1 and isinstance(w, float):
-            row = values[0].astype(np.float64, copy=False)
-            if targets.ndim == 2:
-                here = self._cross[:, : targets.shape[1]]
-                return ((dger, sign * w, row, targets[0], 1, 1, here, 0, 0, 1),)
-            here = self._cross[:, targets[0]]
-            return ((np.add, here, row * (sign * w), here),)
+        values, targets, _, sign, last = rows
         weights = sign * rows.weights()
         calls: Calls = ()
         if last is not None:
@@ -195,9 +197,9 @@ class GramAccumulator(Accumulator):
 
         Notes
         -----
-        ``M^3 / 3`` operations, see `onlinels.solve.solve_gram` for these and the rank tolerance.
-        Asked for after every few rows, O(M^2) for each of them and ``8 M^2`` bytes more: see
-        `onlinels.accumulators.tracker.Tracker`.
+        ``M^3 / 3`` operations, see `onlinels.linalg.solve.solve_gram` for these and the rank
+        tolerance. Every call solves anew; `onlinels.LeastSquaresClassifier` says when a solution
+        goes on from row to row instead.
 
         Examples
         --------

@@ -131,30 +131,50 @@ class GroupedAccumulator(Accumulator):
             targets += of_targets
         return features, targets
 
-    def plan(self, rows: Rows, decay: float = 1.0, solution: Recursion | None = None) -> Update:
-        """Plan to let all groups decay and to learn rows, each in its group."""
-        groups = self._groups(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
-        present = set(np.unique(groups).tolist())
-        updates = []
-        for number, member in enumerate(self._members):
-            if number in present:
-                updates.append(member.plan(_chosen(rows, groups == number), decay))
-            elif decay != 1.0:
-                updates.append(member.plan(member._no_rows(), decay))
+    def plan_row(
+        self,
+        row: Floats,
+        targets: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let all groups decay and to learn one row in its group."""
+        (group,) = self._groups(Rows(row[None], targets[None])).tolist()
+        changes = [
+            member.plan_row(row, targets, w, decay)
+            if number == group
+            else member.plan(member._no_rows(), decay)
+            for number, member in enumerate(self._members)
+            if number == group or decay != 1.0
+        ]
         total = self._sum if solution is not None else None
         if total is not None:
             # What a solution of the sum follows has to be in the sum, too.
-            updates.append(total.plan(rows, decay, solution))
-        count = self._count + int(rows.sign) * len(rows.targets)
-        return joined(*updates, Update(state=((self, "_count", count), (self, "_sum", total))))
+            changes.append(total.plan_row(row, targets, w, decay, solution))
+        calls, state = joined(*changes)
+        return calls, (*state, (self, "_count", self._count + 1), (self, "_sum", total))
 
-    def clearing(self) -> Update:
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        groups = self._groups(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
+        present = set(np.unique(groups).tolist())
+        changes = []
+        for number, member in enumerate(self._members):
+            if number in present:
+                changes.append(member.plan(_chosen(rows, groups == number), decay))
+            elif decay != 1.0:
+                changes.append(member.plan(member._no_rows(), decay))
+        calls, state = joined(*changes)
+        count = self._count + int(rows.sign) * len(rows.targets)
+        return calls, (*state, (self, "_count", count), (self, "_sum", None))
+
+    def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left in any group."""
         nothing = joined(*(member.clearing() for member in self._members))
         return joined(nothing, Update(state=((self, "_count", np.int64(0)), (self, "_sum", None))))
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        return self.plan(rows, decay)
+        return self._plan_many(rows, decay)
 
     def _check_subtracts(self) -> None:
         self._prototype._check_subtracts()
@@ -173,7 +193,7 @@ class GroupedAccumulator(Accumulator):
             except ValueError as error:
                 raise ValueError(f"In fold {number} {error}") from error
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, Update]:
+    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
         self._check_holds_rows(rows, n_targets)
@@ -340,7 +360,8 @@ class ClasswiseAccumulator(GroupedAccumulator):
         self._members += [copy.deepcopy(self._prototype) for _ in range(missing)]
 
     def _groups(self, rows: Rows) -> Integers:
-        return rows.targets.astype(np.intp)
+        labels = rows.targets if rows.targets.ndim == 1 else rows.targets.argmax(axis=1)
+        return labels.astype(np.intp)
 
     def _member(self, column: int) -> Accumulator:
         """Return the statistics of a class, empty ones if it is not known."""
@@ -418,7 +439,7 @@ def _are_sound_folds(acc: Any) -> bool:
 class FoldedAccumulator(GroupedAccumulator):
     """Deal rows into K accumulators by their content; their sum is what is solved.
 
-    A row's fold is a function of its features' names and values (`onlinels.dealing.fold_of_rows`).
+    A row's fold is a function of its features' names and values (`fold_of_rows`).
     So folds of two streams merge, and a row that is taken out leaves the fold that it went to.
 
     Parameters
@@ -603,7 +624,7 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     Parameters
     ----------
     names : iterable of n_features names
-        See `onlinels.names.feature_key` for which of them stand for one feature.
+        See `onlinels.rows.feature_key` for which of them stand for one feature.
     values : ndarray (n, n_features), any real dtype
     n_folds : int
 

@@ -41,7 +41,8 @@ class OrthogonalAccumulator(Accumulator):
     digits to them as `GramAccumulator`. It costs more: an update of n rows takes ``2 n M^2``
     operations for M features, and ``4 n M N`` for N targets, label columns too, since a rotation
     fills every target of a row. Memory: ``8 * (M^2 + M N)`` bytes whatever the length of the
-    stream; during an update two copies of at most 64 MiB of rows, and some MiB of targets. Measured
+    stream; during an update a second factor, two copies of at most 64 MiB of rows, and some MiB of
+    targets. A solution costs ``2/3 M^3`` operations and never goes on from row to row. Measured
     on one core with 1024 features and 10 targets: 80 microseconds per row in batches of 64 rows and
     more, 1.6 milliseconds for single rows (the Gram form: 22 and 280 microseconds).
 
@@ -157,7 +158,7 @@ class OrthogonalAccumulator(Accumulator):
 
         Notes
         -----
-        See `onlinels.solve_factor.solve_factor` for cost and rank tolerance.
+        See `onlinels.linalg.solve.solve_factor` for cost and rank tolerance.
         """
         check_ridge(ridge)
         diagonal = self.diagonal if diagonal is None else diagonal

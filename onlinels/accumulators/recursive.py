@@ -14,7 +14,6 @@ from onlinels.accumulators.base import (
     Covariance,
     Rows,
     adding_squares,
-    followed,
     has_sound_sizes,
 )
 from onlinels.accumulators.gram import GramAccumulator
@@ -50,9 +49,10 @@ class RecursiveAccumulator(Accumulator):
     P - g x'P and the weights W + g (y - x'W). Nothing is solved when weights are asked for. After
     any rows,
 
-        W = argmin sum_i w_i ||y_i - x_i'W||^2 + sum_j D_j ||W_j||^2,
+        W = argmin sum_i w_i ||y_i - x_i'W||^2 + d ||W||^2,
 
-    where w_i is what the row's weight has decayed to, and D = c I unless something was forgotten.
+    where w_i is what the row's weight has decayed to, and D = d I: d is c unless something was
+    forgotten.
 
     Parameters
     ----------
@@ -68,21 +68,23 @@ class RecursiveAccumulator(Accumulator):
     Memory: ``8 * (M^2 + 64 M + M N)`` bytes for M features and N targets. A row costs about
     ``3 M^2 + 4 M N`` operations; in a batch of over M rows it is ``M^2``, and ``2 M^3`` for the
     batch. Solving for the ridge inside costs a copy. Another ridge, `merge`, `subtract`,
-    `spectrum` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations.
+    `spectrum` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
+    long as no ridge is known each solution costs ``M^3 / 3``, as in the Gram form.
 
     Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges
     are compared, and where features differ by many orders of magnitude: a direction in which
     A'A has grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many
-    again. Rows that outweigh the ridge by 1e14, or of which less than 1e-10 would be left, raise.
+    again. Rows that outweigh what is known in a direction by 1e14 raise, and so do rows to be taken
+    out that would leave less than a millionth of it.
     The minimum-norm solution (ridge 0) is not to be had.
 
-    Forgetting: `scale` multiplies data and ridge alike, and entries of the ridge are brought back
-    to c before they fall below c/2, those first that have decayed longest; `ridge_diagonal` shows
-    D. With a decay of lambda a row, r = ``(M + k) * -log2(lambda)`` entries are due in a row,
-    ``k = min(32, 1 + M / 4)`` or more at once, each for about ``M^2`` operations: 1.5 ``M^2`` a
-    row at lambda = 1 - 1/M. A factor below 1/2, or over 1, in one call restores the whole ridge,
-    by way of A'A, in about ``3 M^3``. A feature that comes late has the ridge c: as if known from
-    the start if nothing was forgotten, within that factor of 2 otherwise.
+    Forgetting: data and ridge decay alike, and once the ridge d is below c/2 it is brought back to
+    c, for all features at once; `ridge_diagonal` shows it. That costs about ``3 M^3`` operations,
+    once in log(1/2) / log(lambda) rows with a decay of lambda a row: at lambda = 1 - 1/M
+    ``4.3 M^2`` a row in the mean, at factors below a half ``3 M^3`` with every row, where the
+    Gram form costs less. `scale` does the same at once; by a factor below 1e-6 or over 1 it goes
+    by way of A'A, and the ridge is c afterwards. A feature that comes late has the ridge of all
+    others: as if known from the start.
 
     References
     ----------
@@ -140,7 +142,7 @@ class RecursiveAccumulator(Accumulator):
         return GramAccumulator.of(gram, cross)
 
     def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature: from c/2 to c, if `ridge` is inside."""
+        """Return the ridge on each feature, one for all: from c/2 to c, if `ridge` is inside."""
         if self.recursion is not None and ridge == self.recursion.ridge:
             ridge = self.recursion.level
         return np.full(self._n_features, ridge)
@@ -150,22 +152,23 @@ class RecursiveAccumulator(Accumulator):
         """Every feature's weighted sum of squares, (n_features,), as a new array."""
         return self._without_residue(self._squares.copy())
 
-    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        recursion, values = self.recursion, rows.values
-        noted = self._squares_noted(rows, decay) if self._gave_back or rows.sign < 0.0 else ()
-        if recursion is not None and len(values) == 1 and decay >= FAINTEST and len(values[0]):
-            calls, state = followed(recursion, rows, decay)
-            row = values[0].astype(np.float64, copy=False)
-            assert isinstance(rows.w, float)
-            adding = adding_squares(self._squares, row, rows.sign * rows.w, decay)
-            return (*calls, adding), (*state, *noted)
-        calls, state = self._plan_many(rows, decay)
-        used = np.flatnonzero(rows.weights())
-        w, values = rows.weights()[used], values[used]
-        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
-        return calls, (*state, (self, "_squares", squares), *noted)
+    def _plan_row(
+        self, row: Floats, targets: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        recursion = self.recursion
+        if recursion is None or decay < FAINTEST or not len(row):
+            return super()._plan_row(row, targets, w, decay)
+        calls, state = recursion.plan(row, targets - recursion.scores(row), w, decay)
+        return (*calls, adding_squares(self._squares, row, w, decay)), state
 
-    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        calls, state = self._plan_inner(rows, decay)
+        used = np.flatnonzero(rows.weights())
+        w, values = rows.weights()[used], rows.values[used]
+        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
+        return calls, (*state, (self, "_squares", squares), *self._squares_noted(rows, decay))
+
+    def _plan_inner(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to learn a batch, or to let everything decay: in a copy of a recursion."""
         recursion = self.recursion
         if recursion is None:
@@ -205,7 +208,7 @@ class RecursiveAccumulator(Accumulator):
         return new
 
     def with_ridge_restored(self) -> Self:
-        """Return it with every entry of a ridge inside brought back to c."""
+        """Return it with a ridge inside brought back to c."""
         if self.recursion is None or self.recursion.level == self.recursion.ridge:
             return self
         new = self.copied()

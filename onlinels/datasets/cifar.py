@@ -9,12 +9,19 @@ A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from onlinels.datasets.reading import Batch, Format, RowFile, Source, check_labels, find_file
+from onlinels.datasets.reading import (
+    Batch,
+    Format,
+    RowFile,
+    Source,
+    check_labels,
+    damaged,
+    find_file,
+)
 
 URL = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVE = "cifar-10-binary.tar.gz"
@@ -37,20 +44,17 @@ def cifar_sources(folder: Path, part: str) -> tuple[Source, ...]:
 def _source(path: Path) -> Source:
     n_bytes = path.stat().st_size
     if n_bytes % ROW or not n_bytes:
-        raise ValueError(
-            f"{path} has a size of {n_bytes} bytes, expected a multiple of {ROW}: a label and an "
-            f"image in each row. It is cut short or of another format; {WHERE}"
-        )
-    rows = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
-    return partial(_chunks, rows)
+        raise damaged(path, f"has {n_bytes} bytes, expected a multiple of {ROW}", WHERE)
+    file = RowFile(path, 0, (n_bytes // ROW, ROW), np.dtype(np.uint8), WHERE)
 
+    def source(n_rows: int) -> Iterator[Batch]:
+        for rows in file.chunks(n_rows):
+            labels = rows[:, 0].copy()
+            check_labels(file, labels, N_CLASSES)
+            channels = rows[:, 1:].reshape(-1, *CHANNELS)
+            yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
 
-def _chunks(rows: RowFile, n_rows: int) -> Iterator[Batch]:
-    for chunk in rows.chunks(n_rows):
-        labels = chunk[:, 0].copy()
-        check_labels(rows.path, labels, N_CLASSES, WHERE)
-        channels = chunk[:, 1:].reshape(-1, *CHANNELS)
-        yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
+    return source
 
 
 CIFAR = Format("CIFAR-10", NAMES, WHERE, cifar_sources)

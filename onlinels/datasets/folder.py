@@ -35,6 +35,14 @@ class ImageData:
     ----------
     x_train, x_test : ndarray (n, height, width[, n_channels])
     y_train, y_test : ndarray (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> images = np.zeros((3, 28, 28), dtype=np.uint8)
+    >>> data = ImageData(images[:2], np.array([5, 0]), images[2:], np.array([4]))
+    >>> data.x_train.shape, data.y_test.tolist()
+    ((2, 28, 28), [4])
     """
 
     x_train: NDArray[Any]

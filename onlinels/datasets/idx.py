@@ -12,8 +12,9 @@ from onlinels.datasets.reading import (
     RowFile,
     Source,
     as_file,
-    check_pairs,
+    damaged,
     find_file,
+    paired,
     read_beginning,
 )
 
@@ -39,15 +40,10 @@ NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(par
 
 def idx_sources(folder: Path, part: str) -> tuple[Source, ...]:
     """Open the files of images (height, width) and of labels in a folder."""
-    paths = [find_file(folder, names_of(part, kind), WHERE) for kind in KINDS]
-    images, labels = open_idx(paths[0]), open_idx(paths[1]).read()
+    images, labels = (open_idx(find_file(folder, names_of(part, kind), WHERE)) for kind in KINDS)
     if len(images.shape) != KINDS["images"]:
-        raise ValueError(
-            f"{paths[0]} states the shape {images.shape}, expected (n, height, width). Pass the "
-            f"file of the images; {WHERE}"
-        )
-    check_pairs(images, paths[1], labels, N_CLASSES)
-    return (images.with_labels(labels, lambda rows: rows),)
+        raise images.damaged(f"states the shape {images.shape}, expected (n, height, width)")
+    return (paired(images, labels, N_CLASSES, (0, 1, 2)),)
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -98,10 +94,8 @@ def open_idx(path: Path) -> RowFile:
     """Read the header of an IDX file of unsigned bytes."""
     header = read_beginning(path, WORD * 256, WHERE)
     if len(header) < WORD or header[:3] != bytes([0, 0, UNSIGNED_BYTE]):
-        raise ValueError(
-            f"{path} begins with {header[:WORD].hex(' ')}, expected 00 00 08 and the number of "
-            f"dimensions. Pass an IDX file of unsigned bytes; {WHERE}"
-        )
+        expected = "00 00 08 (unsigned bytes) and the number of dimensions"
+        raise damaged(path, f"begins with {header[:WORD].hex(' ')}, expected {expected}", WHERE)
     start = WORD * (1 + header[3])
     shape = tuple(int.from_bytes(header[at : at + WORD], "big") for at in range(WORD, start, WORD))
     return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)

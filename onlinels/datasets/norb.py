@@ -17,8 +17,9 @@ from onlinels.datasets.reading import (
     RowFile,
     Source,
     as_file,
-    check_pairs,
+    damaged,
     find_file,
+    paired,
     read_beginning,
 )
 
@@ -49,15 +50,13 @@ def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
     """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories."""
     # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance, elevation,
     # azimuth and lighting (info) is not needed; `read_norb` reads it.
-    paths = [find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat")]
-    images, labels = open_norb(paths[0]), open_norb(paths[1]).read()
+    files = (find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat"))
+    images, labels = map(open_norb, files)
     if images.shape[1:] != IMAGE or images.dtype != np.uint8:
-        raise ValueError(
-            f"{paths[0]} is a matrix of {images.dtype} of shape {images.shape}, expected uint8 "
-            f"(n, 2, 96, 96). Pass the file of the images; {WHERE}"
+        raise images.damaged(
+            f"is a matrix of {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)"
         )
-    check_pairs(images, paths[1], labels, N_CLASSES)
-    return (images.with_labels(labels, lambda pairs: pairs.transpose(0, 2, 3, 1)),)
+    return (paired(images, labels, N_CLASSES, (0, 2, 3, 1)),)
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:
@@ -102,19 +101,13 @@ def open_norb(path: Path) -> RowFile:
     beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
     if len(words) < 2 + LEAST_WORDS or words[0] not in TYPES:
-        raise ValueError(
-            f"{path} begins with {beginning[:WORD].hex(' ')}, expected 55 4c 3d 1e (bytes) or "
-            f"54 4c 3d 1e (32-bit whole numbers) and the dimensions. Pass a file of small NORB; "
-            f"{WHERE}"
-        )
-    n_dimensions = words[1]
-    n_words = max(n_dimensions, LEAST_WORDS)
-    if not 1 <= n_dimensions <= MOST_DIMENSIONS or len(words) < 2 + n_words:
-        raise ValueError(
-            f"{path} states {n_dimensions} dimensions, expected 1 to {MOST_DIMENSIONS}. It is "
-            f"damaged; {WHERE}"
-        )
-    shape = tuple(words[2 : 2 + n_dimensions])
+        expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"
+        raise damaged(path, f"begins with {beginning[:WORD].hex(' ')}, expected {expected}", WHERE)
+    n_words = max(words[1], LEAST_WORDS)
+    if not 1 <= words[1] <= MOST_DIMENSIONS or len(words) < 2 + n_words:
+        problem = f"states {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}"
+        raise damaged(path, problem, WHERE)
+    shape = tuple(words[2 : 2 + words[1]])
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
 
 

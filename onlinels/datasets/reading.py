@@ -46,6 +46,11 @@ class Format:
     open_part: Callable[[Path, str], tuple[Source, ...]]
 
 
+def damaged(path: Path, problem: str, where: str) -> ValueError:
+    """Return an error of a file that holds something else than it should."""
+    return ValueError(f"{path} {problem}. It is cut short, damaged or of another format; {where}")
+
+
 @dataclass(frozen=True)
 class RowFile:
     """Rows of equal size in a binary file, unzipped as they are read if it ends in ".gz"."""
@@ -63,19 +68,20 @@ class RowFile:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
         fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
         if not fits or min(self.shape) < 1:
-            raise ValueError(
-                f"{self.path} states the shape {self.shape}, expected dimensions of at least 1, at "
-                f"most {MOST_DIMENSIONS} of them, and at most {LARGEST_FILE} bytes. It is damaged "
-                f"or of another format; {self.where}"
+            raise self.damaged(
+                f"states the shape {self.shape}, expected dimensions of at least 1, at most "
+                f"{MOST_DIMENSIONS} of them, and at most {LARGEST_FILE} bytes"
             )
-        held = self.path.stat().st_size
-        zipped = self.path.suffix == ".gz"
+        held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
-            raise ValueError(
-                f"{self.path} has a size of {held} bytes, expected {n_bytes} bytes"
-                f"{' before zipping' * zipped} for the shape {self.shape}. It is cut short or "
-                f"damaged; {self.where}"
+            before = " before zipping" * zipped
+            raise self.damaged(
+                f"has {held} bytes, expected {n_bytes} bytes{before} for the shape {self.shape}"
             )
+
+    def damaged(self, problem: str) -> ValueError:
+        """Return an error of this file."""
+        return damaged(self.path, problem, self.where)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -90,11 +96,8 @@ class RowFile:
                 n_bytes = math.prod(shape) * self.dtype.itemsize
                 content = read_up_to(file, n_bytes)
                 if len(content) < n_bytes or (n_left <= n_rows and file.read(1)):
-                    raise ValueError(
-                        f"{self.path} holds {'fewer' if len(content) < n_bytes else 'more'} values "
-                        f"than expected for the shape {self.shape}. It is cut short or damaged; "
-                        f"{self.where}"
-                    )
+                    held = "fewer" if len(content) < n_bytes else "more"
+                    raise self.damaged(f"holds {held} values than the shape {self.shape}")
                 yield np.ndarray(shape, self.dtype, content)
 
     def read(self) -> NDArray[Any]:
@@ -102,21 +105,8 @@ class RowFile:
         try:
             return next(self.chunks(len(self)))
         except MemoryError as error:
-            raise ValueError(
-                f"{self.path} states the shape {self.shape}, which takes more memory than there "
-                f"is. Take other data, or {self.where}"
-            ) from error
-
-    def with_labels(
-        self, labels: NDArray[Any], arranged: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> Source:
-        """Return the rows as images, their axes arranged, with a label for each."""
-
-        def source(n_rows: int) -> Iterator[Batch]:
-            for number, rows in enumerate(self.chunks(n_rows)):
-                yield np.ascontiguousarray(arranged(rows)), labels[number * n_rows :][: len(rows)]
-
-        return source
+            problem = f"states the shape {self.shape}, which takes more memory than there is"
+            raise self.damaged(problem) from error
 
 
 @contextmanager
@@ -125,7 +115,7 @@ def _opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast("BufferedIOBase", file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise ValueError(f"{path} is no gzip file or damaged: {error}; {where}") from error
+        raise damaged(path, f"is no gzip file: {error}", where) from error
 
 
 def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
@@ -154,26 +144,33 @@ def find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
     raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
 
 
-def check_pairs(images: RowFile, labels_path: Path, labels: NDArray[Any], n_classes: int) -> None:
-    """Raise ValueError unless there is one label from 0 to `n_classes` - 1 for every image."""
-    if labels.shape != (len(images),):
-        raise ValueError(
-            f"{labels_path} holds labels of shape {labels.shape}, expected ({len(images)},): one "
-            f"for every image of {images.path}. Get both files again; {images.where}"
+def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:
+    """Return images, their axes in another order, with a label below `n_classes` for each."""
+    numbers = labels.read()
+    if numbers.shape != (len(images),):
+        raise labels.damaged(
+            f"holds labels of shape {numbers.shape}, expected ({len(images)},): one for every "
+            f"image of {images.path}"
         )
-    check_labels(labels_path, labels, n_classes, images.where)
+    check_labels(labels, numbers, n_classes)
+
+    def source(n_rows: int) -> Iterator[Batch]:
+        for number, rows in enumerate(images.chunks(n_rows)):
+            batch = numbers[number * n_rows :][: len(rows)]
+            yield np.ascontiguousarray(rows.transpose(axes)), batch
+
+    return source
 
 
-def check_labels(path: Path, labels: NDArray[Any], n_classes: int, where: str) -> None:
+def check_labels(file: RowFile, labels: NDArray[Any], n_classes: int) -> None:
     """Raise ValueError unless all labels are from 0 to `n_classes` - 1."""
-    if labels.min() < 0 or labels.max() >= n_classes:
-        raise ValueError(
-            f"{path} holds labels from {labels.min()} to {labels.max()}, expected 0 to "
-            f"{n_classes - 1}. Pass other data as an .npz file, or {where}"
+    found = labels.min(), labels.max()
+    if found[0] < 0 or found[1] >= n_classes:
+        raise file.damaged(
+            f"holds labels from {found[0]} to {found[1]}, expected 0 to {n_classes - 1}"
         )
 
 
-ARRAYS = ("x_train", "y_train", "x_test", "y_test")
 ZIPPED = b"PK"
 """What an .npz file begins with."""
 
@@ -182,9 +179,8 @@ def read_npz(path: Path, part: str) -> Batch:
     """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
         raise FileNotFoundError(
-            f"{path} does not exist or is no file. Pass an .npz file with x_train, y_train, x_test "
-            "and y_test, or a folder with the files of MNIST, Fashion-MNIST, CIFAR-10, SVHN or "
-            "small NORB."
+            f"{path} does not exist or is no file. Pass an .npz file, or a folder with the files "
+            "of MNIST, Fashion-MNIST, CIFAR-10, SVHN or small NORB."
         )
     try:
         with path.open("rb") as opened:
@@ -192,8 +188,9 @@ def read_npz(path: Path, part: str) -> Batch:
                 raise ValueError("it is no .npz file")
             opened.seek(0)
             archive = ArrayArchive(opened)
-            if missing := [name for name in ARRAYS if name not in archive.names]:
-                raise ValueError(f"no array {missing[0]}")
+            for name in ("x_train", "y_train", "x_test", "y_test"):
+                if name not in archive.names:
+                    raise ValueError(f"no array {name}")
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
         raise ValueError(

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from onlinels.datasets.reading import Format, Source, find_file, slices_of
+from onlinels.datasets.reading import Format, Source, damaged, find_file, slices_of
 
 URL = "http://ufldl.stanford.edu/housenumbers/"
 WHERE = f"get SVHN's cropped digits from {URL}"
@@ -22,8 +22,6 @@ PARTS = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 EXTRA = "extra_32x32.mat"
 NAMES = (*PARTS.values(), EXTRA)
 IMAGE = (32, 32, 3)
-ADVICE = f"Pass the file as it was published; {WHERE}"
-LABEL_OF_ZERO = 10
 
 
 def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Source, ...]:
@@ -40,23 +38,19 @@ def _source(path: Path) -> Source:
         images, numbers = arrays["X"], arrays["y"]
     except Exception as error:
         # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
-        raise ValueError(
-            f"{path} is no MATLAB 5 file or damaged, or lacks X or y: {error}. {ADVICE}"
-        ) from error
+        problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
+        raise damaged(path, problem, WHERE) from error
     if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != IMAGE or not images.size:
-        raise ValueError(
-            f"{path} holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n). "
-            f"{ADVICE}"
+        raise damaged(
+            path, f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)", WHERE
         )
-    n_images = images.shape[3]
-    if numbers.dtype.kind not in "fiu" or numbers.shape != (n_images, 1):
-        raise ValueError(
-            f"{path} holds y of {numbers.dtype} {numbers.shape}, expected one number for each of "
-            f"{n_images} images. {ADVICE}"
-        )
-    if not np.isin(numbers, np.arange(1, LABEL_OF_ZERO + 1)).all():
-        raise ValueError(f"{path} holds labels other than 1 to 9, and 10 for zero. {ADVICE}")
-    labels = np.where(numbers[:, 0] == LABEL_OF_ZERO, 0, numbers[:, 0]).astype(np.uint8)
+    if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
+        found = f"y of {numbers.dtype} {numbers.shape}"
+        problem = f"holds {found}, expected one number for each of {images.shape[3]} images"
+        raise damaged(path, problem, WHERE)
+    if not np.isin(numbers, np.arange(1, 11)).all():
+        raise damaged(path, "holds labels other than 1 to 9, and 10 for zero", WHERE)
+    labels = (numbers[:, 0] % 10).astype(np.uint8)
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 
 

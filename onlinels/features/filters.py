@@ -20,11 +20,9 @@ from onlinels.checks import (
     as_array,
     check_choice,
     check_count,
-    check_flag,
     check_path,
     check_values,
     frozen_copy,
-    plain_array,
 )
 from onlinels.features.images import Shape, read_images
 from onlinels.features.preprocessing import GREY_WEIGHTS
@@ -191,6 +189,11 @@ class Recipe(ABC):
     size: int
     keep_mean: bool = False
 
+    @property
+    def largest(self) -> float:
+        """A number that, everywhere in filters without offsets, responds as much as any bank."""
+        return 1.0
+
     def check_contrast(self, contrast_offset: float | None) -> None:
         """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
         if self.keep_mean and contrast_offset is not None:
@@ -223,10 +226,6 @@ class Recipe(ABC):
         an image be of normalised contrast.
         """
 
-    @abstractmethod
-    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
-        """Return a bank that no bank made from pixels of this magnitude exceeds anywhere."""
-
 
 def check_filters(filters: Any) -> None:
     """Raise unless `filters` is a bank, a name, an array, a recipe or a tuple of these."""
@@ -247,17 +246,7 @@ def check_filters(filters: Any) -> None:
 
 def _check_array(filters: Any) -> None:
     """Raise unless an array, or a list, is of square filters of one shape."""
-    try:
-        is_array = isinstance(filters, np.ndarray) or np.asarray(filters).dtype.kind not in "OSU"
-    except ValueError:
-        is_array = False
-    if not is_array:
-        raise TypeError(
-            f"filters is a list of {len(filters)} members, expected filters of one shape. Pass a "
-            "tuple to combine banks."
-        )
-    bank = plain_array("filters", filters)
-    check_values("filters", bank)
+    bank = as_array("filters", filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
         raise ValueError(
             f"filters has shape {bank.shape}, expected (n_filters, filter_size, filter_size[, "
@@ -296,8 +285,6 @@ def make_bank(
 ) -> FilterBank:
     """Return the filter bank that `filters` stands for: a function of the arguments alone."""
     check_filters(filters)
-    check_count("seed", seed, 0)
-    check_flag("joint", joint)
     values = None if images is None else read_images(images, None).values
     if values is not None and labels is not None:
         read_labels(labels, len(values))
@@ -315,42 +302,22 @@ def make_bank(
 
 
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
-    """Return the bank that images of so many channels meet, zeros for what needs examples."""
-
-    def zeros(recipe: Recipe) -> Matrix:
-        return np.zeros((recipe.n_filters, recipe.size, recipe.size))
-
-    return _with_recipes(filters, zeros, n_channels, joint)
-
-
-def bounding(
-    filters: Any, largest: float, n_channels: int, joint: bool, contrast_offset: float | None
-) -> FilterBank:
-    """Return a bank that `filters` will not exceed if no pixel is larger than `largest`."""
-
-    def bound(recipe: Recipe) -> FilterBank:
-        return recipe.bound(largest, n_channels, contrast_offset is not None)
-
-    return _with_recipes(filters, bound, n_channels, joint)
-
-
-def _with_recipes(
-    filters: Any, stand_in: Callable[[Recipe], Any], n_channels: int, joint: bool
-) -> FilterBank:
-    """Return the bank that channels meet, with something in the place of every recipe."""
+    """Return the bank that so many channels meet, with bounds of what needs examples."""
     # Each is fitted by itself: offsets of channels, once summed, fit no other channels any more.
-    members = (stand_in(each) if isinstance(each, Recipe) else each for each in _members(filters))
-    return _combined([_as_bank(each).for_channels(n_channels) for each in members], joint, None)
+    return _combined([_as_bank(each).for_channels(n_channels) for each in _members(filters)], joint)
 
 
 def _as_bank(member: Any) -> FilterBank:
     if isinstance(member, FilterBank):
         return member
+    if isinstance(member, Recipe):
+        shape = (member.n_filters, member.size, member.size, 1)
+        return FilterBank(np.full(shape, member.largest), np.zeros(member.n_filters))
     values = BANKS[member]() if isinstance(member, str) else np.asarray(member)
     return FilterBank(values if values.ndim == 4 else values[..., None], np.zeros(len(values)))
 
 
-def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None) -> FilterBank:
+def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:
     """Join banks of any size; where channels differ, all meet those of the images, if known."""
     if len(banks) == 1:
         return banks[0]

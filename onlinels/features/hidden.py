@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -46,32 +47,22 @@ from onlinels.saving import (
 )
 
 
-def _cube(projections: Matrix, out: Matrix) -> Matrix:
-    # Two products: a power takes many times as long.
-    return np.multiply(np.square(projections), projections, out=out)
-
-
-def _rectified_square(projections: Matrix, out: Matrix) -> Matrix:
-    rectified = np.maximum(projections, 0.0, out=out)
-    return np.square(rectified, out=out)
-
-
-def _gaussian(projections: Matrix, out: Matrix) -> Matrix:
-    exponents = np.negative(np.square(projections, out=out), out=out)
-    return np.exp(exponents, out=out)
+def _rectified(projections: Matrix, out: Matrix) -> Matrix:
+    return np.maximum(projections, 0.0, out=out)
 
 
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
-    "relu": lambda projections, out: np.maximum(projections, 0.0, out=out),
-    "rectified-square": _rectified_square,
+    "relu": _rectified,
+    "rectified-square": lambda u, out: np.square(_rectified(u, out), out=out),
     "logistic": expit,
     "tanh": np.tanh,
-    "softplus": lambda projections, out: np.logaddexp(0.0, projections, out=out),
+    "softplus": lambda u, out: np.logaddexp(0.0, u, out=out),
     "absolute": np.abs,
-    "cube": _cube,
+    # Two products: a power takes many times as long.
+    "cube": lambda u, out: np.multiply(np.square(u), u, out=out),
     "cosine": np.cos,
-    "gaussian": _gaussian,
+    "gaussian": lambda u, out: np.exp(-np.square(u, out=out), out=out),
     "linear": np.positive,
 }
 """Functions of projections and `out`, which may be one array."""
@@ -85,7 +76,7 @@ def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
         # Both pass NaN on.
         extremes = (activations.min(), activations.max())
     if not np.isfinite(extremes).all():
-        largest = max(float(features.max()), -float(features.min()))
+        largest = float(np.abs(features).max())
         remedy = "" if projections.dtype == np.float64 else ', or set dtype="float64"'
         raise ValueError(
             f"activation={activation!r} leaves the range of {projections.dtype} with features as "
@@ -139,6 +130,7 @@ def _layer_fits(layer: Any) -> bool:
     _weights=ANY_MATRIX,
     _offsets=maybe(ANY_VECTOR),
 )
+@dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
 
@@ -194,41 +186,34 @@ class HiddenLayer(base.MiniBatchTransformer):
     save = save_method
     __copy__ = locked_copy
 
-    def __init__(
-        self,
-        n_hidden: int = 300,
-        input_weights: str | InputWeights = "gaussian",
-        activation: str = "square",
-        seed: int = 0,
-        dtype: str = "float64",
-        bias: bool = False,
-        receptive_fields: ReceptiveFields | None = None,
-    ) -> None:
+    n_hidden: int = 300
+    input_weights: str | InputWeights = "gaussian"
+    activation: str = "square"
+    seed: int = 0
+    dtype: str = "float64"
+    bias: bool = False
+    receptive_fields: ReceptiveFields | None = None
+
+    def __post_init__(self) -> None:
+        n_hidden, input_weights, seed = self.n_hidden, self.input_weights, self.seed
         check_count("n_hidden", n_hidden, 1)
-        check_choice("activation", activation, ACTIVATIONS)
+        check_choice("activation", self.activation, ACTIVATIONS)
         check_count("seed", seed, 0)
-        check_choice("dtype", dtype, DTYPES)
-        check_flag("bias", bias)
-        check_part("receptive_fields", receptive_fields, ReceptiveFields)
-        check_input_weights(input_weights, n_hidden, bias, receptive_fields)
-        self.n_hidden = n_hidden
-        self.input_weights = input_weights
-        self.activation = activation
-        self.seed = seed
-        self.dtype = dtype
-        self.bias = bias
-        self.receptive_fields = receptive_fields
+        check_choice("dtype", self.dtype, DTYPES)
+        check_flag("bias", self.bias)
+        check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
+        check_input_weights(input_weights, n_hidden, self.bias, self.receptive_fields)
         self._lock = Lock()
+        dtype = DTYPES[self.dtype]
         self._columns, self._fixed = Columns(), None
         # Random ones, a row for every known column, and room for more.
-        self._weights = np.empty((0, n_hidden), dtype=DTYPES[dtype])
+        self._weights = np.empty((0, n_hidden), dtype)
         self._offsets: Matrix | None = None
-        if bias:
-            drawn = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden)
-            self._offsets = drawn.astype(DTYPES[dtype])
+        if self.bias:
+            self._offsets = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden).astype(dtype)
         if isinstance(input_weights, InputWeights):
             self._columns = Columns.in_order(input_weights.names)
-            self._fixed = input_weights.astype(DTYPES[dtype])
+            self._fixed = input_weights.astype(dtype)
 
     @classmethod
     def from_examples(

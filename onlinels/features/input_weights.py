@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -63,20 +64,17 @@ def extend_random(
     seed: int,
     fields: ReceptiveFields | None,
 ) -> Matrix:
-    """Return weights (capacity, n_hidden) with a row for each name, some being drawn already."""
+    """Return weights (n_names, n_hidden) with a row for each name, some being drawn already."""
     new, n_hidden = names[n_drawn:], weights.shape[1]
     check_units(n_hidden, len(names))
     keys = [key_text(feature_key(name)) for name in new]
-    seen = None if fields is None else fields._seen(new, n_hidden, seed)
-    if len(names) > len(weights):
-        room = max(len(names), len(weights) * 3 // 2)
-        larger = np.zeros((room, n_hidden), dtype=weights.dtype)
-        larger[:n_drawn] = weights[:n_drawn]
-        weights = larger
+    seen = _seen(fields, new, n_hidden, seed)
+    larger = np.zeros((len(names), n_hidden), dtype=weights.dtype)
+    larger[:n_drawn] = weights[:n_drawn]
     for feature, key in enumerate(keys):
         drawn = draw_row(distribution, seed, key, n_hidden)
-        weights[n_drawn + feature] = drawn if seen is None else drawn * seen[:, feature]
-    return weights
+        larger[n_drawn + feature] = drawn * (1.0 if seen is None else seen[:, feature])
+    return larger
 
 
 @savable_settings()
@@ -121,9 +119,7 @@ class ReceptiveFields:
 
     def __post_init__(self) -> None:
         if not isinstance(self.map_shape, tuple) or len(self.map_shape) != 2:
-            raise ValueError(
-                f"map_shape={self.map_shape!r} is no shape of a map. Pass (rows, columns)."
-            )
+            raise ValueError(f"map_shape={self.map_shape!r} is no shape. Pass (rows, columns).")
         for side in self.map_shape:
             check_count("map_shape", side, 1)
         check_count("smallest", self.smallest, 1)
@@ -145,8 +141,7 @@ class ReceptiveFields:
         if n_features % (rows * columns):
             raise ValueError(
                 f"There are {n_features} features, expected a multiple of {rows * columns} as of "
-                f"maps of {rows} x {columns} positions. Set map_shape of ReceptiveFields to the "
-                "shape of one map."
+                f"maps of {rows} x {columns} positions. Set map_shape to the shape of one map."
             )
 
     def check_maps(self, map_shape: tuple[int, int]) -> None:
@@ -172,12 +167,9 @@ class ReceptiveFields:
             If one is not.
         """
         for layout in layouts:
-            if isinstance(layout, range):
-                self.check_width(len(layout))
-                continue
-            for entry in layout:
-                if isinstance(entry, ArrayFeature):
-                    self.check_width(entry.length)
+            arrays = [each.length for each in layout if isinstance(each, ArrayFeature)]
+            for length in [len(layout)] if isinstance(layout, range) else arrays:
+                self.check_width(length)
 
     def positions(self, names: Iterable[Name]) -> Integers:
         """Return where on its map each feature lies, ``row * columns + column``.
@@ -187,16 +179,14 @@ class ReceptiveFields:
         ValueError
             If a name is no position.
         """
-        places = []
-        for name in names:
-            key = feature_key(name)
+        keys = {name: feature_key(name) for name in names}
+        for name, key in keys.items():
             if not isinstance(key, int) or key < 0:
                 raise ValueError(
                     f"Feature {name!r} has no position on a map, expected numbered features for "
                     'receptive_fields. Pass plain arrays, {"h": array}, or names "h0", "h1", ...'
                 )
-            places.append(key % (self.map_shape[0] * self.map_shape[1]))
-        return np.array(places, dtype=np.intp)
+        return np.array(list(keys.values()), dtype=np.intp) % prod(self.map_shape)
 
     def rectangles(self, n_hidden: int, seed: int) -> Integers:
         """Draw one rectangle a hidden unit, (n_hidden, 4): top, bottom, left and right.
@@ -219,12 +209,14 @@ class ReceptiveFields:
         held &= (column >= left) & (column < right)
         return held
 
-    def _seen(self, names: Iterable[Name], n_hidden: int, seed: int) -> NDArray[np.bool_]:
-        """Tell which unit sees which feature, (n_hidden, n_features)."""
-        return self.see(self.rectangles(n_hidden, seed), self.positions(names))
 
-    def __repr__(self) -> str:
-        return f"ReceptiveFields({self.map_shape}, smallest={self.smallest})"
+def _seen(
+    fields: ReceptiveFields | None, names: Iterable[Name], n_hidden: int, seed: int
+) -> NDArray[np.bool_] | None:
+    """Tell which unit sees which feature, (n_hidden, n_features); None if all see all."""
+    if fields is None:
+        return None
+    return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -242,9 +234,15 @@ class InputWeights(Frozen, ABC):
     def project(self, features: Matrix) -> Matrix:
         """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
 
-    @abstractmethod
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
+        arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
+        changed: dict[str, Any] = {
+            name: each.astype(dtype)
+            for name, each in arrays.items()
+            if each.dtype.kind == "f" and each.dtype != dtype
+        }
+        return replace(self, **changed) if changed else self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.names)} features, {self.n_hidden} hidden units)"
@@ -274,13 +272,6 @@ class FixedWeights(InputWeights):
         if self.offsets is not None:
             projections += self.offsets
         return projections
-
-    def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same in another precision."""
-        if self.weights.dtype == dtype:
-            return self
-        offsets = None if self.offsets is None else self.offsets.astype(dtype)
-        return replace(self, weights=self.weights.astype(dtype), offsets=offsets)
 
 
 BLOCK_ROWS = 8
@@ -366,17 +357,6 @@ class LandmarkWeights(InputWeights):
             part *= self.scales
         return projections
 
-    def astype(self, dtype: DTypeLike) -> Self:
-        """Return the same in another precision."""
-        if self.landmarks.dtype == dtype:
-            return self
-        return replace(
-            self,
-            landmarks=self.landmarks.astype(dtype),
-            landmark_offsets=self.landmark_offsets.astype(dtype),
-            scales=self.scales.astype(dtype),
-        )
-
 
 DIFFERENCES = ("difference", "centred-difference")
 """Kinds of input weights that are made from examples."""
@@ -456,14 +436,11 @@ def make_differences(
     # features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
     # side of a, negative on that of b. See section II-B of the paper: "C" input weights.
     first, second = draw_pairs(labels, n_hidden, seed)
-    if fields is not None:
-        seen = fields._seen(names, n_hidden, seed)
-        return formed_differences(names, Pairs(kind, features, first, second, seen))
-    pairs = Pairs(kind, features, first, second)
+    pairs = Pairs(kind, features, first, second, _seen(fields, names, n_hidden, seed))
     n_features, n_landmarks = features.shape[1], len(np.union1d(first, second))
-    if n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden:
-        return landmark_differences(names, pairs)
-    return formed_differences(names, pairs)
+    fewer = n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
+    make = landmark_differences if fewer and fields is None else formed_differences
+    return make(names, pairs)
 
 
 def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:

@@ -240,6 +240,7 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
 
 
 @savable_settings()
+@dataclass(eq=False, repr=False)
 class MiniRocketFeatures(base.MiniBatchTransformer):
     """Turn windows of sensor values into shares of positive responses to dilated kernels.
 
@@ -291,27 +292,20 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
     save = save_method
     __copy__ = locked_copy
 
-    def __init__(
-        self,
-        n_features: int = 10_000,
-        max_dilations: int = 32,
-        window_shape: Shape | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
-        kernels: DilatedKernels | None = None,
-    ) -> None:
-        check_count("n_features", n_features, N_KERNELS)
-        check_count("max_dilations", max_dilations, 1)
-        check_image_shape(window_shape, WINDOW)
-        check_choice("dtype", dtype, DTYPES)
-        check_count("seed", seed, 0)
-        check_part("kernels", kernels, DilatedKernels)
-        self.n_features = n_features
-        self.max_dilations = max_dilations
-        self.window_shape = window_shape
-        self.dtype = dtype
-        self.seed = seed
-        self.kernels = kernels
+    n_features: int = 10_000
+    max_dilations: int = 32
+    window_shape: Shape | None = None
+    dtype: str = "float64"
+    seed: int = 0
+    kernels: DilatedKernels | None = None
+
+    def __post_init__(self) -> None:
+        check_count("n_features", self.n_features, N_KERNELS)
+        check_count("max_dilations", self.max_dilations, 1)
+        check_image_shape(self.window_shape, WINDOW)
+        check_choice("dtype", self.dtype, DTYPES)
+        check_count("seed", self.seed, 0)
+        check_part("kernels", self.kernels, DilatedKernels)
 
     @classmethod
     def _unit_test_params(cls) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +12,7 @@ from scipy.cluster.vq import kmeans2
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_flag, check_positive
 from onlinels.features.filters import FilterBank, Recipe, zero_mean
-from onlinels.features.preprocessing import Whitening, fit_whitening, normalize_contrast
+from onlinels.features.preprocessing import fit_whitening, normalize_contrast
 from onlinels.labels import Classes, read_labels
 from onlinels.saving import savable_settings
 
@@ -97,11 +96,6 @@ class Patches(Recipe):
         filters[even], lengths[even] = 0.0, 1.0
         return FilterBank(filters / lengths[:, None, None, None], np.zeros(len(rows)))
 
-    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
-        """Return filters of ones: none of length 1 holds more."""
-        shape = (self.n_filters, self.size, self.size, 1)
-        return FilterBank(np.ones(shape), np.zeros(self.n_filters))
-
     def _draw_rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
         """Draw the images, class by class."""
         classes = Classes().extended(labels)
@@ -140,91 +134,9 @@ def choose(patches: Floats, n_wanted: int, random: np.random.Generator, joint: b
     return chosen
 
 
-@dataclass(frozen=True)
-class FoldedRecipe(Recipe):
-    """What recipes of whitened patches share; WhitenedPatches explains the settings.
-
-    A filter responds to a patch as a direction d of unit length does to the whitened patch; which
-    directions they are, a recipe says.
-    """
-
-    n_filters: int = 100
-    size: int = 6
-    variance_offset: float = 0.1
-    n_sample: int = 100_000
-    keep_mean: bool = field(default=False, kw_only=True)
-
-    def __post_init__(self) -> None:
-        check_count("n_filters", self.n_filters, 1)
-        check_count("size", self.size, 1)
-        check_positive("variance_offset", self.variance_offset)
-        check_count("n_sample", self.n_sample, self.n_filters)
-        check_flag("keep_mean", self.keep_mean)
-
-    def make(
-        self,
-        images: Matrix,
-        labels: Any,
-        random: np.random.Generator,
-        joint: bool = False,
-        contrast_offset: float | None = None,
-    ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels); labels do not count.
-
-        Raises
-        ------
-        ValueError
-            If the images are smaller than the patches, or the patches are to keep a mean that
-            the contrast offset takes from all that the filters will meet.
-        """
-        self.check_size(images.shape[1:])
-        self.check_contrast(contrast_offset)
-        bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
-        n_patches = min(self.n_sample, max(self.n_filters, bound))
-        patches = sample_patches(images, self.size, n_patches, random)
-        chosen = choose(patches, self.n_filters, random, joint)
-        parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
-        made = []
-        for part in parts:
-            # As the filters will meet them.
-            rows = part.reshape(len(part), -1)
-            rows = rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
-            made.append(self._fold(rows, chosen))
-        shape = (self.n_filters, *parts[0].shape[1:])
-        filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
-        offsets = np.stack([offset for _, offset in made], axis=1)
-        return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
-
-    def bound(self, largest: float, n_channels: int, normalised: bool) -> FilterBank:
-        """Return filters as long as the whitening lets them be, and their largest offsets.
-
-        Directions have length 1 and the whitening amplifies by at most 1/sqrt(variance_offset).
-        """
-        shape = (self.n_filters, self.size, self.size, 1)
-        longest = self.size * float(np.sqrt(n_channels)) * (1.0 if normalised else 2.0 * largest)
-        gain = 1.0 / float(np.sqrt(self.variance_offset))
-        return FilterBank(np.full(shape, gain), np.full(self.n_filters, gain * longest))
-
-    def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
-        """Return weights and offsets such that row . weight + offset = d . whitened row."""
-        whitening = fit_whitening(rows, self.variance_offset)
-        directions = self._directions(rows, whitening, chosen)
-        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-        lengths[lengths == 0.0] = 1.0
-        weights = (directions / lengths) @ whitening.matrix
-        if not self.keep_mean:
-            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
-            weights -= weights.mean(axis=1, keepdims=True)
-        return weights, -(weights @ whitening.mean)
-
-    @abstractmethod
-    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
-        """Return directions (n_filters, n_values) in whitened space, of any length."""
-
-
 @savable_settings()
 @dataclass(frozen=True)
-class WhitenedPatches(FoldedRecipe):
+class WhitenedPatches(Recipe):
     """Filters that multiply whitened patches of the image with whitened patches of examples.
 
     response = d . whiten(c), with c a patch of the image of normalised contrast and d the whitened
@@ -280,13 +192,79 @@ class WhitenedPatches(FoldedRecipe):
     FilterBank(5 filters of 6 x 6, 3 channels)
     """
 
-    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
-        return whitening.apply(rows[chosen])
+    n_filters: int = 100
+    size: int = 6
+    variance_offset: float = 0.1
+    n_sample: int = 100_000
+    keep_mean: bool = field(default=False, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
+        check_positive("variance_offset", self.variance_offset)
+        check_count("n_sample", self.n_sample, self.n_filters)
+        check_flag("keep_mean", self.keep_mean)
+
+    def make(
+        self,
+        images: Matrix,
+        labels: Any,
+        random: np.random.Generator,
+        joint: bool = False,
+        contrast_offset: float | None = None,
+    ) -> FilterBank:
+        """Return the bank made from images (n, height, width, n_channels); labels do not count.
+
+        Raises
+        ------
+        ValueError
+            If the images are smaller than the patches, or the patches are to keep a mean that
+            the contrast offset takes from all that the filters will meet.
+        """
+        self.check_size(images.shape[1:])
+        self.check_contrast(contrast_offset)
+        bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
+        n_patches = min(self.n_sample, max(self.n_filters, bound))
+        patches = sample_patches(images, self.size, n_patches, random)
+        chosen = choose(patches, self.n_filters, random, joint)
+        parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
+        made = []
+        for part in parts:
+            # As the filters will meet them.
+            rows = part.reshape(len(part), -1)
+            rows = rows if self.keep_mean else normalize_contrast(rows, contrast_offset)
+            made.append(self._fold(rows, chosen))
+        shape = (self.n_filters, *parts[0].shape[1:])
+        filters = np.concatenate([weights.reshape(shape) for weights, _ in made], axis=3)
+        offsets = np.stack([offset for _, offset in made], axis=1)
+        return FilterBank(filters[:, ::-1, ::-1], offsets if len(made) > 1 else offsets[:, 0])
+
+    @property
+    def largest(self) -> float:
+        """A bound of filters and offsets: whitening amplifies by 1/sqrt(variance_offset)."""
+        # Offsets weigh as much as filters on pixels twice as large.
+        return 3.0 / float(np.sqrt(self.variance_offset))
+
+    def _fold(self, rows: Floats, chosen: Integers) -> tuple[Floats, Floats]:
+        """Return weights and offsets such that row . weight + offset = d . whitened row."""
+        mean, matrix = fit_whitening(rows, self.variance_offset)
+        directions = self._directions((rows - mean) @ matrix, chosen)
+        lengths = np.linalg.norm(directions, axis=1, keepdims=True)
+        lengths[lengths == 0.0] = 1.0
+        weights = (directions / lengths) @ matrix
+        if not self.keep_mean:
+            # Rows have no mean and do not see the weights', which is nothing but rounding errors.
+            weights -= weights.mean(axis=1, keepdims=True)
+        return weights, -(weights @ mean)
+
+    def _directions(self, whitened: Floats, chosen: Integers) -> Floats:
+        """Return directions (n_filters, n_values) in the space of whitened rows, of any length."""
+        return whitened[chosen]
 
 
 @savable_settings()
 @dataclass(frozen=True)
-class KMeansPatches(FoldedRecipe):
+class KMeansPatches(WhitenedPatches):
     """Filters that multiply whitened patches of the image with centroids of whitened patches.
 
     As WhitenedPatches, but d is a centroid that k-means finds, of unit length.
@@ -327,10 +305,10 @@ class KMeansPatches(FoldedRecipe):
         super().__post_init__()
         check_count("n_iterations", self.n_iterations, 1)
 
-    def _directions(self, rows: Floats, whitening: Whitening, chosen: Integers) -> Floats:
-        whitened = whitening.apply(rows)
+    def _directions(self, whitened: Floats, chosen: Integers) -> Floats:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One of the clusters is empty")
-            found, _ = kmeans2(whitened, whitened[chosen], self.n_iterations, minit="matrix")
-        centroids: Floats = found
+            centroids: Floats = kmeans2(
+                whitened, whitened[chosen], self.n_iterations, minit="matrix"
+            )[0]
         return centroids

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,6 @@ from onlinels.checks import (
     check_choice,
     check_count,
     check_flag,
-    check_positive,
 )
 from onlinels.features.images import (
     IMAGE_NAME,
@@ -36,8 +36,8 @@ from onlinels.numerics import Frozen
 from onlinels.rows import output_row, output_table
 from onlinels.saving import (
     ANY_MATRIX,
-    ANY_VECTOR,
     WHOLE,
+    array,
     locked_copy,
     made_of,
     maybe,
@@ -51,27 +51,9 @@ GREY_WEIGHTS = (0.299, 0.587, 0.114)
 """Shares of red, green and blue in brightness as the eye sees it (ITU-R BT.601)."""
 
 
-def _is_square(whitening: Any) -> bool:
-    size = len(whitening.mean)
-    return bool(whitening.matrix.shape == (size, size))
-
-
-@savable({"mean": ANY_VECTOR, "matrix": ANY_MATRIX}, _is_square)
-@dataclass(frozen=True, eq=False)
-class Whitening(Frozen):
-    """The affine map x -> (x - mean) matrix, the matrix symmetric."""
-
-    mean: Floats
-    matrix: Floats
-
-    def apply(self, rows: Matrix) -> Floats:
-        """Return rows (n, n_values) whitened."""
-        whitened: Floats = (rows - self.mean) @ self.matrix
-        return whitened
-
-
-def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
-    """Fit ZCA whitening to a sample (n, n_values): n n_values^2 + 9 n_values^3 operations."""
+def fit_whitening(rows: Matrix, variance_offset: float) -> tuple[Floats, Floats]:
+    """Return mean and matrix of x -> (x - mean) matrix, ZCA whitening of a sample (n, n_values)."""
+    # n n_values^2 + 9 n_values^3 operations.
     # V (D + variance_offset)^(-1/2) V', where V D V' is the sample's covariance: A. J. Bell and
     # T. J. Sejnowski (1997), and A. Coates, H. Lee and A. Y. Ng (2011) for the offset.
     values = np.asarray(rows, dtype=np.float64)
@@ -80,7 +62,7 @@ def fit_whitening(rows: Matrix, variance_offset: float) -> Whitening:
     variances, directions = eigh(centred.T @ centred / len(values))
     # Rounding may leave variances a little below 0.
     scales = 1.0 / np.sqrt(np.maximum(variances, 0.0) + variance_offset)
-    return Whitening(mean, (directions * scales) @ directions.T)
+    return mean, (directions * scales) @ directions.T
 
 
 def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int = -1) -> Matrix:
@@ -97,19 +79,6 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     variance += centred.dtype.type(contrast_offset)
     centred /= np.sqrt(variance)
     return centred
-
-
-def check_contrast_offset(contrast_offset: Any, dtype: str) -> None:
-    """Raise unless the offset is None or a number above 0 in this precision."""
-    if contrast_offset is None:
-        return
-    check_positive("contrast_offset", contrast_offset)
-    smallest = float(np.finfo(dtype).tiny)
-    if contrast_offset < smallest:
-        raise ValueError(
-            f"contrast_offset={contrast_offset!r} is 0 in {dtype}, expected at least "
-            f"{smallest:g}. Pass a larger one, for instance 1e-9 times the squared brightness."
-        )
 
 
 LARGEST_SLANT = 1.0
@@ -157,9 +126,6 @@ def row_slants(images: Matrix) -> tuple[Floats, Floats]:
 
 SMALLEST_OFFSET, LARGEST_OFFSET = 1e-20, 1e20
 """Bounds of the variance offset: whitened pixels then fit any precision."""
-
-ROUNDINGS = 16.0
-"""Rounding errors of whitened pixels, relative to the sum of the pixels' sizes."""
 
 
 @savable_settings()
@@ -213,44 +179,51 @@ class ZCA:
         >>> ZCA().fit(np.random.default_rng(0).random((9, 4, 5, 2)))
         FixedZCA(4 x 5 pixels, 2 channels)
         """
-        parts = [_channel_rows(images, channel) for channel in range(images.shape[3])]
-        whitenings = tuple(fit_whitening(rows, float(self.variance_offset)) for rows in parts)
-        return FixedZCA(images.shape[1:3], whitenings)
-
-    def bound(self, images: Matrix, n_examples: int) -> float:
-        """Return what whitened pixels do not exceed, of images among so many examples.
-
-        An example, whitened by all of them, is at most sqrt(n_examples) long but for rounding.
-        """
-        n_pixels = images.shape[1] * images.shape[2]
-        rounding = ROUNDINGS * float(np.finfo(images.dtype).eps) * n_pixels * magnitude(images)
-        return float(np.sqrt(n_examples) + rounding / np.sqrt(self.variance_offset))
+        rows = _by_channel(images)
+        fitted = [fit_whitening(each, float(self.variance_offset)) for each in rows]
+        return FixedZCA(images.shape[1:3], *map(np.stack, zip(*fitted, strict=True)))
 
 
-@savable({"image_shape": row(WHOLE), "channels": row(made_of(Whitening))})
+def _by_channel(images: Matrix) -> Matrix:
+    """Return the pixels (n_channels, n, n_pixels) of images (n, height, width, n_channels)."""
+    return np.moveaxis(images, 3, 0).reshape(images.shape[3], len(images), -1)
+
+
+def _fits(whitening: Any) -> bool:
+    n_channels, n_pixels = whitening.means.shape
+    same = whitening.matrices.shape == (n_channels, n_pixels, n_pixels)
+    return same and prod(whitening.image_shape) == n_pixels and len(whitening.image_shape) == 2
+
+
+@savable(
+    {
+        "image_shape": row(WHOLE),
+        "means": ANY_MATRIX,
+        "matrices": array(("f4", "f8"), 3),
+    },
+    _fits,
+)
 @dataclass(frozen=True, eq=False, repr=False)
 class FixedZCA(Frozen):
-    """Whitening that was made from examples and changes no more: one `Whitening` a channel."""
+    """Whitening that was made from examples and changes no more: (x - mean) matrix, by channel."""
 
     image_shape: tuple[int, ...]
-    channels: tuple[Whitening, ...]
+    means: Matrix
+    matrices: Matrix
 
     def __repr__(self) -> str:
         height, width = self.image_shape
-        return f"FixedZCA({height} x {width} pixels, {len(self.channels)} channels)"
+        return f"FixedZCA({height} x {width} pixels, {len(self.means)} channels)"
 
     def as_type(self, dtype: type) -> FixedZCA:
         """Return the whitening in a precision; itself if that is its own."""
-        if all(part.matrix.dtype == dtype for part in self.channels):
+        if self.means.dtype == dtype:
             return self
-        parts = [
-            Whitening(part.mean.astype(dtype), part.matrix.astype(dtype)) for part in self.channels
-        ]
-        return FixedZCA(self.image_shape, tuple(parts))
+        return FixedZCA(self.image_shape, self.means.astype(dtype), self.matrices.astype(dtype))
 
     def check_shape(self, shape: tuple[int, ...]) -> None:
         """Raise ValueError unless images of shape (height, width, n_channels) fit."""
-        if shape != (*self.image_shape, len(self.channels)):
+        if shape != (*self.image_shape, len(self.means)):
             raise ValueError(
                 f"Images to whiten have {shape[0]} x {shape[1]} pixels and {shape[2]} channels, "
                 f"which does not fit {self}. Make a new one with ImagePreprocessing.from_examples."
@@ -259,20 +232,17 @@ class FixedZCA(Frozen):
     def apply(self, images: Matrix) -> Matrix:
         """Return images (n, height, width, n_channels) whitened, by one product per channel."""
         whitened = np.empty_like(images)
-        for channel, whitening in enumerate(self.channels):
-            rows = whitening.apply(_channel_rows(images, channel))
-            whitened[..., channel] = rows.reshape(images.shape[:3])
+        for channel, rows in enumerate(_by_channel(images)):
+            pixels = (rows - self.means[channel]) @ self.matrices[channel]
+            whitened[..., channel] = pixels.reshape(images.shape[:3])
         return whitened
-
-
-def _channel_rows(images: Matrix, channel: int) -> Matrix:
-    return images[..., channel].reshape(len(images), -1)
 
 
 LARGEST_SCALE = 1e30
 
 
 @savable_settings(_fixed=maybe(made_of(FixedZCA)))
+@dataclass(eq=False, repr=False)
 class ImagePreprocessing(base.MiniBatchTransformer):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
 
@@ -325,39 +295,31 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     save = save_method
     __copy__ = locked_copy
 
-    def __init__(
-        self,
-        downsample: int = 1,
-        scale: float | None = None,
-        grey_channel: bool = False,
-        whitening: ZCA | FixedZCA | None = None,
-        image_shape: Shape | None = None,
-        dtype: str = "float64",
-        deskew: bool = False,
-    ) -> None:
-        check_count("downsample", downsample, 1)
-        if scale is not None:
-            check_between("scale", scale, 1.0 / LARGEST_SCALE, LARGEST_SCALE)
-        check_flag("grey_channel", grey_channel)
-        check_flag("deskew", deskew)
-        if whitening is not None and not isinstance(whitening, (ZCA, FixedZCA)):
+    downsample: int = 1
+    scale: float | None = None
+    grey_channel: bool = False
+    whitening: ZCA | FixedZCA | None = None
+    image_shape: Shape | None = None
+    dtype: str = "float64"
+    deskew: bool = False
+
+    def __post_init__(self) -> None:
+        check_count("downsample", self.downsample, 1)
+        if self.scale is not None:
+            check_between("scale", self.scale, 1.0 / LARGEST_SCALE, LARGEST_SCALE)
+        check_flag("grey_channel", self.grey_channel)
+        check_flag("deskew", self.deskew)
+        if not isinstance(self.whitening, (ZCA, FixedZCA, type(None))):
             raise TypeError(
-                f"whitening is of type {type(whitening).__name__}, expected ZCA or FixedZCA. "
+                f"whitening is of type {type(self.whitening).__name__}, expected ZCA or FixedZCA. "
                 "Pass ZCA(variance_offset) to from_examples, or None."
             )
-        check_choice("dtype", dtype, DTYPES)
-        self.downsample = downsample
-        self.scale = scale
-        self.grey_channel = grey_channel
-        self.whitening = whitening
-        self.image_shape = image_shape
-        self.dtype = dtype
-        self.deskew = deskew
-        self._fixed: FixedZCA | None = None
-        if isinstance(whitening, FixedZCA):
-            self._fixed = whitening.as_type(DTYPES[dtype])
-        if image_shape is not None:
-            self.output_shape(image_shape)
+        check_choice("dtype", self.dtype, DTYPES)
+        self._fixed = None
+        if isinstance(self.whitening, FixedZCA):
+            self._fixed = self.whitening.as_type(DTYPES[self.dtype])
+        if self.image_shape is not None:
+            self.output_shape(self.image_shape)
 
     @classmethod
     def _unit_test_params(cls) -> Any:
@@ -389,11 +351,11 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         True
         """
         model = cls(**{"whitening": ZCA(), **settings})
-        images = read_images(X, model.image_shape)
-        model.check_pixels(images.values)
+        images = read_images(X, model.image_shape).values
+        model._check_pixels(images)
         if not isinstance(model.whitening, ZCA):
             return model
-        fixed = model.whitening.fit(model._before_whitening(images.values))
+        fixed = model.whitening.fit(model._before_whitening(images))
         return cls(**{**settings, "whitening": fixed.as_type(DTYPES[model.dtype])})
 
     @property
@@ -457,16 +419,14 @@ class ImagePreprocessing(base.MiniBatchTransformer):
                 f"whitening={self.whitening!r} is made from examples, and none were given. Use "
                 "ImagePreprocessing.from_examples(X, ...) before the first image."
             )
-        return self.check_pixels(images)
+        return self._check_pixels(images)
 
-    def check_pixels(self, images: Matrix) -> Shape:
+    def _check_pixels(self, images: Matrix) -> Shape:
         """Do as `check_images`, but for the whitening, which need not be fixed yet."""
         shape = self.output_shape(images.shape[1:])
-        if self.is_identity:
-            return shape
-        largest, scale = magnitude(images), 1.0 if self.scale is None else float(self.scale)
-        allowed = LARGEST_PIXEL[self.dtype] * min(1.0, scale)
-        if largest > allowed:
+        scale = 1.0 if self.scale is None else float(self.scale)
+        largest, allowed = magnitude(images), LARGEST_PIXEL[self.dtype] * min(1.0, scale)
+        if largest > allowed and not self.is_identity:
             raise ValueError(
                 f"An image holds pixels as large as {largest:g}, expected at most {allowed:g} for "
                 f"dtype={self.dtype!r} and scale={scale:g}. Rescale."
@@ -501,24 +461,26 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         shaped = images.shape_like(processed)
         return shaped if isinstance(X, np.ndarray) else [{IMAGE_NAME: image} for image in shaped]
 
-    def magnitude(self, images: Matrix, n_examples: int) -> float:
-        """Return the largest pixel that checked images turn into, or more than that.
-
-        More if the whitening is yet to be made, from `n_examples` images and these among them.
-        """
+    def outlook(self, images: Matrix) -> Matrix:
+        """Return what checked images turn into, or if whitening is yet to be made, larger ones."""
         if not isinstance(self.whitening, ZCA):
-            return magnitude(self._process(images))
-        return self.whitening.bound(self._before_whitening(images), n_examples)
+            return self._process(images)
+        # Pixels less their mean are at most twice as large, p of them sqrt(p) times as long, and
+        # amplified by at most 1/sqrt(variance_offset).
+        height, width, _ = (*self._check_pixels(images), 1)[:3]
+        gain = 2.0 * np.sqrt(height * width / self.whitening.variance_offset)
+        larger: Matrix = self._before_whitening(images) * DTYPES[self.dtype](gain)
+        return larger
 
     def _process(self, images: Matrix) -> Matrix:
         self.check_images(images)
-        if self.is_identity:
-            return images
         processed = self._before_whitening(images)
         return processed if self._fixed is None else self._fixed.apply(processed)
 
     def _before_whitening(self, images: Matrix) -> Matrix:
-        """Return images after all steps but the last."""
+        """Return checked images after all steps but the last."""
+        if self.is_identity:
+            return images
         dtype = DTYPES[self.dtype]
         if self.downsample > 1:
             images = block_means(images, self.downsample, dtype)

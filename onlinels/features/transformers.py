@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,28 +15,26 @@ from onlinels.checks import (
     Floats,
     Matrix,
     as_array,
+    check_between,
     check_choice,
     check_count,
     check_kind,
     frozen_copy,
 )
 from onlinels.features.convolution import (
-    CHANNELS,
     FOURTH_ROOT,
+    NORMALIZATIONS,
     SQUARE,
     WINDOWS,
     Axis,
     Convolution,
     Power,
     TwoSidedRectifier,
-    check_normalize,
     convolve,
     largest_pixel,
 )
 from onlinels.features.filters import (
     FilterBank,
-    Recipe,
-    bounding,
     check_filters,
     frozen_filters,
     make_bank,
@@ -56,7 +55,6 @@ from onlinels.features.images import (
     read_images,
 )
 from onlinels.features.patches import Patches
-from onlinels.features.preprocessing import check_contrast_offset
 from onlinels.rows import output_row, output_table
 from onlinels.saving import locked_copy, made_of, maybe, savable_settings, save_method
 
@@ -69,62 +67,86 @@ class FilteringTransformer(base.MiniBatchTransformer):
 
     kind: ClassVar[Kind]
 
-    def _set(
-        self,
-        geometry: tuple[int, int, int, int, str],
-        normalize: bool | str,
-        before_pooling: Power | TwoSidedRectifier | None,
-        after_pooling: Power | None,
-        channels: str,
-        contrast_offset: float | None,
-        dtype: str,
-        seed: int,
-    ) -> None:
-        """Check and take the settings but for the filters."""
-        self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling = geometry
-        for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
+    filters: Any
+    pool_size: int
+    stride: int
+    padding: int
+    drop_ring: int
+    normalize: bool | str
+    before_pooling: Power | TwoSidedRectifier | None
+    after_pooling: Power | None
+    channels: str
+    contrast_offset: float | None
+    dtype: str
+    seed: int
+    pooling: str
+    _bank: FilterBank | None
+
+    def _check_settings(self) -> None:
+        """Check the settings but for the filters."""
+        minima = {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0, "seed": 0}
+        for name, minimum in minima.items():
             check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
-        check_normalize(normalize)
-        check_choice("channels", channels, CHANNELS)
-        check_choice("dtype", dtype, DTYPES)
-        check_contrast_offset(contrast_offset, dtype)
-        check_count("seed", seed, 0)
-        self.normalize = normalize
+        if self.normalize not in (True, False, *NORMALIZATIONS):
+            known = f"True, False, {' or '.join(map(repr, NORMALIZATIONS))}"
+            raise ValueError(f"normalize={self.normalize!r} is not known. Pass {known}.")
+        check_choice("channels", self.channels, ("each", "joint"))
+        check_choice("dtype", self.dtype, DTYPES)
+        if self.contrast_offset is not None:
+            # What is less is 0 in this precision.
+            limits = np.finfo(self.dtype)
+            smallest, largest = float(limits.tiny), float(limits.max)
+            check_between("contrast_offset", self.contrast_offset, smallest, largest)
         # None stands for them in signatures: river allows nothing but plain values there.
-        self.before_pooling = SQUARE if before_pooling is None else before_pooling
-        self.after_pooling = FOURTH_ROOT if after_pooling is None else after_pooling
+        self.before_pooling = SQUARE if self.before_pooling is None else self.before_pooling
+        self.after_pooling = FOURTH_ROOT if self.after_pooling is None else self.after_pooling
         check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
         check_kind("after_pooling", self.after_pooling, (Power,))
-        self.channels = channels
-        self.contrast_offset = contrast_offset
-        self.dtype = dtype
-        self.seed = seed
+        check_image_shape(self._shape, self.kind)
 
     @property
-    @abstractmethod
     def bank(self) -> FilterBank:
-        """The filters (n_filters, height, width, 1 or n_channels) and their offsets."""
+        """The filters (n_filters, height, width, 1 or n_channels) and their offsets.
+
+        Windows have filters of height 1, without offsets.
+
+        Raises
+        ------
+        ValueError
+            If they are to be made from examples, and none were given.
+        """
+        if self._bank is None:
+            raise ValueError(
+                f"filters={self.filters!r} are made from examples, and none were given. Use "
+                "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
+            )
+        return self._bank
 
     @abstractmethod
     def _bank_for(self, n_channels: int) -> FilterBank:
-        """Return the bank for so many channels, zeros where it is not made yet, or raise."""
+        """Return the bank for so many channels, a bound if it is not made yet, or raise."""
 
     @property
-    @abstractmethod
     def _shape(self) -> Shape | None:
         """The shape of one image or window, if it was set."""
+        shape: Shape | None = getattr(self, f"{self.kind.name}_shape")
+        return shape
 
     def _stage(self) -> Convolution:
         columns = Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
         # Windows have a single row: nothing is padded or pooled across it.
         rows = columns if self.kind is IMAGE else Axis()
-        normalization: str | None = "map" if self.normalize else None
-        if isinstance(self.normalize, str):
-            normalization = self.normalize
-        powers = self.before_pooling, self.after_pooling
-        channels = self.channels, self.contrast_offset
-        return Convolution(rows, columns, normalization, *powers, *channels)
+        names: dict[Any, str | None] = {True: "map", False: None}
+        return Convolution(
+            rows,
+            columns,
+            names.get(self.normalize, str(self.normalize)),
+            self.before_pooling or SQUARE,
+            self.after_pooling or FOURTH_ROOT,
+            self.channels,
+            self.contrast_offset,
+        )
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
@@ -147,9 +169,9 @@ class FilteringTransformer(base.MiniBatchTransformer):
         """
         rows, columns = self.map_shape(shape)
         n_channels = (*shape, 1)[self.kind.n_axes]
-        n_groups = len(self._stage().groups(n_channels))
-        n_filters = len(self._bank_for(n_channels))
-        return n_groups * self.before_pooling.n_maps * n_filters * rows * columns
+        stage, n_filters = self._stage(), len(self._bank_for(n_channels))
+        n_maps = len(stage.groups(n_channels)) * stage.before_pooling.n_maps * n_filters
+        return n_maps * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
         """Return the rows and columns of one filter's pooled map, of which features are made up.
@@ -188,26 +210,27 @@ class FilteringTransformer(base.MiniBatchTransformer):
         Raises
         ------
         ValueError
-            If nothing is left of images of this shape, their channels do not fit the filters, or
-            a pixel is so large that a power of its responses leaves the range of the precision.
+            If `image_shape` is another, nothing is left of images of this shape, their channels do
+            not fit the filters, they are smaller than the patches that filters are yet to be made
+            of, or a pixel is so large that a power of its responses leaves the range of the
+            precision.
         """
-        n_features = self.n_features(images.shape[3 - self.kind.n_axes :])
-        self._check_largest(magnitude(images), self._bank_for(images.shape[3]), next_dtype)
-        return n_features
-
-    def _check_largest(self, largest: float, bank: FilterBank, next_dtype: str | None) -> None:
-        """Raise if pixels are too large for a bank with a channel for each of theirs."""
-        stage = self._stage()
-        added = stage.offsets_of_groups(bank.offsets, bank.filters.shape[3])
-        following = next_dtype or self.dtype
+        shape = images.shape[3 - self.kind.n_axes :]
+        full_shape(shape, self._shape, self.kind)
+        for recipe in recipes(self.filters):
+            recipe.check_size(shape)
+        n_features, bank, stage = self.n_features(shape), self._bank_for(shape[-1]), self._stage()
+        added = stage.offsets_of_groups(bank.offsets, shape[-1])
+        following, largest = next_dtype or self.dtype, magnitude(images)
         allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
         if largest > allowed:
-            narrower = "float32" if "float32" in (self.dtype, following) else "float64"
+            narrower = min(self.dtype, following)  # "float32" comes before "float64".
             raise ValueError(
                 f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
-                f"expected at most {allowed:g} for dtype={narrower!r} and "
-                f"{self.before_pooling}. Rescale."
+                f"expected at most {allowed:g} for dtype={narrower!r}, {stage.before_pooling} and "
+                "the filters. Rescale."
             )
+        return n_features
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the features of a sample with one array, or of a dict of numbers.
@@ -247,6 +270,7 @@ KERNELS: dict[str, Callable[[], Floats]] = {"minirocket": minirocket_kernels}
 
 
 @savable_settings(_bank=made_of(FilterBank))
+@dataclass(eq=False, repr=False)
 class WindowFeatures(FilteringTransformer):
     """Turn windows of sensor values into shallow convolutional features with fixed filters.
 
@@ -292,31 +316,33 @@ class WindowFeatures(FilteringTransformer):
 
     kind: ClassVar[Kind] = WINDOW
 
-    def __init__(
-        self,
-        filters: str | Matrix = "minirocket",
-        pool_size: int = 8,
-        stride: int = 2,
-        padding: int = 0,
-        drop_ring: int = 0,
-        normalize: bool | str = False,
-        before_pooling: Power | TwoSidedRectifier | None = None,
-        after_pooling: Power | None = None,
-        channels: str = "each",
-        contrast_offset: float | None = None,
-        window_shape: Shape | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
-        pooling: str = "box",
-    ) -> None:
-        _check_kernels(filters)
-        check_image_shape(window_shape, WINDOW)
-        geometry = (pool_size, stride, padding, drop_ring, pooling)
-        nonlinear = (normalize, before_pooling, after_pooling)
-        self._set(geometry, *nonlinear, channels, contrast_offset, dtype, seed)
-        self.filters = filters if isinstance(filters, str) else frozen_copy(filters)
-        self.window_shape = window_shape
-        values = KERNELS[filters]() if isinstance(filters, str) else np.asarray(filters)
+    filters: str | Matrix = "minirocket"
+    pool_size: int = 8
+    stride: int = 2
+    padding: int = 0
+    drop_ring: int = 0
+    normalize: bool | str = False
+    before_pooling: Power | TwoSidedRectifier | None = None
+    after_pooling: Power | None = None
+    channels: str = "each"
+    contrast_offset: float | None = None
+    window_shape: Shape | None = None
+    dtype: str = "float64"
+    seed: int = 0
+    pooling: str = "box"
+
+    def __post_init__(self) -> None:
+        self._check_settings()
+        if isinstance(self.filters, str):
+            check_choice("filters", self.filters, KERNELS)
+            values = KERNELS[self.filters]()
+        else:
+            self.filters = values = frozen_copy(as_array("filters", self.filters))
+        if values.ndim not in (2, 3) or 0 in values.shape:
+            raise ValueError(
+                f"filters has shape {values.shape}, expected (n_filters, filter_size[, "
+                "n_channels]). Reshape them."
+            )
         values = values if values.ndim == 3 else values[..., None]
         self._bank = FilterBank(values[:, None], np.zeros(len(values)))
 
@@ -324,42 +350,19 @@ class WindowFeatures(FilteringTransformer):
     def _unit_test_params(cls) -> Any:
         yield {"window_shape": (12,), "padding": 4}
 
-    @property
-    def bank(self) -> FilterBank:
-        """The filters (n_filters, 1, filter_size, 1 or n_channels), without offsets."""
-        return self._bank
-
     def _bank_for(self, n_channels: int) -> FilterBank:
-        if self._bank.filters.shape[3] not in (1, n_channels):
+        # Channels of sensors are no colours, which a bank would mix.
+        own = self.bank.filters.shape[3]
+        if own not in (1, n_channels):
             raise ValueError(
-                f"Windows have {n_channels} channels, expected {self._bank.filters.shape[3]} as "
-                "the filters. Pass filters without channels, or windows with as many."
+                f"Windows have {n_channels} channels, expected {own} as the filters. Pass filters "
+                "without channels, or windows with as many."
             )
-        return self._bank.for_channels(n_channels)
-
-    @property
-    def _shape(self) -> Shape | None:
-        return self.window_shape
-
-
-def _check_kernels(filters: Any) -> None:
-    if isinstance(filters, str):
-        check_choice("filters", filters, KERNELS)
-        return
-    if isinstance(filters, (FilterBank, Recipe)):
-        raise TypeError(
-            f"filters holds {filters!r}, expected a name or an array, no recipe and no FilterBank. "
-            "Pass an array (n_filters, filter_size[, n_channels])."
-        )
-    bank = as_array("filters", filters)
-    if bank.ndim not in (2, 3) or 0 in bank.shape:
-        raise ValueError(
-            f"filters has shape {bank.shape}, expected (n_filters, filter_size[, n_channels]). "
-            "Reshape them."
-        )
+        return self.bank.for_channels(n_channels)
 
 
 @savable_settings(_bank=maybe(made_of(FilterBank)))
+@dataclass(eq=False, repr=False)
 class ConvolutionalFeatures(FilteringTransformer):
     """Turn images into shallow convolutional features with fixed filters.
 
@@ -439,32 +442,27 @@ class ConvolutionalFeatures(FilteringTransformer):
 
     kind: ClassVar[Kind] = IMAGE
 
-    def __init__(
-        self,
-        filters: Any = "hand-designed",
-        pool_size: int = 8,
-        stride: int = 2,
-        padding: int = 0,
-        drop_ring: int = 0,
-        normalize: bool | str = True,
-        before_pooling: Power | TwoSidedRectifier | None = None,
-        after_pooling: Power | None = None,
-        channels: str = "each",
-        contrast_offset: float | None = None,
-        image_shape: Shape | None = None,
-        dtype: str = "float64",
-        seed: int = 0,
-        pooling: str = "box",
-    ) -> None:
-        check_filters(filters)
-        check_image_shape(image_shape)
-        geometry = (pool_size, stride, padding, drop_ring, pooling)
-        nonlinear = (normalize, before_pooling, after_pooling)
-        self._set(geometry, *nonlinear, channels, contrast_offset, dtype, seed)
-        for recipe in recipes(filters):
-            recipe.check_contrast(contrast_offset)
-        self.filters = frozen_filters(filters)
-        self.image_shape = image_shape
+    filters: Any = "hand-designed"
+    pool_size: int = 8
+    stride: int = 2
+    padding: int = 0
+    drop_ring: int = 0
+    normalize: bool | str = True
+    before_pooling: Power | TwoSidedRectifier | None = None
+    after_pooling: Power | None = None
+    channels: str = "each"
+    contrast_offset: float | None = None
+    image_shape: Shape | None = None
+    dtype: str = "float64"
+    seed: int = 0
+    pooling: str = "box"
+
+    def __post_init__(self) -> None:
+        check_filters(self.filters)
+        self._check_settings()
+        for recipe in recipes(self.filters):
+            recipe.check_contrast(self.contrast_offset)
+        self.filters = frozen_filters(self.filters)
         self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
 
     @classmethod
@@ -502,59 +500,14 @@ class ConvolutionalFeatures(FilteringTransformer):
         if model.is_fixed:
             return model
         images = read_images(X, model.image_shape).values
-        model.check_shape(images.shape[1:])
+        model.check_images(images)
         made = make_bank(model.filters, images, y, model.seed, model._joint, model.contrast_offset)
         return cls(**{**settings, "filters": made})
-
-    def check_shape(self, shape: Shape) -> int:
-        """Return the number of features of images (height, width, n_channels), made filters or not.
-
-        Raises
-        ------
-        ValueError
-            If `image_shape` is another, nothing is left of such an image, its channels do not fit
-            the filters, or it is smaller than the patches that filters are made of.
-        """
-        full_shape(shape, self.image_shape, self.kind)
-        for recipe in recipes(self.filters):
-            recipe.check_size(shape)
-        return self.n_features(shape)
-
-    def check_magnitude(
-        self, largest: float, n_channels: int, next_dtype: str | None = None
-    ) -> None:
-        """Raise unless pixels of this magnitude fit the filters, whatever is made of such pixels.
-
-        Parameters are those of `check_images`.
-
-        Raises
-        ------
-        ValueError
-            If a power of a response could leave the range of the precision.
-        """
-        bank = bounding(self.filters, largest, n_channels, self._joint, self.contrast_offset)
-        self._check_largest(largest, bank, next_dtype)
 
     @property
     def is_fixed(self) -> bool:
         """Whether it can transform; only recipes without examples cannot."""
         return not recipes(self.filters)
-
-    @property
-    def bank(self) -> FilterBank:
-        """The filters (n_filters, filter_size, filter_size, 1 or n_channels) and their offsets.
-
-        Raises
-        ------
-        ValueError
-            If they are to be made from examples, and none were given.
-        """
-        if self._bank is None:
-            raise ValueError(
-                f"filters={self.filters!r} are made from examples, and none were given. Use "
-                "ConvolutionalFeatures.from_examples(X, y, ...) before the first image."
-            )
-        return self._bank
 
     @property
     def _joint(self) -> bool:
@@ -566,7 +519,3 @@ class ConvolutionalFeatures(FilteringTransformer):
         if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
             return self._bank.for_channels(n_channels)
         return outline(self.filters, n_channels, self._joint)
-
-    @property
-    def _shape(self) -> Shape | None:
-        return self.image_shape

@@ -14,7 +14,7 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
-from onlinels.numerics import State, lengthened
+from onlinels.numerics import Calls, State, lengthened
 from onlinels.rows import Batch, check_aligned, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
@@ -42,8 +42,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ----------
     ridge : float, "auto", "paper" or KFold
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
-        statistics alone (`onlinels.selection.gcv_ridge`), `KFold` by exact cross-validation from
-        statistics in folds: when the count of rows is a power of two, from 16 on, and after
+        statistics alone (`onlinels.linalg.selection.gcv_ridge`), `KFold` by exact cross-validation
+        from statistics in folds: when the count of rows is a power of two, from 16 on, and after
         merging and unlearning. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes
         and M features (sums of squares about the mean where there is an intercept). 0.0 gives the
         minimum-norm (pseudo-inverse) solution. It may be changed at any time, but not to a KFold;
@@ -58,19 +58,29 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Factor in (0, 1] on the weight of all rows before, with every row learnt.
     half_life : float or timedelta, optional
         Time in which weights halve, in units of the times `t` of rows (one per row where they
-        come without); see `onlinels.decay.Clock`. The data decays, the ridge does not.
+        come without); see `onlinels.linear.forgetting.Clock`. The data decays, the ridge does
+        not.
     balance : None, "classwise" or "priors"
         How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
         the notes.
 
     Notes
     -----
-    Learning n rows of M features costs ``n M^2`` operations, and the model takes about
-    ``4 M^2`` bytes (``8 M^2`` up to 1,024 features).
-    The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations
-    (10 to 20 times that when a ridge is selected). Asked for after every few rows they follow the
-    rows for ``M^2`` a row and ``8 M^2`` bytes more, but not at ridge 0, with KFold or
-    balance="classwise", where each solution is a new one.
+    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and about
+    as much again while weights are solved.
+
+    What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
+    is the quicker way. Weights are solved when they are first asked for after learning, for
+    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked for
+    between single rows, at least once in M/16 of them, the last solution goes on row by row beside
+    the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is made anew after
+    max(64, M) rows, and whenever something but single rows has changed; its weights may differ
+    from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
+    0.0, with a forgetting_factor or half_life, with balance="classwise", with
+    accumulator="orthogonal", and where features are all but collinear: there every answer after a
+    row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and a
+    number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds stands
+    in `onlinels.RecursiveAccumulator`.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that
@@ -85,8 +95,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     - "classwise" is the batch solution with every row's weight multiplied by n / (K n_k), ridge
       and intercept included. It keeps statistics for every class: K times the memory, and two
       more while weights are solved. Learning costs the same, but ``3 K M^2`` more come before
-      each solution, and none is tracked from row to row: with 500 features and 10 classes, a row
-      learnt and one predicted took 27 ms on one core, 1.7 ms without balance. "paper" and "auto"
+      each solution, and none goes on from row to row: a row predicted after one that was learnt
+      costs ``3 K M^2 + M^3 / 3`` operations. "paper" and "auto"
       see the balanced statistics. It goes neither with accumulator="recursive" nor with KFold.
     - "priors" multiplies the scores of class k by n / (K n_k), that is divides them by K and by
       its prior n_k / n, for ``M K`` operations and no memory, with every accumulator. With an
@@ -164,8 +174,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with self._lock:
             if type(w) is float and w == 1.0 and t is None:
                 column = self._classes.column(y)
-                if column is not None and self._learn_row(x, np.array([column])):
-                    return
+                if column is not None:
+                    targets = np.zeros(len(self._class_counts))
+                    targets[column] = 1.0
+                    if self._learn_row(x, targets, column):
+                        return
             sample = read_sample(x)
             self._learn_labelled(sample, [read_label(y)], check_weights(w, 1), t)
             self._remember_names(sample.layouts[0])
@@ -237,8 +250,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         Notes
         -----
-        As cheap as learning. Digits are lost in proportion to how much is taken out beside what
-        stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
+        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
+        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
+        leave 8 digits less.
 
         Examples
         --------
@@ -273,9 +287,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             )
         return targets
 
-    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
-        counts, column = self._class_counts, targets[0]
-        return (counts.__setitem__, column, counts[column] + 1)
+    def _counting(self, column: int) -> Calls:
+        counts = self._class_counts
+        return ((counts.__setitem__, column, counts[column] + 1),)
 
     def _counts(self, targets: Matrix, n_targets: int) -> State:
         counts = lengthened(self._class_counts, n_targets)
@@ -332,9 +346,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         Notes
         -----
-        ``M^2`` operations a row, once the covariance is there: ``M^3`` after learning, and another
-        ``8 M^2`` bytes. Weights count as numbers of rows, and the ridge as knowledge about the
-        weights; see `LeastSquaresRegressor.predict_one`.
+        ``M^2`` operations a row, once the covariance is there: about ``M^3`` after learning, a
+        single row too, and another ``8 M^2`` bytes. Weights count as numbers of rows, and the ridge
+        as knowledge about the weights; see `LeastSquaresRegressor.predict_one`.
 
         References
         ----------

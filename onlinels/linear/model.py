@@ -38,6 +38,7 @@ from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.numerics import (
+    Calls,
     Lock,
     State,
     Update,
@@ -224,6 +225,23 @@ def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
 def reaches_checkpoint(count: int, n_rows: int) -> bool:
     """Tell whether so many rows more reach a power of two, at which a ridge is selected."""
     return (count + n_rows).bit_length() > count.bit_length()
+
+
+def _plan_row(
+    statistics: Accumulator,
+    row: Floats,
+    targets: Floats,
+    w: float,
+    decay: float,
+    solution: Recursion | None,
+) -> tuple[Calls, State, Recursion | None]:
+    """Plan to learn a row; a solution that cannot follow is given up, and the sums still learn."""
+    try:
+        return (*statistics.plan_row(row, targets, w, decay, solution), solution)
+    except ValueError:
+        if solution is None:
+            raise
+        return (*statistics.plan_row(row, targets, w, decay), None)
 
 
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
@@ -481,7 +499,7 @@ class LinearModel(base.Estimator, ABC):
         check_mass(values, w)
         n_rows, times = len(values), self._clock.read(t, len(values))
 
-        def plan(model: Self, block: slice) -> Update:
+        def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
             model._select_before(n_rows - block.start)
             part_w = w if isinstance(w, float) else w[block]
@@ -493,7 +511,7 @@ class LinearModel(base.Estimator, ABC):
             state = tuple((model, name, value) for name, value in outputs.items())
             update = model._plan_rows(rows, tick.past, columns, n_targets)
             new = ((model, "_clock", tick.clock), (model, "_columns", columns))
-            return Update(update.calls, (*update.state, *state, *new))
+            return update[0], (*update[1], *state, *new)
 
         if not self._statistics.holds_ridge or (n_rows == 1 and not self._waits_for_ridge):
             apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
@@ -534,7 +552,9 @@ class LinearModel(base.Estimator, ABC):
         elif is_selected(self._ridge) and last > first and (1 << (last - 1)) - count < n_rows:
             yield (1 << (last - 1)) - count
 
-    def _plan_rows(self, rows: Rows, decay: float, columns: Columns, n_targets: int) -> Update:
+    def _plan_rows(
+        self, rows: Rows, decay: float, columns: Columns, n_targets: int
+    ) -> tuple[Calls, State]:
         """Plan to learn rows with room for columns and targets that may be new."""
         size, n_rows = (len(columns), n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(columns.names)
@@ -544,24 +564,23 @@ class LinearModel(base.Estimator, ABC):
         recursion = None
         if unasked is not None and self._follows(unasked) and not (reached and self._selects):
             recursion = self._recursion and self._recursion.grown(*size)
-        try:
-            update = statistics.plan(rows, decay, recursion)
-        except ValueError:
-            if recursion is None:
-                raise
-            recursion = None
-            update = statistics.plan(rows, decay)
+        if n_rows > 1:
+            calls, changes = statistics.plan(rows, decay)
+        else:
+            targets = rows.dense_targets(slice(0, n_targets))[0]
+            row = rows.values[0], targets, float(rows.weights()[0]), decay
+            calls, changes, recursion = _plan_row(statistics, *row, recursion)
         state = (
             (self, "_statistics", statistics),
             (self, "_choice", choice),
             (self, "_solution", None),
             (self, "_recursion", recursion),
-            (self, "_followed", self._followed + 1),
+            (self, "_followed", self._followed + (unasked is not None)),
             (self, "_unasked", unasked),
             (self, "_reader", None),
         )
         counts = self._counts(rows.targets, n_targets)
-        return Update(update.calls, (*update.state, *state, *counts))
+        return calls, (*changes, *state, *counts)
 
     def _counts(self, targets: Matrix, n_targets: int) -> State:
         """Return the new state of what counts rows by their targets."""
@@ -720,8 +739,8 @@ class LinearModel(base.Estimator, ABC):
 
         Notes
         -----
-        ``M^2`` operations, and up to ``3 M^3`` in the recursive form, whose ridge is inside; it is
-        c everywhere afterwards. A ridge that is selected, but not held inside, is selected anew.
+        ``M^2`` operations, and about ``3 M^3`` in the recursive form, whose ridge is inside; it is
+        c afterwards. A ridge that is selected, but not held inside, is selected anew.
 
         Examples
         --------
@@ -745,9 +764,8 @@ class LinearModel(base.Estimator, ABC):
                     statistics.restore_ridge()
                     self._put_in_place(statistics, choice, {})
                 else:
-                    fading = statistics.fading(float(keep))
-                    state = (*fading.state, *self._anew(), (self, "_choice", choice))
-                    apply(Update(fading.calls, state))
+                    calls, state = statistics.fading(float(keep))
+                    apply((calls, (*state, *self._anew(), (self, "_choice", choice))))
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
@@ -755,48 +773,36 @@ class LinearModel(base.Estimator, ABC):
 
     # Rows one by one.
 
-    def _learn_row(self, x: Any, targets: Any) -> bool:
+    def _learn_row(self, x: Any, targets: Floats, column: int = 0) -> bool:
         """Learn a sample of the usual names, with targets that are read; tell whether it could be.
 
-        Parameters
-        ----------
-        targets : ndarray (1,) of int, or (1, n_targets)
+        Targets are (n_targets,); the column is that of a label.
         """
-        reader, statistics = self._reader, self._statistics
+        reader, statistics, unasked = self._reader, self._statistics, self._unasked
         if reader is None or not reader.is_complete or self.half_life is not None:
             return False
-        count = int(statistics._count)
-        if not count & (count + 1):
-            # A power of two comes next, and a ridge may be chosen.
-            return False
-        row = reader.read(x)
+        count = self._statistics.count
+        # Before a power of two a ridge may be chosen.
+        row = reader.read(x) if count & (count + 1) else None
         if row is None:
             return False
-        unasked, recursion = self._unasked, self._recursion
-        followed: State = ()
+        recursion = self._recursion
+        if recursion is not None and not self._follows(unasked or 0):
+            recursion = None
+        decay = self.forgetting_factor
+        calls, state, recursion = _plan_row(statistics, row, targets, 1.0, decay, recursion)
         if unasked is not None:
-            unasked += 1
-            if recursion is not None and not self._follows(unasked):
-                recursion = None
-            followed = (
-                (self, "_unasked", unasked),
+            state = (
+                *state,
+                (self, "_unasked", unasked + 1),
                 (self, "_recursion", recursion),
                 (self, "_followed", self._followed + 1),
             )
-        try:
-            calls, state = statistics.plan(
-                Rows(row[None], targets), self.forgetting_factor, recursion
-            )
-        except ValueError:
-            return False
-        counting = self._counting(targets)
-        if counting:
-            calls = (*calls, counting)
-        apply((calls, (*state, *followed, (self, "_solution", None))))
+        apply(((*calls, *self._counting(column)), (*state, (self, "_solution", None))))
         return True
 
-    def _counting(self, targets: Matrix) -> tuple[Any, ...]:
-        """Return the call that counts a row by its known target, () if rows are not counted so."""
+    def _counting(self, column: int) -> Calls:
+        """Return the call that counts a row by its known target, if rows are counted so."""
         return ()
 
     def _follows(self, unasked: int) -> bool:

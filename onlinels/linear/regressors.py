@@ -83,7 +83,7 @@ class RealValuedModel(LinearModel):
         with self._lock:
             names, targets = self._read_target(y)
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets):
+            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0]):
                 return
             sample = read_sample(x)
             self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
@@ -145,8 +145,9 @@ class RealValuedModel(LinearModel):
 
         Notes
         -----
-        As cheap as learning. Digits are lost in proportion to how much is taken out beside what
-        stays: rows that weighed 1e8 times as much as the rest leave 8 digits less.
+        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
+        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
+        leave 8 digits less.
         """
         with self._lock:
             batch = read_batch(X)
@@ -194,11 +195,22 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     Notes
     -----
-    Learning n rows of M features costs ``n M^2`` operations, and the model takes about
-    ``4 M^2`` bytes (``8 M^2`` up to 1,024 features).
-    The weights are solved when they are first needed after learning, for ``M^3 / 3`` operations,
-    so ask for predictions a mini-batch at a time when M is large. Predictive distributions cost
-    ``M^3`` more after learning, then ``M^2`` each and another ``8 M^2`` bytes.
+    For M features the model takes about ``4 M^2`` bytes (``8 M^2`` up to 1,024 features), and about
+    as much again while weights are solved.
+
+    What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
+    is the quicker way. Weights are solved when they are first asked for after learning, for
+    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked for
+    between single rows, at least once in M/16 of them, the last solution goes on row by row beside
+    the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is made anew after
+    max(64, M) rows, and whenever something but single rows has changed; its weights may differ
+    from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
+    0.0, with a forgetting_factor or half_life, with accumulator="orthogonal", and where features
+    are all but collinear: there every answer after a row is solved anew. Where rows are predicted
+    one by one, take accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and
+    nothing is solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`. Predictive
+    distributions cost about ``M^3`` more after learning, a single row too, then ``M^2`` each and
+    another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of

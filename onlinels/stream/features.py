@@ -246,7 +246,8 @@ MOST_LABELS = 32
 
 def _activations_fit(activations: Any) -> bool:
     places = sorted([*activations._features, *activations._labels])
-    return places == list(range(N_UNITS + 1, activations.n_wide))
+    fits = activations.n_wide == N_UNITS + 1 + len(places)
+    return fits and places == list(range(N_UNITS + 1, activations.n_wide))
 
 
 @savable({"_features": PLACES, "_labels": listed(WHOLE), "n_wide": WHOLE}, _activations_fit)
