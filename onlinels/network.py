@@ -7,7 +7,7 @@ network is fixed, and only its linear layer learns (`FixedNetwork`).
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, count, groupby
 from typing import Any, Self
@@ -31,7 +31,7 @@ from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, Update, all_held, apply
-from onlinels.presets import preset_settings
+from onlinels.presets import KINDS, preset_settings
 from onlinels.rows import Name
 from onlinels.saving import (
     ANYTHING,
@@ -45,8 +45,8 @@ from onlinels.saving import (
     maybe,
     row,
     savable,
+    savable_settings,
     save_method,
-    settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
 
@@ -169,12 +169,7 @@ def _pixels(images: Matrix) -> Floats:
     return pixels
 
 
-PARTS = {
-    "preprocessing": made_of(ImagePreprocessing),
-    "features": made_of(ConvolutionalFeatures),
-    "hidden": made_of(HiddenLayer),
-    "classifier": made_of(LeastSquaresClassifier),
-}
+PARTS = {part: made_of(kind) for part, kind in KINDS.items()}
 """What may be saved of a network's parts."""
 
 
@@ -207,30 +202,22 @@ class FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
         return replace(self, hidden=self.hidden.clone(), classifier=self.classifier.empty())
 
-    def _block_activations(self, images: Matrix) -> Matrix:
-        processed: Matrix = self.preprocessing.transform_many(images)
-        n_features = self.features.check_images(processed, self.hidden.dtype)
-        self.hidden.check_width(n_features)
-        activations: Matrix = self.hidden.transform_many(self.features.transform_many(processed))
-        return activations
-
     def blocks(self, images: Matrix) -> Iterator[Matrix]:
         """Yield the hidden activations (n, n_hidden) of some images after the others."""
         for start in range(0, len(images), BLOCK_IMAGES):
-            yield self._block_activations(images[start : start + BLOCK_IMAGES])
+            processed = self.preprocessing.transform_many(images[start : start + BLOCK_IMAGES])
+            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
+            yield self.hidden.transform_many(self.features.transform_many(processed))
 
-    def learn(self, batches: Iterable[Examples]) -> None:
+    def learn(self, *batches: Examples) -> None:
         """Learn images block by block: all of them, or none."""
-        blocks = [
-            batch.part(slice(start, start + BLOCK_IMAGES))
-            for batch in batches
-            for start in range(0, len(batch), BLOCK_IMAGES)
-        ]
         # A later block may be refused, or interrupted.
-        layer = self.classifier if len(blocks) < 2 else copy.deepcopy(self.classifier)
-        for block in blocks:
-            rows = self._block_activations(block.images)
-            layer.learn_many(rows, block.labels, block.weights, block.times)
+        is_one = [len(batch) <= BLOCK_IMAGES for batch in batches] == [True]
+        layer = self.classifier if is_one else copy.deepcopy(self.classifier)
+        for batch in batches:
+            for number, rows in enumerate(self.blocks(batch.images)):
+                block = batch.part(slice(number * BLOCK_IMAGES, (number + 1) * BLOCK_IMAGES))
+                layer.learn_many(rows, block.labels, block.weights, block.times)
         self.classifier = layer
 
     def check_same_features(self, other: FixedNetwork) -> None:
@@ -244,16 +231,12 @@ class FixedNetwork:
             )
 
 
-@savable(
-    {
-        **PARTS,
-        "warm_up": ANYTHING,
-        "_image_shape": ANYTHING,
-        "_waiting": made_of(WarmUp),
-        "_fixed": maybe(made_of(FixedNetwork)),
-        "_lock": made_of(Lock),
-    },
-    settings_hold,
+@savable_settings(
+    **PARTS,
+    _image_shape=ANYTHING,
+    _waiting=made_of(WarmUp),
+    _fixed=maybe(made_of(FixedNetwork)),
+    _lock=made_of(Lock),
 )
 class ShallowConvClassifier(ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
@@ -366,13 +349,8 @@ class ShallowConvClassifier(ScoringClassifier):
         100
         """
         settings = preset_settings(name, overrides)
-        return cls(
-            ConvolutionalFeatures(**settings["features"]),
-            HiddenLayer(**settings["hidden"]),
-            LeastSquaresClassifier(**settings["classifier"]),
-            **settings["network"],
-            preprocessing=ImagePreprocessing(**settings["preprocessing"]),
-        )
+        parts = {part: kind(**settings[part]) for part, kind in KINDS.items()}
+        return cls(**parts, **settings["network"])
 
     def _parts(self) -> FixedNetwork:
         return FixedNetwork(self.preprocessing, self.features, self.hidden, self.classifier)
@@ -451,8 +429,7 @@ class ShallowConvClassifier(ScoringClassifier):
     @property
     def bank(self) -> FilterBank:
         """The filters and their offsets, once they are fixed."""
-        fixed = self.features.is_fixed
-        return self.features.bank if fixed else self._network.features.bank
+        return (self.features if self.features.is_fixed else self._network.features).bank
 
     @property
     def _network(self) -> FixedNetwork:
@@ -488,9 +465,8 @@ class ShallowConvClassifier(ScoringClassifier):
     @property
     def _given_shape(self) -> Shape | None:
         """The shape of images as they come, if it was set."""
-        if self.preprocessing.is_identity:
-            return self.preprocessing.image_shape or self.features.image_shape
-        return self.preprocessing.image_shape
+        comes_first = self.features.image_shape if self.preprocessing.is_identity else None
+        return self.preprocessing.image_shape or comes_first
 
     def _check_shape(self, shape: Shape) -> None:
         if self._image_shape is not None and shape != self._image_shape:
@@ -499,8 +475,7 @@ class ShallowConvClassifier(ScoringClassifier):
             )
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        scores: Floats = self._image_scores(read_image(x, self._given_shape).values)[0]
-        return scores
+        return self._image_scores(read_image(x, self._given_shape).values).reshape(-1)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         images = read_images(X, self._given_shape)
@@ -515,9 +490,8 @@ class ShallowConvClassifier(ScoringClassifier):
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the state of the features and the score of every class for one image."""
         with self._lock:
-            state = (
-                "fixed" if self.features_fixed else f"warming up, {self.count} of {self.warm_up}"
-            )
+            warming_up = f"warming up, {self.count} of {self.warm_up}"
+            state = "fixed" if self.features_fixed else warming_up
             scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
             return "\n".join([f"features {state}", *scores])
 
@@ -550,7 +524,7 @@ class ShallowConvClassifier(ScoringClassifier):
         """Learn or hold images that were checked, or nothing of them if one is refused."""
         shape = batches[0].images.shape[1:]
         if self._fixed is not None:
-            self._fixed.learn(batches)
+            self._fixed.learn(*batches)
             self._image_shape = shape
         elif self._waiting.count + sum(map(len, batches)) >= self.warm_up:
             self._fix(*batches)
@@ -571,7 +545,7 @@ class ShallowConvClassifier(ScoringClassifier):
         labels = [label for batch in batches for label in batch.labels][:n_wanted]
         try:
             fixed = self._parts().made_from(images, labels)
-            fixed.learn(joined(batches))
+            fixed.learn(*joined(batches))
         except ValueError as error:
             if not n_held:
                 raise
@@ -657,24 +631,21 @@ class ShallowConvClassifier(ScoringClassifier):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            self._merge(other)
+            if other._image_shape is not None:
+                self._check_shape(other._image_shape)
+            shape, theirs = self._image_shape or other._image_shape, other._fixed
+            if theirs is None:
+                if other._waiting.count:
+                    self._learn(*joined(other._waiting.batches))
+            elif self._fixed is None:
+                fixed = copy.deepcopy(theirs)
+                fixed.learn(*joined(self._waiting.batches))
+                self._take(fixed, shape)
+            else:
+                self._fixed.check_same_features(theirs)
+                self._linear_layer.merge(other._linear_layer)
+                self._image_shape = shape
         return self
-
-    def _merge(self, other: Self) -> None:
-        if other._image_shape is not None:
-            self._check_shape(other._image_shape)
-        shape, theirs = self._image_shape or other._image_shape, other._fixed
-        if theirs is None:
-            if other._waiting.count:
-                self._learn(*joined(other._waiting.batches))
-        elif self._fixed is None:
-            fixed = copy.deepcopy(theirs)
-            fixed.learn(joined(self._waiting.batches))
-            self._take(fixed, shape)
-        else:
-            self._fixed.check_same_features(theirs)
-            self._linear_layer.merge(other._linear_layer)
-            self._image_shape = shape
 
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""

@@ -14,7 +14,7 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 
 Settings = dict[str, Any]
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "preprocessing": ImagePreprocessing,
     "features": ConvolutionalFeatures,
     "hidden": HiddenLayer,

@@ -36,7 +36,6 @@ from onlinels.rows import (
     table_like,
 )
 from onlinels.saving import (
-    ANYTHING,
     FINITE,
     FLAG,
     MATRIX,
@@ -50,6 +49,7 @@ from onlinels.saving import (
     made_of,
     maybe,
     savable,
+    savable_settings,
     save_method,
     saved,
     settings_hold,
@@ -202,20 +202,21 @@ class StreamState:
         columns = self.columns if len(self.columns) else Columns().extended(layouts[:1])
         if not len(columns):
             raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
-        for layout in layouts:
-            located = columns.locate(layout).tolist()
-            if -1 in located:
-                raise ValueError(
-                    f"A reading has a new channel {layout[located.index(-1)]!r}, expected only "
-                    f"{list(columns.names)} as in the first reading. Leave it out, or begin with a "
-                    "new model."
-                )
-            if len(located) < len(columns):
-                missing = columns.names[min({*range(len(columns))} - {*located})]
-                raise ValueError(
-                    f"A reading lacks the channel {missing!r}, expected all of those of the first "
-                    "reading. Fill it first, for instance with river's preprocessing.StatImputer."
-                )
+        known = columns.extended(layouts)
+        if known is not columns:
+            raise ValueError(
+                f"A reading has a new channel {known.names[len(columns)]!r}, expected only "
+                f"{list(columns.names)} as in the first reading. Leave it out, or begin with a new "
+                "model."
+            )
+        shortest = min(layouts, key=len)
+        if len(shortest) < len(columns):
+            missing = min({*range(len(columns))} - {*columns.locate(shortest).tolist()})
+            raise ValueError(
+                f"A reading lacks the channel {columns.names[missing]!r}, expected all of those of "
+                "the first reading. Fill it first, for instance with river's "
+                "preprocessing.StatImputer."
+            )
         return replace(self, columns=columns, dates=readings.dates)
 
 
@@ -300,12 +301,7 @@ def _windowed_fits(model: Any) -> bool:
     return fits and bool(abs(ahead) <= 2.0)
 
 
-@savable(
-    dict.fromkeys(("classifier", "window", "hop"), ANYTHING)
-    | dict.fromkeys(("timestamp", "sample_rate", "largest_gap"), ANYTHING)
-    | {"label_rule": TEXT, "_state": made_of(StreamState), "_lock": made_of(Lock)},
-    _windowed_fits,
-)
+@savable_settings(_windowed_fits, label_rule=TEXT, _state=made_of(StreamState), _lock=made_of(Lock))
 class WindowedClassifier(base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 
@@ -536,7 +532,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         # Of the states only the last is held: each has a window of its own.
         for latest, windows in self._follow(readings, labels):
             state = latest
-            due.extend(windows)
+            due += windows
         with noted(self.classifier, self, "_state", state):
             self._learn_windows(due)
 

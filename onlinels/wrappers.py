@@ -28,13 +28,12 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held
 from onlinels.rows import check_aligned, read_sample, samples_of, table_like
 from onlinels.saving import (
-    ANYTHING,
     VECTOR,
     WHOLE,
     locked_copy,
     locked_state,
     made_of,
-    savable,
+    savable_settings,
     save_method,
     settings_hold,
 )
@@ -145,11 +144,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
 
-@savable(
-    {"classifier": ANYTHING, "detector": ANYTHING, "keep": ANYTHING, "_n_alarms": WHOLE}
-    | {"_lock": made_of(Lock)},
-    settings_hold,
-)
+@savable_settings(_n_alarms=WHOLE, _lock=made_of(Lock))
 class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """Weaken the past of a least-squares classifier whenever a drift detector alarms.
 
@@ -214,8 +209,8 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
                 "river.drift or river.drift.binary. Pass one, for instance river.drift.ADWIN()."
             )
         check_between("keep", keep, 0.0, 1.0)
-        self.classifier = classifier
         usual: Any = ADWIN
+        self.classifier = classifier
         self.detector: Detector = usual() if detector is None else detector
         self.keep = keep
         self._n_alarms = 0
@@ -318,9 +313,7 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     before = getattr(detector, "estimation", None)
     binary = isinstance(detector, base.BinaryDriftDetector)
     detector.update(is_wrong if binary else float(is_wrong))
-    if not detector.drift_detected:
-        return False
-    return before is None or bool(detector.estimation > before)
+    return bool(detector.drift_detected and (before is None or detector.estimation > before))
 
 
 def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
@@ -334,9 +327,10 @@ def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     return values
 
 
-@savable(
-    {"classifier": ANYTHING, "_losses": VECTOR, "_lock": made_of(Lock)},
+@savable_settings(
     lambda model: len(model._losses) == len(SCALES) and settings_hold(model),
+    _losses=VECTOR,
+    _lock=made_of(Lock),
 )
 class CalibratedClassifier(WrappedClassifier):
     """Give a least-squares classifier probabilities that are calibrated while it learns.
@@ -404,19 +398,15 @@ class CalibratedClassifier(WrappedClassifier):
         return best_scale(self._losses)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        scores: Floats = last_step(self.classifier)._row_scores(self._row_features(x))
-        return scores
+        return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        model = self.classifier
-        features = model.transform_many(X) if is_pipeline(model) else X
-        scores: tuple[Any, Floats] = last_step(model)._batch_scores(features)
-        return scores
+        features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
+        source, scores = last_step(self.classifier)._batch_scores(features)
+        return source, scores
 
     def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
         """Return the losses of every scale, those of these rows included."""
-        if not scores.shape[1]:
-            return self._losses
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
         weights = np.broadcast_to(w, len(labels))

@@ -25,18 +25,10 @@ LARGEST_RATIO = 1032
 PIECE = 1 << 20
 """Bytes that are asked for at a time: what a header promises takes no memory until it is there."""
 
-UNREADABLE = (
-    OSError,
-    EOFError,
-    ValueError,
-    TypeError,
-    MemoryError,
-    # Encryption that is not there, and compression that nobody knows.
-    RuntimeError,
-    struct.error,
-    zlib.error,
-    zipfile.BadZipFile,
-)
+DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
+
+# Runtime errors are about encryption that is not there, and compression that nobody knows.
+UNREADABLE = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGED)
 """What reading a damaged file, or another one, raises: found by changing files byte by byte."""
 
 MAGIC = b"\x93NUMPY"
@@ -47,10 +39,11 @@ LARGEST_HEADER = 10_000
 """Most bytes of a header, as numpy itself bounds it."""
 
 HEADER = re.compile(
-    r"""\{ (?: \s* (?: 'descr' \s*:\s* '(?P<dtype> [<>|=]?[biufcSU][1-9]\d{0,8})'
-                  | 'fortran_order' \s*:\s* (?P<by_column> True|False)
-                  | 'shape' \s*:\s* \((?P<shape> (?:\s*\d{1,18}L?\s*,)* (?:\s*\d{1,18}L?)? \s*)\)
-        ) \s* (?: ,\s* | (?=\}) ) ){3} \} \s*""",
+    r"""\{ (?: \s* (?:
+        'descr' \s*:\s* '(?P<dtype> [<>|=]? (?:b1|[iu][1248]|f[248]|c8|c16|[SU][1-9]\d{0,8}) )'
+        | 'fortran_order' \s*:\s* (?P<by_column> True|False)
+        | 'shape' \s*:\s* \( (?P<shape> (?:\s*\d{1,18}L?\s*,)* (?:\s*\d{1,18}L?)? \s*) \)
+    ) \s* (?: ,\s* | (?=\}) ) ){3} \}""",
     re.VERBOSE,
 )
 """The three entries, in any order. Python 2 wrote an L behind long numbers."""
@@ -63,23 +56,18 @@ class Hashed:
     """A file whose bytes are hashed as they are read or written."""
 
     def __init__(self, file: Any) -> None:
-        self._file, self._hash = file, hashlib.sha256()
+        self._file, self.hash = file, hashlib.sha256()
 
     def read(self, size: int, /) -> bytes:
         """Return the next bytes."""
         content: bytes = self._file.read(size)
-        self._hash.update(content)
+        self.hash.update(content)
         return content
 
     def write(self, content: bytes) -> None:
         """Write the next bytes."""
-        self._hash.update(content)
+        self.hash.update(content)
         self._file.write(content)
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the bytes so far, in hexadecimal digits."""
-        return self._hash.hexdigest()
 
 
 def read_up_to(file: Any, n_bytes: int) -> bytearray:
@@ -139,10 +127,7 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
            [3, 4]])
     """
     header, n_left = _read_header(file, n_bytes)
-    try:
-        dtype: np.dtype[Any] = np.dtype(header["dtype"])
-    except TypeError as error:
-        raise ValueError(f"it holds values of a type that is not known here: {error}") from error
+    dtype = np.dtype(header["dtype"])
     shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
     n_values = math.prod(shape)
     n_expected = n_values * dtype.itemsize
@@ -168,9 +153,10 @@ def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
     start = file.read(len(MAGIC) + 2)
     n_length = LENGTH_BYTES.get(start[len(MAGIC) :], 0)
     n_header = int.from_bytes(file.read(n_length), "little")
-    header = file.read(min(n_header, LARGEST_HEADER)).decode("latin1").replace('"', "'")
-    said = HEADER.fullmatch(header.strip())
-    if start[: len(MAGIC)] != MAGIC or said is None or None in said.groups():
+    header = file.read(min(n_header, LARGEST_HEADER + 1))
+    said = HEADER.fullmatch(header.decode("latin1").strip().replace('"', "'"))
+    fits = start[: len(MAGIC)] == MAGIC and len(header) <= LARGEST_HEADER
+    if not fits or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
         raise ValueError(OTHER)
     return said, n_bytes - len(start) - n_length - n_header
@@ -251,7 +237,7 @@ class ArrayArchive:
             file = Hashed(opened)
             try:
                 values = read_npy(file, self._members[name].file_size)
-                fits = file.sha256 == sha256
+                fits = file.hash.hexdigest() == sha256
             except zipfile.BadZipFile:
                 # The checksum that zip files have of their own is found to be wrong first.
                 fits = False
@@ -261,16 +247,14 @@ class ArrayArchive:
 
     def _open(self, name: str) -> IO[bytes]:
         member = self._members[name]
-        if member.compress_type == zipfile.ZIP_STORED:
-            largest = member.compress_size
-        elif member.compress_type == zipfile.ZIP_DEFLATED:
-            largest = min(member.compress_size * LARGEST_RATIO, LARGEST_FILE)
-        else:
+        held, method = member.compress_size, member.compress_type
+        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"its array {name} is compressed in another way than numpy does")
+        largest = min(held * LARGEST_RATIO, LARGEST_FILE) if method else held
         if member.file_size > largest:
             raise ValueError(
                 f"its array {name} states {member.file_size} bytes, expected at most {largest} of "
-                f"{member.compress_size} bytes in the archive and {LARGEST_FILE} if compressed; "
+                f"{held} bytes in the archive and {LARGEST_FILE} if compressed; "
                 "numpy.savez stores larger ones as they are"
             )
         return self._archive.open(member)
@@ -281,5 +265,4 @@ def write_array(archive: zipfile.ZipFile, name: str, array: Matrix) -> str:
     with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
         file: Any = Hashed(member)
         np.lib.format.write_array(file, array, version=(1, 0), allow_pickle=False)
-    sha256: str = file.sha256
-    return sha256
+    return str(file.hash.hexdigest())

@@ -83,13 +83,16 @@ class Writer:
         try:
             if made is np.ndarray:
                 return self._array(value, path)
-            parts = _parts(value)
+            if made in TAKEN:
+                name, take = TAKEN[made]
+                return {name: self.node(take(value), path)}
+            if isinstance(value, np.generic) and _little(value.dtype) in DTYPES:
+                return {"scalar": [_little(value.dtype), value.item()]}
+            raise ValueError(_typed(value))
         except ValueError as error:
             # What is private says nothing to whoever reads the error.
-            raise TypeError(
-                f"{path.rpartition('._')[0] or path} holds {error}. {REMEDY}"
-            ) from error
-        return {key: self.node(part, path) for key, part in parts.items()}
+            place = path.rpartition("._")[0] or path
+            raise TypeError(f"{place} holds {error}. {REMEDY}") from error
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
         if id(value) in self._numbers:
@@ -104,8 +107,8 @@ class Writer:
         return {"object": kind.name, "state": nodes}
 
     def _array(self, array: Matrix, path: str) -> Node:
-        little = array.dtype.newbyteorder("<")
-        if little.str not in DTYPES:
+        little = _little(array.dtype)
+        if little not in DTYPES:
             raise ValueError(_typed(array))
         # Paths differ, as keys do.
         name = self._names.setdefault(id(array), path)
@@ -114,13 +117,8 @@ class Writer:
         return {"array": name}
 
 
-def _parts(value: Any) -> dict[str, Any]:
-    """Return simpler values that stand for one; `MADE` has how the first key makes it of them."""
-    if type(value) in PARTS:
-        return PARTS[type(value)](value)
-    if isinstance(value, np.generic) and value.dtype.newbyteorder("<").str in DTYPES:
-        return {"scalar": value.dtype.newbyteorder("<").str, "is": value.item()}
-    raise ValueError(_typed(value))
+def _little(dtype: np.dtype[Any]) -> str:
+    return dtype.newbyteorder("<").str
 
 
 def _typed(value: Any) -> str:
@@ -143,20 +141,6 @@ def _moment(value: datetime) -> str:
         # Of a time zone with rules, isoformat tells the offset of this one moment.
         raise ValueError(f"{value!r}, expected UTC, a fixed offset or no time zone")
     return value.isoformat()
-
-
-PARTS: dict[type, Callable[[Any], dict[str, Any]]] = {
-    dict: lambda value: {"dict": _pairs(value)},
-    Counter: lambda value: {"counter": _pairs(value)},
-    defaultdict: lambda value: {"defaultdict": _pairs(value), "of": _factory(value)},
-    tuple: lambda value: {"tuple": list(value)},
-    set: lambda value: {"set": sorted(_keys(value), key=repr)},
-    deque: lambda value: {"deque": list(value), "most": value.maxlen},
-    timedelta: lambda value: {"timedelta": [value.days, value.seconds, value.microseconds]},
-    date: lambda value: {"date": value.isoformat()},
-    datetime: lambda value: {"datetime": _moment(value)},
-    bytes: lambda value: {"bytes": value.hex()},
-}
 
 
 class Builder:
@@ -199,9 +183,9 @@ class Builder:
                 return value
             case {"array": str() as name}:
                 return self._read_array(name)
-            case dict() if node:
-                make = MADE[next(iter(node))]
-                return make(*map(self.value, node.values()))
+            case dict() if len(node) == 1:
+                ((name, said),) = node.items()
+                return KNOWN[name][2](self.value(said))
         raise ValueError(f"it describes nothing by {str(node)[:80]}")
 
     def _count(self, n_values: int) -> None:
@@ -243,17 +227,27 @@ def _scalar(dtype: str, value: Any) -> Any:
     return np.dtype(dtype).newbyteorder("=").type(value)
 
 
-MADE: dict[str, Callable[..., Any]] = {
-    "tuple": tuple,
-    "set": lambda said: set(_keys(said)),
-    "deque": deque,
-    "timedelta": lambda said: timedelta(*said),
-    "date": date.fromisoformat,
-    "bytes": bytes.fromhex,
-    "datetime": datetime.fromisoformat,
-    "scalar": _scalar,
-    "dict": _table,
-    "counter": lambda said: Counter(_table(said)),
-    "defaultdict": lambda said, of: defaultdict(FACTORIES[of], _table(said)),
+def _dealt(said: list[Any]) -> defaultdict[Any, Any]:
+    return defaultdict(FACTORIES[said[0]], _table(said[1]))
+
+
+KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "dict": (dict, _pairs, _table),
+    "counter": (Counter, _pairs, lambda said: Counter(_table(said))),
+    "defaultdict": (defaultdict, lambda value: [_factory(value), _pairs(value)], _dealt),
+    "tuple": (tuple, list, tuple),
+    "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
+    "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
+    "timedelta": (
+        timedelta,
+        lambda t: [t.days, t.seconds, t.microseconds],
+        lambda t: timedelta(*t),
+    ),
+    "date": (date, date.isoformat, date.fromisoformat),
+    "datetime": (datetime, _moment, datetime.fromisoformat),
+    "bytes": (bytes, bytes.hex, bytes.fromhex),
+    "scalar": (np.generic, np.generic.item, lambda said: _scalar(*said)),
 }
-"""What is made of the values that a description has, by its first key."""
+"""What else may be written: its type, the plain values that stand for it, and what these make."""
+
+TAKEN = {made: (name, take) for name, (made, take, _) in KNOWN.items()}

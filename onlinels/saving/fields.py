@@ -238,7 +238,7 @@ saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
 
 
 def savable_settings(
-    check: Callable[[Any], bool] = settings_hold, **others: Field
+    check: Callable[[Any], bool] = settings_hold, /, **others: Field
 ) -> Callable[[Declared], Declared]:
     """Declare that objects of a class consist of their settings, and of other attributes."""
     return savable(lambda made: {**settings_of(made), **others}, check)

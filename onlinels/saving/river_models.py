@@ -105,10 +105,8 @@ _saved_as_new(preprocessing.StatImputer, imputers=row(IMPUTER), stats=table(NAME
 _saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
-PAGE_HINKLEY = {
-    **_fields_of(drift.PageHinkley()),
-    "mode": Field("up, down or both", lambda value: value in ("up", "down", "both")),
-}
+MODE = Field("up, down or both", lambda value: value in ("up", "down", "both"))
+PAGE_HINKLEY = _fields_of(drift.PageHinkley()) | {"mode": MODE}
 # A method, which the mode picks.
 PAGE_HINKLEY.pop("_test_drift", None)
 
