@@ -321,7 +321,7 @@ class Accumulator(ABC):
         squares, total = self._target_squares * decay, 0.0
         if len(rows.targets):
             each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-            squares += rows.sign * target_sums(each, self._n_targets, rows.weights())
+            add_target_sums(squares, each, rows.sign * rows.weights())
             total = rows.sign * float(rows.weights().sum())
         return calls, (
             *state,
@@ -856,8 +856,13 @@ def _check_label_columns(labels: Matrix) -> None:
 def target_sums(targets: Matrix, n_targets: int, w: Floats) -> Floats:
     """Return the weighted sum of every target: the labels' weights if they are label columns."""
     sums = np.zeros(n_targets)
+    add_target_sums(sums, targets, w)
+    return sums
+
+
+def add_target_sums(sums: Floats, targets: Matrix, w: Floats) -> None:
+    """Add the weighted sum of every target to sums (n_targets,), in place."""
     if targets.ndim == 1:
         np.add.at(sums, targets, w)
     else:
         sums[: targets.shape[1]] += w @ targets
-    return sums
