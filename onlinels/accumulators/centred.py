@@ -115,7 +115,7 @@ class CentredAccumulator(Accumulator):
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
-        scores = solution.scores(self.about_mean(row))
+        scores: Floats = self.about_mean(row).dot(solution.weights)
         scores += self._target_origin
         scores += self._target_offset
         return scores
@@ -180,7 +180,8 @@ class CentredAccumulator(Accumulator):
         state = (*state, (self, "_count", count), (self, "_weight", after))
         n_features, n_targets = len(apart), len(targets_apart)
         if n_targets:
-            calls = (*calls, adding_squares(self._target_squares, targets_apart, between, decay))
+            squares = self._target_squares
+            calls = (*calls, adding_squares(squares, targets_apart, between, decay))
         if not count % SETTLED:
             return calls, (*state, *self._moved(apart, targets_apart, share))
         if n_targets:

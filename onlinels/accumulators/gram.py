@@ -120,7 +120,7 @@ class GramAccumulator(Accumulator):
         if not len(row):
             return calls, ()
         joining = (dger, w, row, targets, 1, 1, self._cross, 0, 0, 1)
-        return (*calls, *self._gram.plan_products(row[None], w), joining), ()
+        return (*calls, *self._gram.plan_product(row, w), joining), ()
 
     def _plan_scaling(self, factor: float) -> Calls:
         return (*self._gram.plan_scaling(factor), (np.multiply, self._cross, factor, self._cross))

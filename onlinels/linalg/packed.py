@@ -126,11 +126,19 @@ class PackedSymmetric:
                 calls.append((dgemm, sign * factor, left, right, 1.0, panel.above, 1, 0, 1))
         return tuple(calls)
 
+    def plan_product(self, row: Floats, w: float) -> Calls:
+        """Return calls that add w a a' for one row (size,)."""
+        if len(self.panels) == 1:
+            # By position: names cost half a microsecond.
+            return ((dsyr, w, row, 0, 1, 0, len(row), self.panels[0].corner, 1),)
+        return self.plan_products(row[None], w)
+
     @staticmethod
     def _to_corner(rows: Floats, w: float | Floats, sign: float, corner: Floats) -> tuple[Any, ...]:
         # By position: names cost half a microsecond. The 0 is for the upper triangle.
         if isinstance(w, float):
             if len(rows) == 1:
+                # Measured: of one row dsyrk takes twice as long.
                 return (dsyr, sign * w, rows[0], 0, 1, 0, len(corner), corner, 1)
             # As they lie in memory, transposed if need be, BLAS takes them without a copy.
             turned = int(rows.flags.f_contiguous)

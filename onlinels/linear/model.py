@@ -787,7 +787,7 @@ class LinearModel(base.Estimator, ABC):
         if row is None:
             return False
         recursion = self._recursion
-        if recursion is not None and not self._follows(unasked or 0):
+        if recursion is not None and (unasked or 0) * PATIENCE > len(row) + PATIENCE:
             recursion = None
         decay = self.forgetting_factor
         calls, state, recursion = _plan_row(statistics, row, targets, 1.0, decay, recursion)
