@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import reprlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -137,9 +138,8 @@ def as_number(value: Any) -> float | None:
     (1.0, inf, None)
     """
     kind = value.dtype.kind if isinstance(value, (np.generic, np.ndarray)) else "O"
-    if not hasattr(value, "__float__") or kind not in "biufO" or value is np.ma.masked:
-        return None
-    if getattr(value, "ndim", 0):
+    is_scalar = not getattr(value, "ndim", 0) and value is not np.ma.masked
+    if not hasattr(value, "__float__") or kind not in "biufO" or not is_scalar:
         return None
     try:
         return float(value)
@@ -168,11 +168,11 @@ def shown(value: Any, number: float) -> str:
     >>> shown(10**400, np.inf), shown("inf", np.inf), shown(np.float64(2e200), 2e200)
     ('about 1e+400', 'inf', '2e+200')
     """
-    try:
-        digits = int(value).bit_length() * np.log10(2.0) if np.isinf(number) else 0.0
-    except (OverflowError, ValueError):
-        digits = 0.0
-    return f"about {'-' * (number < 0.0)}1e+{int(digits)}" if digits else str(number)
+    with suppress(OverflowError, ValueError):
+        if np.isinf(number):
+            digits = int(int(value).bit_length() * np.log10(2.0))
+            return f"about {'-' * (number < 0.0)}1e+{digits}"
+    return str(number)
 
 
 def equals_itself(value: Any) -> bool:
@@ -252,49 +252,45 @@ def check_count(name: str, value: Any, minimum: int) -> int:
 def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
     """Raise unless `value` is a number from `smallest` to `largest`."""
     expected = f"from {smallest:g} to {largest:g}"
-    _check_number(name, value, expected)
-    if not smallest <= value <= largest:
-        raise ValueError(f"{name}={value!r} must be {expected}. Pass such a float.")
+    _check_number(name, value, lambda: smallest <= value <= largest, expected, expected)
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number of at least 0."""
-    _check_number(name, value, ">= 0")
-    if not 0.0 <= value < np.inf:
-        raise ValueError(f"{name}={value!r} must be finite and at least 0. Pass a float >= 0.")
+    _check_number(name, value, lambda: 0.0 <= value < np.inf, "finite and at least 0", ">= 0")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number above 0."""
-    _check_number(name, value, "> 0")
-    if not 0.0 < value < np.inf:
-        raise ValueError(f"{name}={value!r} must be finite and above 0. Pass a float > 0.")
+    _check_number(name, value, lambda: 0.0 < value < np.inf, "finite and above 0", "> 0")
 
 
-def _check_number(name: str, value: Any, expected: str) -> None:
+def _check_number(
+    name: str, value: Any, fits: Callable[[], bool], expected: str, remedy: str
+) -> None:
     number = isinstance(value, (int, float, np.integer, np.floating))
     if not number or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float {expected}.")
+        raise TypeError(f"{name}={value!r} must be a number. Pass a float {remedy}.")
+    if not fits():
+        raise ValueError(f"{name}={value!r} must be {expected}. Pass a float {remedy}.")
 
 
 def check_flag(name: str, value: Any) -> None:
     """Raise TypeError unless `value` is a bool."""
-    if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name}={value!r} must be a bool. Pass True or False.")
+    check_kind(name, value, (bool, np.bool_), "a bool. Pass True or False.")
 
 
 def check_path(name: str, value: Any) -> Path:
     """Return `value` as a path."""
-    if not isinstance(value, (str, os.PathLike)):
-        raise TypeError(f"{name}={value!r} must be a path. Pass a str or a pathlib.Path.")
+    check_kind(name, value, (str, os.PathLike), "a path. Pass a str or a pathlib.Path.")
     return Path(value)
 
 
-def check_kind(name: str, value: Any, kinds: tuple[type, ...]) -> None:
+def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "") -> None:
     """Raise TypeError unless `value` is an instance of one of `kinds`."""
     if not isinstance(value, kinds):
         known = " or ".join(kind.__name__ for kind in kinds)
-        raise TypeError(f"{name}={value!r} must be a {known}. Pass one.")
+        raise TypeError(f"{name}={value!r} must be {expected or f'a {known}. Pass one.'}")
 
 
 def check_part(name: str, value: Any, kind: type) -> None:
@@ -372,61 +368,41 @@ def memory_limit() -> float:
     """
     given = os.environ.get(LIMIT)
     if not given:
-        return min((*_of_machine(), *_of_control_groups(), *_of_process()), default=float("inf"))
-    try:
+        return min(_known_limits(), default=float("inf"))
+    limit = 0.0
+    with suppress(ValueError):
         limit = float(given)
-    except ValueError:
-        limit = 0.0
     if not limit > 0.0:
         raise ValueError(f"{LIMIT}={given!r} must be a number of bytes above 0, such as 8e9.")
     return limit
 
 
-def _of_machine() -> Iterator[float]:
-    try:
+def _known_limits() -> Iterator[float]:
+    with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    except (AttributeError, ValueError, OSError):
-        return
-
-
-def _of_control_groups() -> Iterator[float]:
-    """Yield the limits of the process's groups and those around them, of versions 1 and 2."""
-    lines = (line.split(":", 2) for line in _groups() if line.count(":") > 1)
-    for _, controllers, path in lines:
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root = CGROUPS / "memory" if controllers else CGROUPS
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
+    for _, controllers, path in (line.split(":", 2) for line in _groups() if line.count(":") > 1):
+        # A group may say less than those around it. Version 1 names controllers, version 2 none.
+        root, name = CGROUPS, "memory.max"
+        if controllers:
+            root, name = CGROUPS / "memory", "memory.limit_in_bytes"
         inner = root / path.lstrip("/")
-        for folder in (inner, *inner.parents):
-            yield from _number_in(folder / name)
-            if folder == root:
-                break
+        folders = (inner, *inner.parents) if "memory" in controllers or not controllers else ()
+        for folder in folders:
+            # There may be no such group here, and its limit may be "max".
+            with suppress(OSError, ValueError):
+                yield float(int((folder / name).read_text("utf-8")))
+    with suppress(ImportError):
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        if limit != resource.RLIM_INFINITY:
+            yield float(limit)
 
 
 def _groups() -> list[str]:
-    try:
+    with suppress(OSError):
         return Path("/proc/self/cgroup").read_text("utf-8").splitlines()
-    except OSError:
-        return []
-
-
-def _number_in(file: Path) -> Iterator[float]:
-    try:
-        yield float(int(file.read_text("utf-8")))
-    except (OSError, ValueError):
-        # There is no such group here, or its limit is "max".
-        return
-
-
-def _of_process() -> Iterator[float]:
-    try:
-        import resource
-    except ImportError:
-        return
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    if limit != resource.RLIM_INFINITY:
-        yield float(limit)
+    return []
 
 
 # Weights
@@ -471,8 +447,7 @@ def _as_floats(w: Any) -> Floats:
         return weights.astype(np.float64)
     numbers = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
     if weights.dtype.kind != "O" or None in numbers:
-        problem = f"it holds {weights.dtype}" if weights.dtype.kind != "O" else "one is none"
-        raise TypeError(f"w is no array of numbers: {problem}. Pass one number per row.")
+        raise TypeError("w is no array of numbers. Pass one number per row.")
     return np.array(numbers, dtype=np.float64).reshape(weights.shape)
 
 
@@ -505,13 +480,14 @@ def check_mergeable(model: Any, other: Any) -> None:
             "Merge models of one kind."
         )
     mine, theirs = model._get_params(), other._get_params()
-    differing = [name for name in mine if not same(mine[name], theirs[name])]
+    differing = [
+        f"{name}: {getattr(model, name)!r} and {getattr(other, name)!r}"
+        for name in mine
+        if not same(mine[name], theirs[name])
+    ]
     if differing:
-        shown = ", ".join(
-            f"{n}: {getattr(model, n)!r} and {getattr(other, n)!r}" for n in differing
-        )
         raise ValueError(
-            f"other has different settings ({shown}), expected equal ones. "
+            f"other has different settings ({', '.join(differing)}), expected equal ones. "
             "Start all models from one model's empty()."
         )
 
@@ -529,8 +505,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return len(a) == len(b) and all(map(same, a, b))
     if is_dataclass(a) and type(a) is type(b):
-        names = [field.name for field in fields(a)]
-        return a is b or all(same(getattr(a, name), getattr(b, name)) for name in names)
+        return a is b or all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     return bool(a == b)

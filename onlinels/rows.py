@@ -6,6 +6,7 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from operator import itemgetter
@@ -36,6 +37,7 @@ from onlinels.checks import (
     value_remedy,
     within_bounds,
 )
+from onlinels.numerics import shallow_copy
 from onlinels.saving import FLAG, LABEL, NOTHING, WHOLE, savable, table
 
 Row = Mapping[Any, Any]
@@ -80,34 +82,31 @@ def feature_key(name: Name) -> Name:
 
 def check_distinct(names: Iterable[Name]) -> list[Name]:
     """Return the keys of names that come together, or raise ValueError if two are one feature."""
-    names = list(names)
-    keys = [feature_key(name) for name in names]
-    if not all(map(equals_itself, keys)):
-        raise ValueError("A feature's name is NaN, expected one that equals itself. Rename it.")
-    if len(set(keys)) < len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        first, second = [n for n, key in zip(names, keys, strict=True) if key == twice][:2]
-        raise ValueError(
-            f"The names {first!r} and {second!r} stand for one feature, expected each once. "
-            "Rename one, for instance with river's compose.Prefixer."
-        )
-    return keys
+    by_key: dict[Name, Name] = {}
+    for name in names:
+        key = feature_key(name)
+        if not equals_itself(key):
+            raise ValueError("A feature's name is NaN, expected one that equals itself. Rename it.")
+        if key in by_key:
+            raise ValueError(
+                f"The names {by_key[key]!r} and {name!r} stand for one feature, expected each "
+                "once. Rename one, for instance with river's compose.Prefixer."
+            )
+        by_key[key] = name
+    return list(by_key)
 
 
 def key_text(key: Name) -> str:
     """Return a text that stands for a feature's key, the same in every process."""
-    parts = key if isinstance(key, tuple) else (key,)
-    if not all(map(_has_spelling, parts)):
+    for part in key if isinstance(key, tuple) else (key,):
+        # The order of a set is not the same in every process.
+        if repr(part) != object.__repr__(part) and not isinstance(part, (set, frozenset)):
+            continue
         raise TypeError(
             f"Feature name {key!r} has no spelling of its own, expected a str, a number or a tuple "
             "of these. Rename it, or give its class a __repr__."
         )
     return f"{type(key).__name__}:{key!r}"
-
-
-def _has_spelling(part: Any) -> bool:
-    # The order of a set is not the same in every process.
-    return repr(part) != object.__repr__(part) and not isinstance(part, (set, frozenset))
 
 
 def sorted_names(names: Iterable[Name]) -> list[Name]:
@@ -206,13 +205,16 @@ class MixedBatch(Batch):
     @cached_property
     def values(self) -> Matrix:
         """Checked numbers, (n, n_columns); absent ones are 0."""
-        size = len(self), len(self.layouts[-1])
-        what = "X with {:,} rows of {:,} features"
-        check_room(8 * size[0] * size[1], what, *size, remedy=OF_ROWS)
-        matrix = np.zeros(size)
+        matrix = _zeros(len(self), len(self.layouts[-1]))
         for row, (places, values) in zip(matrix, self._samples, strict=True):
             row[places] = values
         return matrix
+
+
+def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
+    n_bytes = np.dtype(dtype).itemsize * n_rows * n_columns
+    check_room(n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=OF_ROWS)
+    return np.zeros((n_rows, n_columns), dtype)
 
 
 def _check_one_length(layouts: Iterable[Layout]) -> None:
@@ -373,14 +375,10 @@ def check_aligned(X: Any, y: Any) -> None:
 
     Any other index is no matter: rows and targets meet by position.
     """
-    if not is_pandas_like_dataframe(X):
+    indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
+    if not is_pandas_like_dataframe(X) or not indexed or X.index.equals(y.index):
         return
-    if not (is_pandas_like_series(y) or is_pandas_like_dataframe(y)):
-        return
-    rows, targets = X.index, y.index
-    if rows is targets or len(rows) != len(targets) or rows.equals(targets):
-        return
-    if Counter(rows.tolist()) == Counter(targets.tolist()):
+    if Counter(X.index.tolist()) == Counter(y.index.tolist()):
         raise ValueError(
             "y has the index of X in another order, expected one order for both. Pass "
             "y.reindex(X.index) to match rows by index, or y.to_numpy() to take them by position."
@@ -466,19 +464,15 @@ class Columns:
             if (columns.locate(layout) >= 0).all() and not says_more:
                 continue
             if columns is self:
-                columns = self._copy()
+                columns = shallow_copy(self)
+                for kept in ("_names", "_index", "_lengths"):
+                    setattr(columns, kept, getattr(self, kept).copy())
             for name in sorted_names(names_of(layout)):
                 columns._append(name)
             columns._lengths |= {name: lengths[name] for name in sorted_names(lengths)}
             columns._plain |= plain
             columns._last = None
         return columns
-
-    def _copy(self) -> Columns:
-        copy = Columns()
-        copy._names, copy._index = self._names.copy(), self._index.copy()
-        copy._lengths, copy._plain = self._lengths.copy(), self._plain
-        return copy
 
     def _append(self, name: Name) -> None:
         key = feature_key(name)
@@ -499,14 +493,17 @@ class Columns:
         if last is None or layout != last[0]:
             self._check_lengths(layout)
             keys = check_distinct(names_of(layout))
+            by_position: Iterable[Name] = ()
             if isinstance(layout, range):
                 problem = "Columns are those of a plain array, expected names as before, such as {}"
-                _check_numbers(self._index, problem)
+                by_position = self._index
             elif self._plain:
-                problem = (
-                    "Features have names such as {}, expected 0, 1, … as columns of plain arrays"
-                )
-                _check_numbers(keys, problem)
+                problem = "Features have names such as {}, expected 0, 1, … as in plain arrays"
+                by_position = keys
+            for key in by_position:
+                if not isinstance(key, int):
+                    remedy = "Learn and predict in one form."
+                    raise ValueError(f"{problem.format(repr(key))}. {remedy}")
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
         return last[1]
@@ -539,18 +536,10 @@ class Columns:
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values
-        size, what = (len(values), len(self)), "A batch of {:,} rows with {:,} features"
-        check_room(values.itemsize * size[0] * size[1], what, *size, remedy=OF_ROWS)
-        placed = np.zeros(size, dtype=values.dtype)
+        placed = _zeros(len(values), len(self), values.dtype)
         known = located >= 0
         placed[:, located[known]] = values[:, known]
         return placed
-
-
-def _check_numbers(keys: Iterable[Name], problem: str) -> None:
-    named = next((key for key in keys if not isinstance(key, int)), None)
-    if named is not None:
-        raise ValueError(f"{problem.format(repr(named))}. Learn and predict in one form.")
 
 
 def _is_in_place(located: Integers, n_columns: int) -> bool:
@@ -597,7 +586,9 @@ class RowReader:
             # In the order of the columns, whatever that of the keys; names without one come last.
             order = np.argsort(np.where(located < 0, len(columns), located), kind="stable")
             located = located[order]
-            self._pick = _picker([layout[index] for index in order])
+            names: Any = [layout[index] for index in order]
+            # Of one name, itemgetter gives no tuple.
+            self._pick = itemgetter(*names) if names[1:] else lambda x: (x[names[0]],)
             self._pack = struct.Struct(f"{len(layout)}d").pack
         self._known = np.flatnonzero(located >= 0)
         self._places = located[self._known]
@@ -633,19 +624,12 @@ class RowReader:
         return placed
 
 
-def _picker(names: Sequence[Any]) -> Any:
-    """Return what takes the values of names out of a dict, as a tuple."""
-    first, *others = names
-    return itemgetter(first, *others) if others else lambda x: (x[first],)
-
-
 def _sum_is_plain(values: tuple[Any, ...]) -> bool:
     """Tell whether the sum is a number: with anything else among them it is not, or is none."""
-    try:
-        with np.errstate(all="ignore"):
-            return type(sum(values, 0.0)) in PLAIN_NUMBERS
-    except Exception:  # Values of any type may raise anything; the closer look says what they are.
-        return False
+    # Values of any type may raise anything; the closer look says what they are.
+    with suppress(Exception), np.errstate(all="ignore"):
+        return type(sum(values, 0.0)) in PLAIN_NUMBERS
+    return False
 
 
 def _array_in(x: dict[Any, Any], feature: ArrayFeature) -> Floats | None:
@@ -694,15 +678,14 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
         return label_array(labels)
     if not isinstance(source, nw.DataFrame):
         return list(labels)
-    if label_array(labels).dtype != object:
+    in_pandas = source.implementation.is_pandas_like()
+    array = label_array(labels if in_pandas else [y for y in labels if y is not None])
+    if array.dtype != object or not array.size:
         return to_native_series(list(labels), name=None, like=source)
-    if source.implementation.is_pandas_like():
+    if in_pandas:
         # As objects: pandas would turn None into NaN, and tuples into something else.
         frame, namespace = source.to_native(), nw.get_native_namespace(source)
-        return namespace.Series(label_array(labels), index=frame.index, dtype=object)
-    known = [label for label in labels if label is not None]
-    if label_array(known).dtype != object or not known:
-        return to_native_series(list(labels), name=None, like=source)
+        return namespace.Series(array, index=frame.index, dtype=object)
     raise ValueError(
         f"Labels of several types ({', '.join(sorted({type(y).__name__ for y in labels}))}) or "
         "tuples cannot be one series of this library. Pass a pandas frame, an array or dicts."
@@ -725,22 +708,18 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     if not isinstance(source, nw.DataFrame):
         return [dict(zip(names, row, strict=True)) for row in values.tolist()]
     if not source.implementation.is_pandas_like():
-        _check_spelling(names)
+        twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
+        if twice:
+            raise ValueError(
+                f"Two columns would be called {twice[0]!r}, expected names that differ as text. "
+                "Pass a pandas frame or an array, or rename one."
+            )
         return to_native_frame(values, like=source, columns=names)
     frame: Any = to_native_frame(values, like=source, columns=[str(i) for i in range(len(names))])
     # Set afterwards: only pandas itself takes names that are no text, and tuples as they are.
     index = nw.get_native_namespace(source).Index
     frame.columns = index(list(names), tupleize_cols=False)
     return frame
-
-
-def _check_spelling(names: Sequence[Hashable]) -> None:
-    twice = [name for name, times in Counter(map(str, names)).items() if times > 1]
-    if twice:
-        raise ValueError(
-            f"Two columns would be called {twice[0]!r}, expected names that differ as text. "
-            "Pass a pandas frame or an array, or rename one."
-        )
 
 
 def output_row(values: Matrix, as_array: bool) -> dict[Hashable, Any]:

@@ -62,7 +62,7 @@ def learn_logged(model, learn, forced=frozenset()):
         pairs = pool.wide, pool.narrow
         before = [memories.n_takeovers for memories in pairs]
         apply(original(pool, outlook, column, is_new))
-        seen = outlook.activations, outlook.activations[N_UNITS:]
+        seen = outlook[0], outlook[0][N_UNITS:]
         for memories, log, n_before, activations in zip(pairs, logs, before, seen, strict=True):
             row = len(log.columns)
             log.activations.append(activations.copy())

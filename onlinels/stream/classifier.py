@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Lock, Update, apply, apply_in_blocks, shallow_copy
+from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
 from onlinels.rows import Name, as_frame, check_aligned, samples_of
 from onlinels.saving import (
     NOTHING,
@@ -208,7 +208,7 @@ class StreamClassifier(ScoringClassifier):
                 lambda block: self._plan(rows[block.start], labels[block.start]),
             )
 
-    def _plan(self, x: Any, y: Any) -> Update:
+    def _plan(self, x: Any, y: Any) -> tuple[Calls, State]:
         """Plan to learn a sample: one pass, and changes that are made together."""
         columns, row = self._columns.taking(x)
         column, model = self._classes.column(y), self
@@ -225,9 +225,8 @@ class StreamClassifier(ScoringClassifier):
         if model is not self:
             state = (*state, *[(self, name, value) for name, value in vars(model).items()])
         learnt = (self, "_scaler", model._scaler.learnt(row)), (self, "_count", self._count + 1)
-        return Update(
-            (*calls, (self._recent.append, column)), (*state, *learnt, (self, "_seen", None))
-        )
+        calls = *calls, (self._recent.append, column)
+        return calls, (*state, *learnt, (self, "_seen", None))
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
         """Return a model with room for features and classes met first, as a draft."""
@@ -246,21 +245,16 @@ class StreamClassifier(ScoringClassifier):
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row)
-        activations = self._activations.of(self._units(features), features, last)
-        outlook = self._pool.look(activations)
+        outlook = self._pool.look(self._activations.of(self._units, features, last))
         self._seen = key, last, outlook
         return outlook
 
-    def _mixture(self, x: Any) -> Floats:
-        """Return the forecast (n_classes,) for a sample."""
-        row = self._columns.row(x)
-        return self._look(row, self._recent[-1]).mixture if self._recent else np.zeros(0)
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        return self._mixture(x)
+        row = self._columns.row(x)
+        return self._look(row, self._recent[-1])[2] if self._recent else np.zeros(0)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        mixtures = [self._mixture(x) for x in samples_of(X)]
+        mixtures = [self._row_scores(x) for x in samples_of(X)]
         check_not_empty("X", len(mixtures))
         source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
         return source, np.array(mixtures)

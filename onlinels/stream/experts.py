@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp
-from typing import Any, NamedTuple, Self
+from typing import Self
 
 import numpy as np
 
 from onlinels.checks import Floats, check_room
 from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Update, shallow_copy
+from onlinels.numerics import Calls, State, shallow_copy
 from onlinels.saving import POSITIVE, REAL, SHARE, VECTOR, WHOLE, listed, made_of, savable
 from onlinels.scoring import SCALES, best_scale, calibrate
 from onlinels.stream.features import N_UNITS
@@ -33,8 +33,6 @@ COMPARED = 0.995
 
 CLEARLY = 2.0
 """Standard deviations by which the short memory must be better to be taken over."""
-
-Change = tuple[object, str, Any]
 
 
 @savable(
@@ -78,7 +76,9 @@ class Memories:
         new.short = self.short.grown(n_activations, n_classes)
         return new
 
-    def plan(self, activations: Floats, errors: Floats, errs: Sequence[bool]) -> Update:
+    def plan(
+        self, activations: Floats, errors: Floats, errs: Sequence[bool]
+    ) -> tuple[Calls, State]:
         """Plan to learn a row, after comparing the errors of both memories on it.
 
         Parameters
@@ -89,19 +89,18 @@ class Memories:
         errs : sequence of 2 bools
             Whether their highest scores were of another class.
         """
-        difference = float(errs[0]) - float(errs[1])
+        difference = errs[0] - errs[1]
         lead = COMPARED * self._lead + difference
         squares = COMPARED * self._squares + difference**2
-        if lead <= max(CLEARLY, CLEARLY * squares**0.5):
-            long, long_errors = self.long, errors[0]
-            state: tuple[Change, ...] = (self, "_lead", lead), (self, "_squares", squares)
-        else:
-            long, long_errors = self.short.copied(), errors[1]
+        long, long_errors = self.long, errors[0]
+        taken_over: State = ()
+        if lead > max(CLEARLY, CLEARLY * squares**0.5):
+            long, long_errors, lead, squares = self.short.copied(), errors[1], 0.0, 0.0
             taken_over = (self, "long", long), (self, "n_takeovers", self.n_takeovers + 1)
-            state = *taken_over, (self, "_lead", 0.0), (self, "_squares", 0.0)
-        learnt = long.plan(activations, long_errors)
-        short = self.short.plan(activations, errors[1], decay=SHORT_MEMORY)
-        return Update((*learnt[0], *short[0]), (*learnt[1], *short[1], *state))
+        calls, state = long.plan(activations, long_errors)
+        short = self.short.plan(activations, errors[1], 1.0, SHORT_MEMORY)
+        compared = (self, "_lead", lead), (self, "_squares", squares)
+        return (*calls, *short[0]), (*state, *short[1], *taken_over, *compared)
 
 
 RECENT = 0.995
@@ -167,8 +166,8 @@ class Forecaster:
     def mix(self, scores: Floats) -> Floats:
         """Return the mixture (n_classes,) of scores (n_experts, n_classes)."""
         low, high = CREDIBLE
-        mixed: Floats = self.shares.dot(np.minimum(np.maximum(scores, low), high))
-        return mixed
+        mixture: Floats = self.shares.dot(np.minimum(np.maximum(scores, low), high))
+        return mixture
 
     def probabilities(self, mixtures: Floats) -> Floats:
         """Return probabilities for mixtures, both (n, n_classes)."""
@@ -203,12 +202,8 @@ class Forecaster:
         return new, errs
 
 
-class Outlook(NamedTuple):
-    """What is thought of a row before it is learnt: activations, scores of experts, mixture."""
-
-    activations: Floats
-    scores: Floats
-    mixture: Floats
+Outlook = tuple[Floats, Floats, Floats]
+"""What is thought of a row before it is learnt: activations, scores of experts, mixture."""
 
 
 def check_room_for(n_activations: int, n_classes: int) -> None:
@@ -250,15 +245,14 @@ class Pool:
 
     def look(self, activations: Floats) -> Outlook:
         """Return what the experts and their mixture say of activations (n_activations,)."""
-        narrow = activations[N_UNITS:]
-        scores = np.empty((len(EXPERTS), self.n_classes))
-        scores[0] = self.wide.long.scores(activations)
-        scores[1] = self.wide.short.scores(activations)
-        scores[2] = self.narrow.long.scores(narrow)
-        scores[3] = self.narrow.short.scores(narrow)
-        return Outlook(activations, scores, self.forecaster.mix(scores))
+        narrow, scores = activations[N_UNITS:], np.empty((len(EXPERTS), self.n_classes))
+        activations.dot(self.wide.long.weights, out=scores[0])
+        activations.dot(self.wide.short.weights, out=scores[1])
+        narrow.dot(self.narrow.long.weights, out=scores[2])
+        narrow.dot(self.narrow.short.weights, out=scores[3])
+        return activations, scores, self.forecaster.mix(scores)
 
-    def plan(self, outlook: Outlook, column: int, is_new: bool) -> Update:
+    def plan(self, outlook: Outlook, column: int, is_new: bool) -> tuple[Calls, State]:
         """Plan to learn a row that was looked at since the last one was learnt.
 
         Parameters
@@ -275,5 +269,5 @@ class Pool:
         errors[:, column] += 1.0
         wide = self.wide.plan(activations, errors[:2], errs[:2])
         narrow = self.narrow.plan(activations[N_UNITS:], errors[2:], errs[2:])
-        mixed = self, "forecaster", forecaster
-        return Update((*wide.calls, *narrow.calls), (*wide.state, *narrow.state, mixed))
+        state = *wide[1], *narrow[1], (self, "forecaster", forecaster)
+        return (*wide[0], *narrow[0]), state

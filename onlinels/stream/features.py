@@ -7,7 +7,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import ddot
 
 from onlinels.checks import Floats, Integers
 from onlinels.features.input_weights import generator_of
@@ -74,22 +73,17 @@ class RunningScaler:
     """
 
     def __init__(self) -> None:
-        self._count = 0.0
-        self._n_rows = 0
-        self.counts = np.zeros(0)
+        self._count, self._n_rows = 0.0, 0
+        self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
         self._any_far = False
-        self.means = np.zeros(0)
-        self.variances = np.zeros(0)
 
     def grown(self, n_features: int) -> Self:
         """Return a scaler with room for features that were 0 in every row so far."""
         new = shallow_copy(self)
-        new.counts = lengthened(self.counts, n_features)
+        for name in ("counts", "_n_far", "means", "variances"):
+            setattr(new, name, lengthened(getattr(self, name), n_features))
         new.counts[len(self.counts) :] = self._count
-        new._n_far = lengthened(self._n_far, n_features)
-        new.means = lengthened(self.means, n_features)
-        new.variances = lengthened(self.variances, n_features)
         return new
 
     def transform(self, row: Floats) -> Floats:
@@ -105,7 +99,8 @@ class RunningScaler:
         # Measured: half the time of numpy's clip.
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
-        if _holds_nan(gaps):
+        # Of the sum of squares, as it is NaN where one of them is.
+        if not gaps.dot(gaps) >= 0.0:
             gaps[gaps != gaps] = 0.0
         return gaps
 
@@ -119,8 +114,8 @@ class RunningScaler:
             least = (RESOLUTION * self.means) ** 2
             new.variances = np.where(self.variances > 0.0, np.maximum(self.variances, least), 0.0)
         known: Any = 1.0
-        if _holds_nan(row):
-            # A value at the mean, without weight.
+        if not row.dot(row) >= 0.0:
+            # NaN: a value at the mean, without weight.
             known = row == row
             row = np.where(known, row, self.means)
         gaps = row - self.means
@@ -152,12 +147,6 @@ class RunningScaler:
         self.means = np.where(anew, row, self.means)
         gaps[anew], self._n_far[anew] = 0.0, 0
         self._any_far = bool(self._n_far.any())
-
-
-def _holds_nan(row: Floats) -> bool:
-    # Measured: a fifth of the time of numpy's isnan and any; infinity equals itself.
-    square = ddot(row, row) if len(row) else 0.0
-    return bool(square != square)
 
 
 N_DENSE, N_SPARSE = 80, 120
@@ -206,8 +195,7 @@ class RandomUnits:
         self._n_seen = random.integers(1, MOST_SEEN + 1, N_SPARSE)
         self._biases = random.standard_normal(N_UNITS)
         # As drawn, and in which order sparse units see features.
-        self._sparse = np.zeros((0, N_SPARSE))
-        self._ranks = np.zeros((0, N_SPARSE))
+        self._sparse = self._ranks = np.zeros((0, N_SPARSE))
         self._weights = np.zeros((0, N_UNITS))
 
     def grown(self, names: Sequence[Name]) -> Self:
@@ -233,9 +221,9 @@ class RandomUnits:
         weights = random.standard_normal(N_UNITS)
         return weights[:N_DENSE], weights[N_DENSE:], random.random(N_SPARSE)
 
-    def __call__(self, row: Floats) -> Floats:
+    def __call__(self, row: Floats, out: Floats | None = None) -> Floats:
         """Return the units' values, (N_UNITS,), for a standardised row (n_features,)."""
-        values: Floats = row.dot(self._weights)
+        values: Floats = row.dot(self._weights, out=out)
         values += self._biases
         return np.tanh(values, out=values)
 
@@ -259,7 +247,8 @@ class Activations:
     Examples
     --------
     >>> activations = Activations().grown(n_features=1, n_classes=2)
-    >>> activations.of(np.zeros(N_UNITS), np.array([0.5]), last_label=1)[N_UNITS:]
+    >>> units = RandomUnits(seed=0).grown(["a"])
+    >>> activations.of(units, np.array([0.5]), last_label=1)[N_UNITS:]
     array([1. , 0.5, 0. , 1. ])
     """
 
@@ -278,10 +267,10 @@ class Activations:
         new._labels = [*self._labels, *range(first_label, new.n_wide)]
         return new
 
-    def of(self, units: Floats, features: Floats, last_label: int | None) -> Floats:
-        """Return the activations (n_wide,) of units, standardised features and the last label."""
+    def of(self, units: RandomUnits, features: Floats, last_label: int | None) -> Floats:
+        """Return the activations (n_wide,) of standardised features and the last label."""
         wide = np.zeros(self.n_wide)
-        wide[:N_UNITS] = units
+        units(features, out=wide[:N_UNITS])
         wide[N_UNITS] = 1.0
         wide[self._features] = features
         if last_label is not None and last_label < len(self._labels):

@@ -72,7 +72,6 @@ def is_gap(value: Any) -> bool:
     {
         "_columns": made_of(Columns),
         "_texts": table(LABEL, table(TEXT, WHOLE)),
-        "_layout": NOTHING,
         "_reader": NOTHING,
     },
     lambda made: all(
@@ -95,12 +94,11 @@ class StreamColumns:
     def __init__(self) -> None:
         self._columns = Columns()
         self._texts: dict[Name, dict[str, int]] = {}
-        # For speed: the last names, of numbers alone, and a reader once they came twice.
-        self._layout: Layout | None = None
+        # For speed: of the last names that came with numbers alone.
         self._reader: RowReader | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_layout": None, "_reader": None}
+        return vars(self) | {"_reader": None}
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -109,7 +107,8 @@ class StreamColumns:
 
     def row(self, x: Any) -> Floats:
         """Return a sample as a row (n_columns,); what no column is for is left out."""
-        row = self._reader.read(x) if self._reader is not None else None
+        reader = self._reader
+        row = reader.read(x) if reader is not None else None
         return self._placed(read_stream_row(x)) if row is None else row
 
     def taking(self, x: Any) -> tuple[StreamColumns, Floats]:
@@ -146,10 +145,7 @@ class StreamColumns:
 
     def _placed(self, sample: Sample) -> Floats:
         layout, numbers, texts, gaps = sample
-        if texts or gaps or layout != self._layout:
-            self._layout = None if texts or gaps else layout
-            self._reader = None
-        elif self._reader is None:
+        if not texts and not gaps:
             self._reader = reader_of(self._columns, layout)
         row = np.zeros(len(self._columns))
         places = self._columns.locate(layout)
