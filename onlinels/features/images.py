@@ -132,6 +132,11 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
             )
         return (*shape, 1)[: kind.n_axes + 1]
     full = (*image_shape, 1)[: kind.n_axes + 1]
+    if len(shape) == 1 and shape[0] != prod(full):
+        raise ValueError(
+            f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {kind.one} of shape "
+            f"{image_shape}. Resize it, or set {kind.name}_shape."
+        )
     if shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
         raise ValueError(
             f"{kind.one.capitalize()} has shape {shape}, expected {image_shape} or a row of "
