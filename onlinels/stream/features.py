@@ -163,9 +163,9 @@ MOST_SEEN = 2
 
 def _units_fit(units: Any) -> bool:
     n = len(units._weights)
-    fits = units._sparse.shape == units._ranks.shape == (n, N_SPARSE)
-    fits = fits and units._weights.shape == (n, N_UNITS) and len(units._biases) == N_UNITS
-    return fits and len(units._n_seen) == N_SPARSE
+    shapes = units._sparse.shape, units._ranks.shape, units._weights.shape
+    fits = shapes == ((n, N_SPARSE), (n, N_SPARSE), (n, N_UNITS))
+    return fits and (len(units._biases), len(units._n_seen)) == (N_UNITS, N_SPARSE)
 
 
 @savable(
