@@ -227,8 +227,7 @@ def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
 
 def uncast(rows: Matrix) -> Matrix:
     """Return rows side by side in their precision, float64 if that is neither of the two."""
-    dtype = rows.dtype if rows.dtype == np.float32 else np.float64
-    return np.ascontiguousarray(rows, dtype=dtype)
+    return np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64)
 
 
 def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:

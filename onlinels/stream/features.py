@@ -128,10 +128,7 @@ class RunningScaler:
         shares = known / np.maximum(new.counts, 1.0)
         new.means = new.means + shares * gaps
         squares -= shares * squares
-        squares -= new.variances
-        squares *= shares
-        squares += new.variances
-        new.variances = squares
+        new.variances = new.variances + shares * (squares - new.variances)
         return new
 
     def _meet_outliers(self, far: NDArray[np.bool_], row: Floats, gaps: Floats) -> None:
