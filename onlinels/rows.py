@@ -343,7 +343,8 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
             "pandas, polars or pyarrow frame, or a list of dicts. Convert it with np.asarray."
         ) from error
     except DuplicateError as error:
-        raise ValueError(f"{argument} has columns of one name: {error}. Rename them.") from error
+        problem = f"{argument} has columns of one name: {error}. Rename all but one."
+        raise ValueError(problem) from error
 
 
 def samples_of(X: Any) -> Iterator[Row]:
