@@ -64,13 +64,13 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
     if plain_array(name, values).dtype.kind not in "biuf":
         remedy = OF_COMPLEX if np.iscomplexobj(values) else remedies["text"]
         raise TypeError(f"{name} has dtype {values.dtype}, expected real numbers. {remedy}")
-    if values.dtype.kind != "f" or not values.size or within_bounds(values):
+    if values.dtype.kind != "f" or within_bounds(values):
         return
     # Casts warn of signalling NaNs too.
     with np.errstate(over="ignore", invalid="ignore"):
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
-    value = float(values[tuple(position)])
-    where = tuple(int(index) for index in position)
+    where = tuple(position.tolist())
+    value = float(values[where])
     raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value, remedies)}")
 
 
@@ -85,9 +85,10 @@ def plain_array(name: str, values: Any) -> Matrix:
 
 
 def within_bounds(values: Matrix) -> bool:
-    """Tell whether all values (at least one) are finite and of magnitude at most 1e150."""
+    """Tell whether all values are finite and of magnitude at most 1e150."""
     # Minimum and maximum pass NaN on, and comparisons with NaN are false.
-    return float(values.min()) >= -LARGEST_VALUE and float(values.max()) <= LARGEST_VALUE
+    lowest, highest = (values.min(), values.max()) if values.size else (0.0, 0.0)
+    return float(lowest) >= -LARGEST_VALUE and float(highest) <= LARGEST_VALUE
 
 
 def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
@@ -100,14 +101,19 @@ def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
 def check_matrix(name: str, values: Any) -> Matrix:
     """Return `values` as a two-dimensional array of numbers with at least one row."""
     array = plain_array(name, values)
+    check_two_dimensional(name, array)
+    check_not_empty(name, len(array))
+    check_values(name, array, OF_FEATURES)
+    return array
+
+
+def check_two_dimensional(name: str, array: Matrix) -> None:
+    """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
         raise ValueError(
             f"{name} has shape {array.shape}, expected (n_rows, n_columns). "
             "Reshape it so that every row is one sample."
         )
-    check_not_empty(name, len(array))
-    check_values(name, array, OF_FEATURES)
-    return array
 
 
 def check_not_empty(name: str, n_rows: int) -> None:
@@ -121,10 +127,8 @@ def as_array(name: str, values: Any) -> Matrix:
     try:
         array = plain_array(name, values)
     except ValueError as error:
-        raise ValueError(
-            f"{name} holds lists of different lengths, expected one shape. Pad them, or pass an "
-            "array."
-        ) from error
+        problem = f"{name} holds lists of different lengths, expected one shape. Pad them."
+        raise ValueError(problem) from error
     check_values(name, array)
     return array
 
@@ -223,8 +227,7 @@ def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
 
 def uncast(rows: Matrix) -> Matrix:
     """Return rows side by side in their precision, float64 if that is neither of the two."""
-    dtype = rows.dtype if rows.dtype == np.float32 else np.float64
-    return np.ascontiguousarray(rows, dtype=dtype)
+    return np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64)
 
 
 def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
@@ -419,20 +422,16 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     if w is None:
         return 1.0
     weights = _as_floats(w)
-    if not np.all(np.abs(weights) <= LARGEST_VALUE):
+    wrong = weights[~((weights >= 0.0) & (weights <= LARGEST_VALUE))]
+    if wrong.size:
         raise ValueError(
-            f"w holds nan, infinite or huge weights, expected numbers from 0 to {LARGEST_VALUE:g}. "
+            f"w holds {wrong[0]}, expected weights of at least 0 and at most {LARGEST_VALUE:g}. "
             "Leave rows that should not count out, or weigh them 0."
         )
     if weights.ndim and weights.shape != (n_rows,):
         raise ValueError(
             f"w has shape {weights.shape}, expected ({n_rows},). "
             "Pass one weight per row, or a number."
-        )
-    if weights.size and weights.min() < 0:
-        raise ValueError(
-            f"w holds {weights.min()}, expected weights of at least 0. "
-            "Negative weights would unlearn; leave rows that should not count out, or weigh them 0."
         )
     return weights.copy() if weights.ndim else float(weights)
 

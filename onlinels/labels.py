@@ -34,7 +34,7 @@ class Classes:
     """
 
     def __init__(self, index: dict[Label, int] | None = None) -> None:
-        self._index: dict[Label, int] = {} if index is None else index
+        self._index: dict[Label, int] = index or {}
         self.labels: tuple[Label, ...] = tuple(self._index)
         """Labels in the order of their columns."""
 
@@ -43,13 +43,10 @@ class Classes:
 
     def extended(self, labels: Iterable[Label]) -> Classes:
         """Return classes that know all these labels too: this object, if it does already."""
-        unknown = [label for label in labels if label not in self._index]
-        if not unknown:
-            return self
         index = self._index.copy()
-        for label in unknown:
+        for label in labels:
             index.setdefault(label, len(index))
-        return Classes(index)
+        return Classes(index) if len(index) > len(self) else self
 
     def columns(self, labels: Sequence[Label]) -> Integers:
         """Return the columns of known labels, (len(labels),)."""
@@ -57,8 +54,6 @@ class Classes:
 
     def column(self, y: Any) -> int | None:
         """Return the column of a label, None if it is not known or needs a closer look."""
-        if isinstance(y, (np.datetime64, np.timedelta64)):
-            return None
         try:
             return self._index.get(y)
         except TypeError:
@@ -99,7 +94,7 @@ def read_labels(y: Any, n_rows: int) -> list[Label]:
 
 def as_list(y: Any, each: str = "label") -> list[Any]:
     """Return the entries of an array, series or list; errors speak of one `each` per row."""
-    if isinstance(y, (list, tuple)):
+    if isinstance(y, (list, tuple, range)):
         return list(y)
     if getattr(y, "ndim", 1) != 1:
         raise ValueError(
@@ -111,8 +106,6 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return list(getattr(y, method)())
-    if isinstance(y, range):
-        return list(y)
     raise TypeError(
         f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list with "
         f"one {each} per row. Convert it, for instance with list."

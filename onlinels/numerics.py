@@ -161,9 +161,7 @@ def n_threads() -> int:
 
 
 def _n_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def even_parts(n: int, step: int, most: int) -> list[slice]:
@@ -294,27 +292,17 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     """
     dtype = np.result_type(left, right)
     small = left.size * right.shape[1] <= SMALL_PRODUCT
-    if small or dtype not in GEMM or not (_is_dense(left) and _is_dense(right)):
+    if small or dtype not in GEMM or not (left.flags.forc and right.flags.forc):
         # By numpy: scipy would copy rows that are parts of longer ones.
         others: Matrix = left @ right
         return others
-    # Transposed, as BLAS takes and returns columns.
-    first, turned_first = _by_column(right.T.astype(dtype, copy=False))
-    second, turned_second = _by_column(left.T.astype(dtype, copy=False))
+    # Transposed, as BLAS takes and returns columns; what lies in memory by row is turned there.
+    factors = [each.T.astype(dtype, copy=False) for each in (right, left)]
+    turned = [not each.flags.f_contiguous for each in factors]
+    first, second = (each.T if turn else each for each, turn in zip(factors, turned, strict=True))
     gemm: Any = GEMM[dtype]
-    columns: Matrix = gemm(1.0, first, second, trans_a=turned_first, trans_b=turned_second)
+    columns: Matrix = gemm(1.0, first, second, trans_a=turned[0], trans_b=turned[1])
     return columns.T
-
-
-def _is_dense(matrix: Matrix) -> bool:
-    return matrix.flags.c_contiguous or matrix.flags.f_contiguous
-
-
-def _by_column(matrix: Matrix) -> tuple[Matrix, bool]:
-    """Return a matrix or its transpose, whichever lies in memory by column, and if it is turned."""
-    if matrix.flags.f_contiguous:
-        return matrix, False
-    return matrix.T, True
 
 
 @dataclass(frozen=True, eq=False)

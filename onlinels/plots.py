@@ -67,13 +67,12 @@ def plot_filters(
             f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
             "ConvolutionalFeatures.from_examples(X, y, ...)."
         )
-    picture, figure = mosaic(make_bank(filters).filters, n_columns), None
-    if path_or_axes is None or isinstance(path_or_axes, (str, os.PathLike)):
-        figure = _new_figure(picture.shape, shown=path_or_axes is None)
-        axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
-    elif hasattr(path_or_axes, "imshow") and hasattr(path_or_axes, "set_axis_off"):
-        axes = path_or_axes
-    else:
+    picture = mosaic(make_bank(filters).filters, n_columns)
+    axes: Axes | Any = path_or_axes
+    is_path = isinstance(path_or_axes, (str, os.PathLike))
+    if path_or_axes is None or is_path:
+        axes = _new_figure(picture.shape, shown=not is_path).add_axes((0.0, 0.0, 1.0, 1.0))
+    elif not hasattr(axes, "imshow") or not hasattr(axes, "set_axis_off"):
         # The module pyplot has the first of these only.
         raise TypeError(
             f"path_or_axes={path_or_axes!r} is neither a path nor axes. Pass where to save the "
@@ -81,7 +80,8 @@ def plot_filters(
         )
     axes.imshow(picture, interpolation="nearest")
     axes.set_axis_off()
-    if isinstance(path_or_axes, (str, os.PathLike)) and figure is not None:
+    if is_path:
+        figure: Any = axes.figure
         figure.savefig(path_or_axes)
     return axes
 
@@ -90,8 +90,7 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
     """Return a picture (height, width, 3) of filters as tiles, parted by white lines."""
     if n_columns is None:
         n_columns = ceil(sqrt(len(filters)))
-    check_count("n_columns", n_columns, 1)
-    n_columns = min(n_columns, len(filters))
+    n_columns = min(check_count("n_columns", n_columns, 1), len(filters))
     tiles = _scaled(filters)
     n_channels = tiles.shape[3]
     if n_channels not in (1, 3):
@@ -112,8 +111,7 @@ def _scaled(filters: Floats) -> Floats:
     lowest = filters.min(axis=(1, 2, 3), keepdims=True)
     ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
     level = ranges == 0.0
-    ranges[level] = 1.0
-    scaled: Floats = (filters - lowest) / ranges + 0.5 * level
+    scaled: Floats = (filters - lowest) / (ranges + level) + 0.5 * level
     return scaled
 
 

@@ -30,6 +30,7 @@ from onlinels.checks import (
     check_matrix,
     check_not_empty,
     check_room,
+    check_two_dimensional,
     check_values,
     equals_itself,
     no_number,
@@ -193,7 +194,8 @@ class MixedBatch(Batch):
 
     def __init__(self, samples: Sequence[tuple[Layout, Floats]], source: Any) -> None:
         layouts = tuple(dict.fromkeys(layout for layout, _ in samples))
-        _check_one_length(layouts)
+        problem = "X[...][{!r}] has {} values in one row and {} in another, expected one. "
+        _check_lengths(layouts, {}, problem + "Bring arrays to one size.")
         columns = Columns().extended(layouts)
         places = {layout: columns.locate(layout) for layout in layouts}
         read = [(places[layout], values) for layout, values in samples]
@@ -217,15 +219,12 @@ def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
     return np.zeros((n_rows, n_columns), dtype)
 
 
-def _check_one_length(layouts: Iterable[Layout]) -> None:
-    lengths: dict[Name, int] = {}
+def _check_lengths(layouts: Iterable[Layout], known: dict[Name, int], problem: str) -> None:
+    lengths = known.copy()
     for feature in (feature for layout in layouts for feature in _arrays_of(layout)):
         first = lengths.setdefault(feature.name, feature.length)
         if first != feature.length:
-            raise ValueError(
-                f"X[...][{feature.name!r}] has {first} values in one row and {feature.length} in "
-                "another, expected one. Bring arrays to one size."
-            )
+            raise ValueError(problem.format(feature.name, first, feature.length))
 
 
 PLAIN_NUMBERS = frozenset(
@@ -254,7 +253,7 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
         except struct.error:
             pass  # A whole number beyond float64, which the closer look will name.
         else:
-            if not values.size or within_bounds(values):
+            if within_bounds(values):
                 return tuple(x), values
     layout: list[Name | ArrayFeature] = []
     parts = []
@@ -341,13 +340,11 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     except TypeError as error:
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
-            "pandas, polars or pyarrow frame, or a list of dicts. Convert it, for instance with "
-            "np.asarray."
+            "pandas, polars or pyarrow frame, or a list of dicts. Convert it with np.asarray."
         ) from error
     except DuplicateError as error:
-        raise ValueError(
-            f"{argument} has columns of one name: {error}. Rename all but one."
-        ) from error
+        problem = f"{argument} has columns of one name: {error}. Rename all but one."
+        raise ValueError(problem) from error
 
 
 def samples_of(X: Any) -> Iterator[Row]:
@@ -359,10 +356,7 @@ def samples_of(X: Any) -> Iterator[Row]:
     [{0: 1.0, 1: 2.0}]
     """
     if isinstance(X, np.ndarray):
-        if X.ndim != 2:
-            raise ValueError(
-                f"X has shape {X.shape}, expected (n_rows, n_columns). Pass one row per sample."
-            )
+        check_two_dimensional("X", X)
         return (dict(enumerate(row)) for row in X.tolist())
     if isinstance(X, (list, tuple)):
         return iter(X)
@@ -386,6 +380,9 @@ def check_aligned(X: Any, y: Any) -> None:
 
 
 # Columns of a model
+
+
+OTHER_LENGTH = "x[{0!r}] has {2} values, expected {1} as before. Bring arrays to one size."
 
 
 def _columns_fit(columns: Any) -> bool:
@@ -491,7 +488,7 @@ class Columns:
         # Threads may share these columns, and bring another layout.
         last = self._last
         if last is None or layout != last[0]:
-            self._check_lengths(layout)
+            _check_lengths([layout], self._lengths, OTHER_LENGTH)
             keys = check_distinct(names_of(layout))
             by_position: Iterable[Name] = ()
             if isinstance(layout, range):
@@ -508,15 +505,6 @@ class Columns:
             self._last = last = layout, located
         return last[1]
 
-    def _check_lengths(self, layout: Layout) -> None:
-        for feature in _arrays_of(layout):
-            known = self._lengths.get(feature.name, feature.length)
-            if known != feature.length:
-                raise ValueError(
-                    f"x[{feature.name!r}] has {feature.length} values, expected {known} as before. "
-                    "Bring arrays to one size, or use another name."
-                )
-
     def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
         """Arrange the columns of values as the model's; absent ones are 0, unknown ones left out.
 
@@ -531,8 +519,7 @@ class Columns:
         ndarray (n, len(self)), dtype of `values`
             `values` itself if nothing has to move.
         """
-        for layout in layouts[:-1]:
-            self._check_lengths(layout)
+        _check_lengths(layouts[:-1], self._lengths, OTHER_LENGTH)
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values

@@ -50,9 +50,7 @@ def probabilities_of(scores: Floats) -> Floats:
     array([[0.75, 0.25],
            [0.99, 0.01]])
     """
-    if not scores.shape[1]:
-        return scores
-    least = UNSURE / scores.shape[1]
+    least = UNSURE / max(1, scores.shape[1])
     shares = project_to_simplex((scores - least) / (1.0 - UNSURE))
     probabilities: Floats = least + (1.0 - UNSURE) * shares
     return probabilities
@@ -279,10 +277,9 @@ class ScoringClassifier(base.MiniBatchClassifier):
         """Return the label of highest score of every row, in the kind of `X`."""
         with self._lock:
             source, scores = self._batch_scores(X)
-            classes = self.classes
-            if not classes:
-                return labels_like(source, [None] * len(scores))
-            return labels_like(source, [classes[column] for column in scores.argmax(axis=1)])
+            classes = self.classes or (None,)
+            best = scores.argmax(axis=1) if scores.shape[1] else [0] * len(scores)
+            return labels_like(source, [classes[column] for column in best])
 
 
 def margins(scores: Floats) -> Floats:

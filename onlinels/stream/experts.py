@@ -171,9 +171,7 @@ class Forecaster:
 
     def probabilities(self, mixtures: Floats) -> Floats:
         """Return probabilities for mixtures, both (n, n_classes)."""
-        if not mixtures.shape[1]:
-            return mixtures
-        return calibrate(mixtures, self._scale, self._count)
+        return calibrate(mixtures, self._scale, self._count) if mixtures.size else mixtures
 
     def learnt(
         self, scores: Floats, mixture: Floats, column: int | None

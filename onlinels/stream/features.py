@@ -128,10 +128,7 @@ class RunningScaler:
         shares = known / np.maximum(new.counts, 1.0)
         new.means = new.means + shares * gaps
         squares -= shares * squares
-        squares -= new.variances
-        squares *= shares
-        squares += new.variances
-        new.variances = squares
+        new.variances = new.variances + shares * (squares - new.variances)
         return new
 
     def _meet_outliers(self, far: NDArray[np.bool_], row: Floats, gaps: Floats) -> None:
@@ -163,9 +160,9 @@ MOST_SEEN = 2
 
 def _units_fit(units: Any) -> bool:
     n = len(units._weights)
-    fits = units._sparse.shape == units._ranks.shape == (n, N_SPARSE)
-    fits = fits and units._weights.shape == (n, N_UNITS) and len(units._biases) == N_UNITS
-    return fits and len(units._n_seen) == N_SPARSE
+    shapes = units._sparse.shape, units._ranks.shape, units._weights.shape
+    fits = shapes == ((n, N_SPARSE), (n, N_SPARSE), (n, N_UNITS))
+    return fits and (len(units._biases), len(units._n_seen)) == (N_UNITS, N_SPARSE)
 
 
 @savable(

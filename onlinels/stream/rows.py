@@ -69,11 +69,7 @@ def is_gap(value: Any) -> bool:
 
 
 @savable(
-    {
-        "_columns": made_of(Columns),
-        "_texts": table(LABEL, table(TEXT, WHOLE)),
-        "_reader": NOTHING,
-    },
+    {"_columns": made_of(Columns), "_texts": table(LABEL, table(TEXT, WHOLE)), "_reader": NOTHING},
     lambda made: all(
         column < len(made._columns) for texts in made._texts.values() for column in texts.values()
     ),
@@ -107,8 +103,7 @@ class StreamColumns:
 
     def row(self, x: Any) -> Floats:
         """Return a sample as a row (n_columns,); what no column is for is left out."""
-        reader = self._reader
-        row = reader.read(x) if reader is not None else None
+        row = None if self._reader is None else self._reader.read(x)
         return self._placed(read_stream_row(x)) if row is None else row
 
     def taking(self, x: Any) -> tuple[StreamColumns, Floats]:
@@ -125,12 +120,8 @@ class StreamColumns:
         """Return columns that know all features of the samples too: these, if they do already."""
         columns, texts = self._columns, self._texts
         for layout, _, named, _ in samples:
-            known = [(name, text, texts.get(name, {})) for name, text in named]
-            new = [
-                (name, text)
-                for name, text, others in known
-                if text not in others and len(others) < MOST_CATEGORIES
-            ]
+            new = [(name, text) for name, text in named if text not in texts.get(name, {})]
+            new = [(name, text) for name, text in new if len(texts.get(name, {})) < MOST_CATEGORIES]
             # Together and sorted, so that the order of a dict's keys is no matter.
             columns = columns.extended([(*layout, *new)] if new else [layout])
             for name, text in sorted(new, key=repr):
@@ -138,7 +129,15 @@ class StreamColumns:
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns:
             return self
-        _check_new(columns.names, len(self._columns))
+        names = columns.names
+        if len(names) > MOST_FEATURES:
+            raise ValueError(
+                f"x brings the features to {len(names)}, expected at most {MOST_FEATURES}. Hash "
+                "them into fewer with river's FeatureHasher(n_features=1024) before this model."
+            )
+        for name in names[len(self._columns) :]:
+            # Units are drawn by names: one without a spelling is refused before anything changes.
+            key_text(feature_key(name))
         made = StreamColumns()
         made._columns, made._texts = columns, texts
         return made
@@ -158,14 +157,3 @@ class StreamColumns:
             row[self._columns.columns_of(name)] = np.nan
             row[list(self._texts.get(name, {}).values())] = np.nan
         return row
-
-
-def _check_new(names: tuple[Name, ...], n_known: int) -> None:
-    """Refuse features before anything changes: too many, or without a spelling to draw units by."""
-    if len(names) > MOST_FEATURES:
-        raise ValueError(
-            f"x brings the features to {len(names)}, expected at most {MOST_FEATURES}. Hash them "
-            "into fewer with river's FeatureHasher(n_features=1024) before this model."
-        )
-    for name in names[n_known:]:
-        key_text(feature_key(name))
