@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from math import floor
 from numbers import Real
@@ -55,7 +56,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, noted, restored_on_error, steps_of
+from onlinels.wrappers import FIXED, learn_and_note, restored_on_error, steps_of
 
 # Readings of sensors, as they come: a dict, or rows that follow one another.
 
@@ -533,8 +534,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
         for latest, windows in self._follow(readings, labels):
             state = latest
             due += windows
-        with noted(self.classifier, self, "_state", state):
-            self._learn_windows(due)
+        learn = partial(self._learn_windows, due)
+        learn_and_note(learn, self.classifier, self, "_state", state)
 
     def _follow(
         self, readings: Readings, labels: Sequence[Label]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from inspect import signature
 from typing import Any, Self
 
@@ -81,17 +82,21 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         raise
 
 
-@contextmanager
-def noted(model: Any, wrapper: Any, name: str, value: Any) -> Iterator[None]:
-    """Set a wrapper's attribute as soon as its model learns, though something be raised after."""
+def learn_and_note(
+    learn: Callable[[], Any], model: Any, wrapper: Any, name: str, value: Any
+) -> None:
+    """Let a model learn and set a wrapper's attribute with it, though something be raised between.
+
+    A context manager would not do: what is raised inside it before its own code runs is lost.
+    """
     last, before = last_step(model), getattr(last_step(model), "count", None)
     try:
-        yield
+        learn()
+        setattr(wrapper, name, value)
     except BaseException:
         if getattr(last, "count", None) != before:
             setattr(wrapper, name, value)
         raise
-    setattr(wrapper, name, value)
 
 
 class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
@@ -433,8 +438,8 @@ class CalibratedClassifier(WrappedClassifier):
             losses = self._losses_with(
                 self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
             )
-            with noted(self.classifier, self, "_losses", losses):
-                self.classifier.learn_one(x, y, w=w, **kwargs)
+            learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
+            learn_and_note(learn, self.classifier, self, "_losses", losses)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -455,8 +460,8 @@ class CalibratedClassifier(WrappedClassifier):
             _, scores = self._batch_scores(X)
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
-            with noted(self.classifier, self, "_losses", losses):
-                self.classifier.learn_many(X, y, w=w, **kwargs)
+            learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
+            learn_and_note(learn, self.classifier, self, "_losses", losses)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
@@ -496,11 +501,10 @@ class CalibratedClassifier(WrappedClassifier):
                 "classifier is a Pipeline, expected a model that merges. End the pipeline in "
                 "CalibratedClassifier(...) and merge these last steps."
             )
-        with (
-            all_held(self._lock, other._lock),
-            noted(self.classifier, self, "_losses", self._losses + other._losses),
-        ):
-            self.classifier.merge(other.classifier)
+        with all_held(self._lock, other._lock):
+            merge = partial(self.classifier.merge, other.classifier)
+            losses = self._losses + other._losses
+            learn_and_note(merge, self.classifier, self, "_losses", losses)
         return self
 
     def __add__(self, other: Self) -> Self:
