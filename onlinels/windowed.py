@@ -534,8 +534,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         for latest, windows in self._follow(readings, labels):
             state = latest
             due += windows
-        learn = partial(self._learn_windows, due)
-        learn_and_note(learn, self.classifier, self, "_state", state)
+        learn_and_note(partial(self._learn_windows, due), self, "_state", state)
 
     def _follow(
         self, readings: Readings, labels: Sequence[Label]

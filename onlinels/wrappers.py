@@ -82,14 +82,13 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         raise
 
 
-def learn_and_note(
-    learn: Callable[[], Any], model: Any, wrapper: Any, name: str, value: Any
-) -> None:
-    """Let a model learn and set a wrapper's attribute with it, though something be raised between.
+def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any) -> None:
+    """Let a wrapped model learn, and set its wrapper's attribute whatever is raised between.
 
     A context manager would not do: what is raised inside it before its own code runs is lost.
     """
-    last, before = last_step(model), getattr(last_step(model), "count", None)
+    last = last_step(wrapper.classifier)
+    before = getattr(last, "count", None)
     try:
         learn()
         setattr(wrapper, name, value)
@@ -439,7 +438,7 @@ class CalibratedClassifier(WrappedClassifier):
                 self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
             )
             learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
-            learn_and_note(learn, self.classifier, self, "_losses", losses)
+            learn_and_note(learn, self, "_losses", losses)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -461,7 +460,7 @@ class CalibratedClassifier(WrappedClassifier):
             labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
             losses = self._losses_with(scores, labels, weights)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            learn_and_note(learn, self.classifier, self, "_losses", losses)
+            learn_and_note(learn, self, "_losses", losses)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""
@@ -503,8 +502,7 @@ class CalibratedClassifier(WrappedClassifier):
             )
         with all_held(self._lock, other._lock):
             merge = partial(self.classifier.merge, other.classifier)
-            losses = self._losses + other._losses
-            learn_and_note(merge, self.classifier, self, "_losses", losses)
+            learn_and_note(merge, self, "_losses", self._losses + other._losses)
         return self
 
     def __add__(self, other: Self) -> Self:
