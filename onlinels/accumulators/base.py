@@ -26,7 +26,7 @@ from onlinels.checks import (
     check_weights,
     row_blocks,
 )
-from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, lengthened, shallow_copy
 from onlinels.rows import Name
@@ -297,7 +297,7 @@ class Accumulator(ABC):
             return self._plan_many(Rows(row[None], targets[None], w), decay)
         calls, state = self._plan_row(row, targets, w, decay)
         if solution is not None:
-            more = solution.plan(row, targets - solution.scores(row), w)
+            more = solution.plan(row, targets - solution.scores(row), w, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
         if len(targets):
             calls = (*calls, adding_squares(self._target_squares, targets, w, decay))

@@ -18,7 +18,7 @@ from onlinels.accumulators.base import (
     target_sums,
 )
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
-from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
 from onlinels.numerics import Calls, State, apply, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
@@ -174,7 +174,7 @@ class CentredAccumulator(Accumulator):
         calls, state = self.comoments._plan_row(apart, targets_apart, between, decay)
         if solution is not None:
             errors = targets_apart - solution.scores(apart)
-            more = solution.plan(apart, errors, between)
+            more = solution.plan(apart, errors, between, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
         count = self._count + 1
         state = (*state, (self, "_count", count), (self, "_weight", after))

@@ -34,6 +34,9 @@ LEFT = 1e-6
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
+FOLLOWED = 1e4
+"""The same ratio for a solution beside the sums, so that it keeps 12 digits in every direction."""
+
 REMEDY = 'set a larger ridge, or accumulator="gram"'
 
 
@@ -147,7 +150,12 @@ class Recursion:
         return scores
 
     def plan(
-        self, row: Floats, errors: Floats, w: float = 1.0, decay: float = 1.0
+        self,
+        row: Floats,
+        errors: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        most: float = OUTWEIGHED,
     ) -> tuple[Calls, State]:
         """Plan to let all rows decay and then to learn one: ``2 M^2`` operations.
 
@@ -161,6 +169,8 @@ class Recursion:
         decay : float
             From 1e-6 to 1. Where the ridge falls below its least share, it is brought back, in
             about ``3 M^3`` operations.
+        most : float
+            Largest ratio of the row to what was known in its direction; digits are lost by it.
 
         Raises
         ------
@@ -175,8 +185,8 @@ class Recursion:
         scale = self._scale * decay
         image = dsymv(1.0, base, row) if not self._n_recent else self._times_one(row)
         total = scale + w * ddot(row, image)
-        if not LEFT * scale < total <= OUTWEIGHED * scale:
-            _check_pivot(total / scale, w)
+        if not LEFT * scale < total <= most * scale:
+            _check_pivot(total / scale, w, most)
         share = w / total
         # By position, which takes half the time of names: the other ones are the defaults.
         learn = (dger, share, image, errors, 1, 1, weights, 0, 0, 1)
@@ -435,7 +445,7 @@ def _symmetric(upper: Floats) -> Floats:
     return full
 
 
-def _check_pivot(pivot: float, sign: float) -> None:
+def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
     if sign < 0 and not pivot > LEFT:
         raise ValueError(
@@ -448,8 +458,8 @@ def _check_pivot(pivot: float, sign: float) -> None:
             "rounding errors have overgrown what is known in a direction, expected features whose "
             f"squares the ridge can stand beside. Scale them, {REMEDY}."
         )
-    if not pivot <= OUTWEIGHED:
+    if not pivot <= most:
         raise ValueError(
             f"rows outweigh what is known in a direction by {pivot:.1g}, expected at most "
-            f"{OUTWEIGHED:g}, which float64 resolves. Rescale the features, {REMEDY}."
+            f"{most:g}, which float64 resolves. Rescale the features, {REMEDY}."
         )
