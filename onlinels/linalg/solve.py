@@ -143,7 +143,7 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float]
 
     The eigenvalue is that of the system scaled to unit diagonal.
     """
-    if gram.size > LARGEST_WHOLE:
+    if not 0 < gram.size <= LARGEST_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     system = gram.scaled(scale)
