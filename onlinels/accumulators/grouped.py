@@ -77,6 +77,8 @@ class GroupedAccumulator(Accumulator):
     n_groups : int
     """
 
+    _group_name = "class"
+
     def __init__(self, make: Callable[[], Accumulator], n_groups: int) -> None:
         self._prototype = make()
         self._members = [copy.deepcopy(self._prototype) for _ in range(n_groups)]
@@ -179,46 +181,35 @@ class GroupedAccumulator(Accumulator):
     def _check_subtracts(self) -> None:
         self._prototype._check_subtracts()
 
+    def check_holds(self, other: Self) -> None:
+        """Raise if statistics to be taken out are not in, group by group."""
+        for number, theirs in enumerate(other._members):
+            mine = self._members[number] if number < len(self._members) else self._prototype
+            mine.check_holds(theirs)
+
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
         self._prototype._check_kind(other._prototype)
 
-    def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
-        super()._check_holds_rows(rows, n_targets)
-        groups = self._groups(rows)
-        for number in np.unique(groups).tolist():
-            member = self._members[number]
-            try:
-                member._check_holds_rows(_chosen(rows, groups == number), n_targets)
-            except ValueError as error:
-                raise ValueError(f"In fold {number} {error}") from error
-
     def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
-        self._check_holds_rows(rows, n_targets)
-        grown = self.grown(rows.values.shape[1], max(n_targets, self._n_targets))
-        grown = _copy(grown)
+        grown = _copy(self.grown(rows.values.shape[1], max(n_targets, self._n_targets)))
         groups, updates = grown._groups(rows), []
         for number in np.unique(groups).tolist():
             chosen = _chosen(rows, groups == number)
-            member, update = grown._members[number].removal(chosen, n_targets)
+            try:
+                member, update = grown._members[number].removal(chosen, n_targets)
+            except ValueError as error:
+                raise ValueError(f"In {self._group_name} {number} {error}") from error
             grown._members[number] = member
             updates.append(update)
         count = grown._count - len(rows.targets)
-        update = joined(*updates, Update(state=((grown, "_count", count), (grown, "_sum", None))))
-        if not count and self._is_all(rows):
-            update = grown.clearing()
-        return grown, update
-
-    def _is_all(self, rows: Rows) -> bool:
-        return self.weight <= (1.0 + 1e-9) * float(rows.weights().sum())
+        new: State = ((grown, "_count", count), (grown, "_sum", None))
+        return grown, joined(*updates, Update(state=new))
 
     def absorb(self, other: Self, sign: float) -> None:
         """Add checked statistics, or take them away, group by group, in place."""
-        for mine, theirs in zip(self._members, other._members, strict=False):
-            if sign < 0.0:
-                mine.check_holds(theirs)
         for mine, theirs in zip(self._members, other._members, strict=False):
             mine.absorb(theirs, sign)
         self._count += int(sign) * other._count
@@ -363,10 +354,6 @@ class ClasswiseAccumulator(GroupedAccumulator):
         labels = rows.targets if rows.targets.ndim == 1 else rows.targets.argmax(axis=1)
         return labels.astype(np.intp)
 
-    def _member(self, column: int) -> Accumulator:
-        """Return the statistics of a class, empty ones if it is not known."""
-        return self._members[column] if column < len(self._members) else self._prototype
-
     def held_weights(self) -> Floats:
         """Return the weight of every class, 0 where all its rows are taken out again."""
         held = [member.held_targets()[column] for column, member in enumerate(self._members)]
@@ -392,16 +379,6 @@ class ClasswiseAccumulator(GroupedAccumulator):
                 "belongs to one class. Pass the integer columns of the labels."
             )
         return rows, n_targets
-
-    def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
-        groups = self._groups(rows)
-        for number in np.unique(groups).tolist():
-            self._member(number)._check_holds_rows(_chosen(rows, groups == number), n_targets)
-
-    def check_holds(self, other: Self) -> None:
-        """Raise if statistics to be taken out are not in, class by class."""
-        for column, theirs in enumerate(other._members):
-            self._member(column).check_holds(theirs)
 
     def _grow_sums(self) -> None:
         super()._grow_sums()
@@ -467,6 +444,8 @@ class FoldedAccumulator(GroupedAccumulator):
     (True, 60)
     """
 
+    _group_name = "fold"
+
     def __init__(self, make: Callable[[], Accumulator], n_folds: int) -> None:
         check_count("n_folds", n_folds, 2)
         super().__init__(make, n_folds)
@@ -525,17 +504,6 @@ class FoldedAccumulator(GroupedAccumulator):
                 f"other has {other.n_folds} folds, expected {self.n_folds}. "
                 "Combine accumulators with as many folds."
             )
-
-    def check_holds(self, other: Self) -> None:
-        """Raise if statistics to be taken out are not in, fold by fold."""
-        for mine, theirs in zip(self._members, other._members, strict=True):
-            if theirs.count > mine.count:
-                raise ValueError(
-                    f"other has learnt {theirs.count} rows of one fold, expected at most the "
-                    f"{mine.count} here. Subtract only what was merged."
-                )
-            mine.check_holds(theirs)
-        super().check_holds(other)
 
     def _grow_sums(self) -> None:
         super()._grow_sums()
