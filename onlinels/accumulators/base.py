@@ -6,7 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,10 +56,11 @@ LEDGER = {
 
 def has_sound_sizes(accumulator: Any) -> bool:
     """Tell whether what is counted by feature and by target has as many entries."""
-    sizes = accumulator.n_features, accumulator.n_targets
-    vectors = accumulator._taken, accumulator._targets_taken
-    fits = all(len(each) == size for each, size in zip(vectors, sizes, strict=True))
-    return fits and len(accumulator._target_squares) == accumulator.n_targets
+    sizes = (
+        (accumulator.by_feature, accumulator.n_features),
+        (accumulator.by_target, accumulator.n_targets),
+    )
+    return all(len(getattr(accumulator, each)) == n for names, n in sizes for each in names)
 
 
 class Rows(NamedTuple):
@@ -161,6 +162,12 @@ class Accumulator(ABC):
 
     recursion: Recursion | None = None
     """The solution that follows every row, where the statistics are one."""
+
+    by_feature: ClassVar[tuple[str, ...]] = ("_taken",)
+    """Attributes with a number for every feature."""
+
+    by_target: ClassVar[tuple[str, ...]] = ("_targets_taken", "_target_squares")
+    """Attributes with a number for every target."""
 
     room_remedy = TOO_MANY_FEATURES
     """What to do about too many features or targets."""
@@ -497,9 +504,8 @@ class Accumulator(ABC):
             return self
         new = shallow_copy(self)
         new._n_features, new._n_targets = n_features, n_targets
-        new._taken = lengthened(self._taken, n_features)
-        new._targets_taken = lengthened(self._targets_taken, n_targets)
-        new._target_squares = lengthened(self._target_squares, n_targets)
+        for names, size in ((self.by_feature, n_features), (self.by_target, n_targets)):
+            vars(new).update((name, lengthened(getattr(self, name), size)) for name in names)
         new._grow_sums()
         return new
 
@@ -535,9 +541,11 @@ class Accumulator(ABC):
         check_places("target_columns", target_columns, self._n_targets, n_targets)
         new = shallow_copy(self)
         new._n_features, new._n_targets = n_features, n_targets
-        new._taken = _spread(self._taken, feature_columns, n_features)
-        new._targets_taken = _spread(self._targets_taken, target_columns, n_targets)
-        new._target_squares = _spread(self._target_squares, target_columns, n_targets)
+        for names, columns, size in (
+            (self.by_feature, feature_columns, n_features),
+            (self.by_target, target_columns, n_targets),
+        ):
+            vars(new).update((name, _spread(getattr(self, name), columns, size)) for name in names)
         new._place_sums(self, np.asarray(feature_columns), np.asarray(target_columns))
         return new
 
@@ -699,8 +707,7 @@ class Accumulator(ABC):
         """Return it without all targets but those at the given columns, in the order given."""
         new = shallow_copy(self)
         new._n_targets = len(columns)
-        new._targets_taken = self._targets_taken[columns]
-        new._target_squares = self._target_squares[columns]
+        vars(new).update((name, getattr(self, name)[columns]) for name in self.by_target)
         new._keep_sums(columns)
         return new
 

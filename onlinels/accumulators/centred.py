@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Calls, State, apply, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, Update, apply, lengthened, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -42,9 +43,7 @@ MEAN = Field(
 def _is_sound(acc: Any) -> bool:
     inner = acc.comoments
     same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
-    fits = len(acc._origin) == len(acc._offset) == acc.n_features
-    fits = fits and len(acc._target_origin) == len(acc._target_offset) == acc.n_targets
-    return bool(same and fits and has_sound_sizes(acc))
+    return bool(same and has_sound_sizes(acc))
 
 
 @savable(
@@ -79,6 +78,9 @@ class CentredAccumulator(Accumulator):
     >>> weights.round(9), acc.intercept(weights).round(9)
     (array([[2.]]), array([8.]))
     """
+
+    by_feature = (*Accumulator.by_feature, "_origin", "_offset")
+    by_target = (*Accumulator.by_target, "_target_origin", "_target_offset")
 
     def __init__(self, comoments: Accumulator) -> None:
         self.comoments = comoments
@@ -115,16 +117,12 @@ class CentredAccumulator(Accumulator):
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
-        scores: Floats = self.about_mean(row).dot(solution.weights)
+        apart = row - self._origin
+        apart -= self._offset
+        scores: Floats = apart.dot(solution.weights)
         scores += self._target_origin
         scores += self._target_offset
         return scores
-
-    def about_mean(self, row: Floats) -> Floats:
-        """Return how far a row (n_features,) lies from the mean."""
-        apart: Floats = row - self._origin
-        apart -= self._offset
-        return apart
 
     @property
     def feature_mean(self) -> Floats:
@@ -209,8 +207,8 @@ class CentredAccumulator(Accumulator):
             (self, "_target_squares", self._target_squares * decay),
         )
         if decay == 0.0:
-            for name in ("_origin", "_offset", "_target_origin", "_target_offset"):
-                state = (*state, (self, name, np.zeros(len(getattr(self, name)))))
+            features, targets = np.zeros(self._n_features), np.zeros(self._n_targets)
+            state = (*state, *self._settled((features, features), (targets, targets)))
         return sums[0], (*sums[1], *counted, *state)
 
     def _plan_joining(
@@ -226,15 +224,11 @@ class CentredAccumulator(Accumulator):
             centred = Rows(values[:-1], targets, rows.w, rows.sign)
             # Nothing is left of the past, not even rounding errors.
             sums = self.comoments._plan_sums(centred, 0.0)
-            means = _settled(first, shift, target_first, target_shift)
-            state: State = tuple((self, name, value) for name, value in means)
+            state = self._settled((first, shift), (target_first, target_shift))
         else:
             after = past + total
             between = past * (abs(total) / after)
-            apart = (first - self._origin) + (shift - self._offset)
-            targets_apart = (target_first - self._target_origin) + (
-                target_shift - self._target_offset
-            )
+            apart, targets_apart = self._way_to((first, shift), (target_first, target_shift))
             values[-1] = apart
             last, w = targets_apart, rows.w
             if isinstance(w, float):
@@ -258,13 +252,36 @@ class CentredAccumulator(Accumulator):
         ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
         return sums[0], (*sums[1], *counted, *ledger, *state)
 
-    def _moved(
-        self, apart: Floats, targets_apart: Floats, share: float
-    ) -> tuple[tuple[object, str, Floats], ...]:
-        """Return the means after a step, settled, as new state."""
-        offsets = self._offset + share * apart, self._target_offset + share * targets_apart
-        means = _settled(self._origin, offsets[0], self._target_origin, offsets[1])
-        return tuple((self, name, value) for name, value in means)
+    def _means(self, n_features: int, n_targets: int) -> tuple[list[Floats], list[Floats]]:
+        """Return origin and offset of the means of features and targets, at given lengths."""
+        return (
+            [lengthened(each, n_features) for each in (self._origin, self._offset)],
+            [lengthened(each, n_targets) for each in (self._target_origin, self._target_offset)],
+        )
+
+    def _way_to(self, mean: Sequence[Floats], target_mean: Sequence[Floats]) -> list[Floats]:
+        """Return how far other means, by origin and offset, are from those here."""
+        here = self._means(self._n_features, self._n_targets)
+        return [
+            (there[0] - mine[0]) + (there[1] - mine[1])
+            for there, mine in zip((mean, target_mean), here, strict=True)
+        ]
+
+    def _moved(self, apart: Floats, targets_apart: Floats, share: float) -> State:
+        """Return the state after the means went a share of a way."""
+        offset = self._offset + share * apart
+        target_offset = self._target_offset + share * targets_apart
+        return self._settled((self._origin, offset), (self._target_origin, target_offset))
+
+    def _settled(self, mean: Sequence[Floats], target_mean: Sequence[Floats]) -> State:
+        """Return the state of means that are given by origin and offset: rounded, and the rest."""
+        state: State = ()
+        for name, (origin, offset) in (("", mean), ("_target", target_mean)):
+            value = origin + offset
+            way = value - origin
+            rest = (origin - (value - way)) + (offset - way)
+            state = (*state, (self, f"{name}_origin", value), (self, f"{name}_offset", rest))
+        return state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self.comoments._plan_sums(rows, decay)
@@ -281,51 +298,31 @@ class CentredAccumulator(Accumulator):
         self._taken = self._taken + lengthened(taken, self._n_features)
         self.comoments._absorb_sums(other.comoments, sign)
         total = self._weight + sign * other._weight
-        size = self._n_features, self._n_targets
-        means = other._origin, other._offset, other._target_origin, other._target_offset
-        sizes = size[0], size[0], size[1], size[1]
-        theirs = [lengthened(*each) for each in zip(means, sizes, strict=True)]
         if not other._weight:
             return
+        theirs = other._means(self._n_features, self._n_targets)
         if not self._weight:
-            self._origin, self._offset, self._target_origin, self._target_offset = theirs
+            apply(Update(state=self._settled(*theirs)))
             return
         if abs(total) <= EMPTY * (self._weight + other._weight):
             apply(self._plan_decay(0.0, ()))
             return
-        apart = (theirs[0] - self._origin) + (theirs[1] - self._offset)
-        targets_apart = (theirs[2] - self._target_origin) + (theirs[3] - self._target_offset)
+        apart, targets_apart = self._way_to(*theirs)
         between = self._weight * (other._weight / total)
         joining = Rows(apart[None], targets_apart[None], between, sign)
         apply(self.comoments._plan_sums(joining, 1.0))
         self._target_squares = self._target_squares + sign * between * targets_apart**2
-        for _, name, value in self._moved(apart, targets_apart, sign * other._weight / total):
-            setattr(self, name, value)
+        apply(Update(state=self._moved(apart, targets_apart, sign * other._weight / total)))
 
     def _grow_sums(self) -> None:
-        size = self._n_features, self._n_targets
-        self.comoments = self.comoments.grown(*size)
-        self._origin, self._offset = (lengthened(v, size[0]) for v in (self._origin, self._offset))
-        self._target_origin = lengthened(self._target_origin, size[1])
-        self._target_offset = lengthened(self._target_offset, size[1])
+        self.comoments = self.comoments.grown(self._n_features, self._n_targets)
 
     def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets
         self.comoments = other.comoments.placed(features, targets, *size)
-        for name, places, length in (
-            ("_origin", features, size[0]),
-            ("_offset", features, size[0]),
-            ("_target_origin", targets, size[1]),
-            ("_target_offset", targets, size[1]),
-        ):
-            placed = np.zeros(length)
-            placed[places] = getattr(other, name)
-            setattr(self, name, placed)
 
     def _keep_sums(self, columns: Integers) -> None:
         self.comoments = self.comoments.with_targets(columns)
-        self._target_origin = self._target_origin[columns]
-        self._target_offset = self._target_offset[columns]
 
     def with_ridge(self, ridge: float) -> Self:
         """Return it with a ridge inside the co-moments, where it is held there."""
@@ -375,10 +372,7 @@ class CentredAccumulator(Accumulator):
         """Return sums of products about the means of `centre`: one row more than the co-moments."""
         sums = self.comoments.sums_about(centre.comoments)
         # With nothing to centre on, means of 0 make every prediction 0.
-        apart = (self._origin - centre._origin) + (self._offset - centre._offset)
-        targets_apart = (self._target_origin - centre._target_origin) + (
-            self._target_offset - centre._target_offset
-        )
+        apart, targets_apart = centre._way_to(*self._means(self._n_features, self._n_targets))
         return Sums(
             sums.gram + self._weight * np.triu(np.outer(apart, apart)),
             sums.cross + self._weight * np.outer(apart, targets_apart),
@@ -399,22 +393,6 @@ class CentredAccumulator(Accumulator):
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return by how much weights lower every target's sum of squares about its mean."""
         return self.comoments.explained_squares(output_weights)
-
-
-def _settled(
-    origin: Floats, offset: Floats, target_origin: Floats, target_offset: Floats
-) -> tuple[tuple[str, Floats], ...]:
-    """Return means of the same values, exactly, with these as their origins."""
-    means = []
-    for name, start, way in (
-        ("", origin, offset),
-        ("_target", target_origin, target_offset),
-    ):
-        value = start + way
-        apart = value - start
-        rest = (start - (value - apart)) + (way - apart)
-        means += [(f"{name}_origin", value), (f"{name}_offset", rest)]
-    return tuple(means)
 
 
 def _about_mean(rows: Rows, total: float) -> tuple[Floats, Floats, Floats]:

@@ -28,7 +28,7 @@ EPS = float(np.finfo(np.float64).eps)
 
 def _is_sound(acc: Any) -> bool:
     inner = acc._gram if acc.recursion is None else acc.recursion
-    fits = (acc._gram is None) != (acc.recursion is None) and len(acc._squares) == acc.n_features
+    fits = (acc._gram is None) != (acc.recursion is None)
     same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
     return bool(fits and same and has_sound_sizes(acc))
 
@@ -98,6 +98,8 @@ class RecursiveAccumulator(Accumulator):
     >>> acc.solve(ridge=1.0).ravel()
     array([2., 2.])
     """
+
+    by_feature = (*Accumulator.by_feature, "_squares")
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
@@ -217,7 +219,6 @@ class RecursiveAccumulator(Accumulator):
 
     def _grow_sums(self) -> None:
         size = self._n_features, self._n_targets
-        self._squares = lengthened(self._squares, self._n_features)
         if self.recursion is not None:
             self.recursion = self.recursion.grown(*size)
         if self._gram is not None:
@@ -225,8 +226,6 @@ class RecursiveAccumulator(Accumulator):
 
     def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
-        self._squares = np.zeros(self._n_features)
-        self._squares[features] = other._squares
         if other.recursion is not None:
             self.recursion = other.recursion.placed(*places)
         if other._gram is not None:
