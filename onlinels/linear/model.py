@@ -92,11 +92,8 @@ FIRST_ROWS = 256
 REFRESHED = 64
 """Least number of rows after which a solution that went on row by row is made anew."""
 
-SMALL_STEP = 16
-"""A solution goes on row by row if asked for within the features divided by this."""
-
-PATIENCE = 3
-"""Features divided by this: rows after which nobody seems to ask for the solution any more."""
+UNASKED = 4, 16
+"""A solution goes on row by row while it is asked for within 4 rows, or the features / 16."""
 
 STRONGEST = 10
 """Features that `debug_one` shows for each output."""
@@ -562,7 +559,7 @@ class LinearModel(base.Estimator, ABC):
         choice = self._choice._replace(is_due=True) if reached else self._choice
         unasked = None if n_rows > 1 or self._unasked is None else self._unasked + 1
         recursion = None
-        if unasked is not None and self._follows(unasked) and not (reached and self._selects):
+        if self._follows(unasked) and not (reached and self._selects):
             recursion = self._recursion and self._recursion.grown(*size)
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
@@ -787,7 +784,7 @@ class LinearModel(base.Estimator, ABC):
         if row is None:
             return False
         recursion = self._recursion
-        if recursion is not None and (unasked or 0) * PATIENCE > len(row) + PATIENCE:
+        if recursion is not None and not self._follows(unasked):
             recursion = None
         decay = self.forgetting_factor
         calls, state, recursion = _plan_row(statistics, row, targets, 1.0, decay, recursion)
@@ -805,9 +802,11 @@ class LinearModel(base.Estimator, ABC):
         """Return the call that counts a row by its known target, if rows are counted so."""
         return ()
 
-    def _follows(self, unasked: int) -> bool:
+    def _follows(self, unasked: int | None) -> bool:
         """Tell whether a solution still goes on after so many rows that nobody asked after."""
-        return unasked * PATIENCE <= self._statistics.n_features + PATIENCE
+        at_least, share = UNASKED
+        most = max(at_least, self._statistics.n_features // share)
+        return unasked is not None and unasked <= most
 
     def _remember_names(self, layout: Layout) -> None:
         """Take note of the names of a sample: if they come again, they may for long."""
@@ -861,12 +860,10 @@ class LinearModel(base.Estimator, ABC):
 
     def _may_go_on(self, ridge: float) -> bool:
         """Tell whether a solution is to go on row by row from now on."""
-        few = max(1, self._statistics.n_features // SMALL_STEP)
-        asked = self._unasked is not None and 0 < self._unasked <= few
         # The paper's ridge is another one after every row.
         selected = self._selects and self._choice.selected is not None
         stays = selected or isinstance(self._ridge, numbers.Real)
-        return asked and stays and ridge > 0.0 and not self._clock.forgets
+        return self._follows(self._unasked) and stays and ridge > 0.0 and not self._clock.forgets
 
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
         """Let a solution go on, if the statistics are sums that are far from singular."""

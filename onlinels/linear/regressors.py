@@ -201,7 +201,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
     ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked for
-    between single rows, at least once in M/16 of them, the last solution goes on row by row beside
+    between single rows, at least once in max(4, M/16) of them, the last solution goes on row by row beside
     the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is made anew after
     max(64, M) rows, and whenever something but single rows has changed; its weights may differ
     from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
