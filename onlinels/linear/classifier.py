@@ -71,16 +71,16 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked for
-    between single rows, at least once in max(4, M/16) of them, the last solution goes on row by row beside
-    the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is made anew after
-    max(64, M) rows, and whenever something but single rows has changed; its weights may differ
-    from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
-    0.0, with a forgetting_factor or half_life, with balance="classwise", with
-    accumulator="orthogonal", and where features are all but collinear: there every answer after a
-    row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and a
-    number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds stands
-    in `onlinels.RecursiveAccumulator`.
+    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked
+    for between single rows, at least once in max(4, M/16) of them, the last solution goes on
+    row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
+    made anew after max(64, M) rows, and whenever something but single rows has changed; its
+    weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
+    with ridge="paper" or 0.0, with a forgetting_factor or half_life, with balance="classwise",
+    with accumulator="orthogonal", and where features are all but collinear: there every answer
+    after a row is solved anew. Where rows are predicted one by one, take
+    accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
+    solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that

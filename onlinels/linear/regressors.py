@@ -200,17 +200,17 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked for
-    between single rows, at least once in max(4, M/16) of them, the last solution goes on row by row beside
-    the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is made anew after
-    max(64, M) rows, and whenever something but single rows has changed; its weights may differ
-    from a solution made anew by rounding, the sums do not. It cannot go on with ridge="paper" or
-    0.0, with a forgetting_factor or half_life, with accumulator="orthogonal", and where features
-    are all but collinear: there every answer after a row is solved anew. Where rows are predicted
-    one by one, take accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and
-    nothing is solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`. Predictive
-    distributions cost about ``M^3`` more after learning, a single row too, then ``M^2`` each and
-    another ``8 M^2`` bytes.
+    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked
+    for between single rows, at least once in max(4, M/16) of them, the last solution goes on
+    row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
+    made anew after max(64, M) rows, and whenever something but single rows has changed; its
+    weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
+    with ridge="paper" or 0.0, with a forgetting_factor or half_life, with
+    accumulator="orthogonal", and where features are all but collinear: there every answer after
+    a row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and
+    a number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds
+    stands in `onlinels.RecursiveAccumulator`. Predictive distributions cost about ``M^3`` more
+    after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
