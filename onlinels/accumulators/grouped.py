@@ -517,25 +517,20 @@ class FoldedAccumulator(GroupedAccumulator):
         self._hashes[features] = other._hashes
 
     def select_ridge(self) -> float:
-        """Return the ridge of the smallest squared error on held-out folds."""
-        return select_by_folds(self._members)
+        """Return the ridge of the smallest squared error on held-out folds.
 
-
-def select_by_folds(folds: Sequence[Accumulator]) -> float:
-    """Return the candidate with the smallest cross-validation error, 1.0 if there is no feature.
-
-    All errors being within rounding of each other, it is the largest candidate.
-    """
-    total = added(folds)
-    gram = total.sums_about(total).gram
-    # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
-    with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
-        ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
-    squares = float(total.target_squares.sum())
-    if ridges.size == 1 or squares <= 0.0:
-        return float(ridges[-1])
-    errors = cross_validation_errors(folds, ridges)
-    return best_ridge(ridges, np.log(np.maximum(errors, NOTHING_LEFT * squares)))
+        1.0 if there is no feature; all errors being within rounding, the largest candidate.
+        """
+        total = self.total
+        gram = total.sums_about(total).gram
+        # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
+        with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
+            ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
+        squares = float(total.target_squares.sum())
+        if ridges.size == 1 or squares <= 0.0:
+            return float(ridges[-1])
+        errors = cross_validation_errors(self._members, ridges)
+        return best_ridge(ridges, np.log(np.maximum(errors, NOTHING_LEFT * squares)))
 
 
 def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Floats:

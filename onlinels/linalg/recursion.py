@@ -183,7 +183,10 @@ class Recursion:
             level = self.ridge if level < self.least * self.ridge else level
             return (), ((self, "level", level),)
         scale = self._scale * decay
-        image = dsymv(1.0, base, row) if not self._n_recent else self._times_one(row)
+        image = dsymv(1.0, base, row)
+        if self._n_recent:
+            recent = self._recent[:, : self._n_recent]
+            image = dgemv(-1.0, recent, dgemv(1.0, recent, row, trans=1), 1.0, image, overwrite_y=1)
         total = scale + w * ddot(row, image)
         if not LEFT * scale < total <= most * scale:
             _check_pivot(total / scale, w, most)
@@ -217,14 +220,6 @@ class Recursion:
             scale = 1.0
         return calls, (*state, (self, "_scale", scale))
 
-    def _times_one(self, row: Floats) -> Floats:
-        image: Floats = dsymv(1.0, self._base, row)
-        if self._n_recent:
-            recent = self._recent[:, : self._n_recent]
-            shares = dgemv(1.0, recent, row, trans=1)
-            image = dgemv(-1.0, recent, shares, 1.0, image, overwrite_y=1)
-        return image
-
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
         step = dsymm(1.0 / self._scale, self._base, residual)
@@ -256,9 +251,6 @@ class Recursion:
         dger(share, image, errors, a=new.weights, overwrite_a=1)
         new.level = level
         new._restore()
-        return self._replaced_by(new)
-
-    def _replaced_by(self, new: Recursion) -> tuple[Calls, State]:
         return (), tuple((self, name, value) for name, value in vars(new).items())
 
     def _restore(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -372,43 +371,13 @@ def check_ridge(ridge: Any) -> None:
         if ridge not in NAMES:
             raise ValueError(f"ridge={ridge!r} is not known. {REMEDY}")
     elif not isinstance(ridge, KFold):
-        number = ridge if type(ridge) is float else _as_real(ridge)
+        is_real = isinstance(ridge, numbers.Real) and not isinstance(ridge, bool)
+        number = as_number(ridge) if is_real else None
         if number is None:
             raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
         if not 0.0 <= number < np.inf:
             what = shown(ridge, number)
             raise ValueError(f"ridge={what} must be at least 0 and finite. {REMEDY}")
-
-
-def _as_real(value: Any) -> float | None:
-    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    return as_number(value) if is_real else None
-
-
-def choose_ridge(ridge: float | str, diagonal: Floats, n_targets: int) -> float:
-    """Return the ridge in force: a pure function of the setting and the statistics.
-
-    "auto" and KFold look at more of the statistics: see `onlinels.selection.gcv_ridge` and
-    `FoldedAccumulator.select_ridge`.
-
-    Parameters
-    ----------
-    ridge : float or "paper"
-        The setting.
-    diagonal : ndarray (n_features,)
-        Diagonal of the Gram: every feature's sum of squares.
-    n_targets : int
-        Number of classes.
-
-    Examples
-    --------
-    >>> choose_ridge("paper", np.array([8.0, 2.0]), n_targets=2)
-    2.0
-    """
-    check_ridge(ridge)
-    if ridge == "auto" or isinstance(ridge, KFold):
-        raise ValueError(f'ridge={ridge!r} is not chosen here. Pass a float >= 0 or "paper".')
-    return paper_ridge(diagonal, n_targets) if isinstance(ridge, str) else float(ridge)
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:
@@ -485,15 +454,10 @@ def held_out_errors(train: Sums, held_out: Sums, ridges: Floats) -> Floats:
     half = held_out.gram.copy()
     half.flat[:: len(half) + 1] *= 0.5
     half = basis.T @ (half @ basis)
-    for block in _ridge_blocks(len(ridges), cross.shape[1]):
+    step = max(1, BLOCK_COLUMNS // cross.shape[1])
+    for block in (slice(start, start + step) for start in range(0, len(ridges), step)):
         weights = cross[:, None, :] / (eigenvalues[:, None] + ridges[block])[:, :, None]
         flat = weights.reshape(len(cross), weights.shape[1] * weights.shape[2])
         fitted = (flat * (half @ flat)).sum(axis=0).reshape(weights.shape[1:])
         errors[block] += 2.0 * (fitted - (weights * seen[:, None, :]).sum(axis=0)).sum(axis=1)
     return errors
-
-
-def _ridge_blocks(n_ridges: int, n_targets: int) -> Iterator[slice]:
-    step = max(1, BLOCK_COLUMNS // n_targets)
-    for start in range(0, n_ridges, step):
-        yield slice(start, start + step)

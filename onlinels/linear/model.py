@@ -35,7 +35,7 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import KFold, Ridge, check_ridge, choose_ridge, gcv_ridge
+from onlinels.linalg.selection import KFold, Ridge, check_ridge, gcv_ridge, paper_ridge
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.numerics import (
     Calls,
@@ -209,8 +209,9 @@ def _check_folds(setting: Any, statistics: Accumulator) -> None:
 
 def _unselected(setting: Any, statistics: Accumulator) -> float:
     """Return the ridge of a number, or else the paper's."""
-    given = "paper" if is_selected(setting) else setting
-    return choose_ridge(given, statistics.diagonal, statistics.n_targets)
+    if isinstance(setting, numbers.Real):
+        return float(setting)
+    return paper_ridge(statistics.diagonal, statistics.n_targets)
 
 
 def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
@@ -514,7 +515,8 @@ class LinearModel(base.Estimator, ABC):
             apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
-        aside = self._aside()
+        aside = shallow_copy(self)
+        aside._statistics = self._statistics.copied()
         for block in aside._units(n_rows, len(columns)):
             count = aside.count
             apply(plan(aside, block))
@@ -522,12 +524,6 @@ class LinearModel(base.Estimator, ABC):
             if reached and aside._waits_for_ridge and aside.count >= FIRST_ROWS:
                 aside._hold_selected()
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
-
-    def _aside(self) -> Self:
-        """Return a model with the same parts, but for statistics of its own."""
-        aside = shallow_copy(self)
-        aside._statistics = self._statistics.copied()
-        return aside
 
     def _units(self, n_rows: int, n_features: int) -> Iterator[slice]:
         """Cut rows where a ridge may be selected between them, and into blocks of some MiB."""
@@ -846,17 +842,13 @@ class LinearModel(base.Estimator, ABC):
     def _following(self) -> Recursion | None:
         """Return the solution that has followed single rows, if it has and is as good as anew."""
         recursion = self._recursion
-        if recursion is None or self._followed >= self._most_followed:
+        if recursion is None or self._followed >= max(REFRESHED, self._statistics.n_features):
             return None
         if self._unasked:
             if not self._is_refined:
                 self._statistics.refine(recursion)
             self._unasked = 0
         return recursion
-
-    @property
-    def _most_followed(self) -> int:
-        return max(REFRESHED, self._statistics.n_features)
 
     def _may_go_on(self, ridge: float) -> bool:
         """Tell whether a solution is to go on row by row from now on."""
