@@ -78,10 +78,12 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
     n_blocks, n_tries = len(left), 0
     raised: BaseException | None = None
     while left:
+        # The loop itself is within the try: an interrupt may come where it begins again.
         try:
-            calls, state = plan(left[0])
-            # The block is done in the same loop as its changes.
-            apply(((*calls, (left.popleft,)), state))
+            while left:
+                calls, state = plan(left[0])
+                # The block is done in the same loop as its changes.
+                apply(((*calls, (left.popleft,)), state))
         except BaseException as error:
             n_tries += 1
             if len(left) == n_blocks or n_tries == TRIES:
