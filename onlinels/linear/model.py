@@ -878,9 +878,12 @@ class LinearModel(base.Estimator, ABC):
     def _scores_of(self, row: Floats) -> Floats:
         """Return raw outputs (n_targets,) for a row (n_features,)."""
         recursion = self._statistics.recursion or self._following()
+        if recursion is None:
+            solution = self._solved()
+            # One that goes on from now answers the first time as it does the second.
+            recursion = self._following()
         if recursion is not None:
             return self._corrected(self._statistics.scores_by(recursion, row))
-        solution = self._solved()
         known: Floats = row @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)
