@@ -8,7 +8,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection
+from contextlib import suppress
 from io import SEEK_END
 from typing import IO, Any, BinaryIO
 
@@ -48,7 +48,9 @@ HEADER = re.compile(
 )
 """The three entries, in any order. Python 2 wrote an L behind long numbers."""
 
-OTHER = "it holds other things than arrays of numbers or text"
+METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+"""Of compression that numpy writes: of others no bound is known."""
+
 LAST_CHARACTER = 0x10FFFF
 
 
@@ -141,11 +143,8 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     content = read_up_to(file, n_expected)
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    values: Matrix = np.ndarray(
-        shape, dtype, content, order="F" if header["by_column"] == "True" else "C"
-    )
     _check_content(np.ndarray(n_values, dtype, content))
-    return values
+    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
 
 
 def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
@@ -158,7 +157,7 @@ def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
     fits = start[: len(MAGIC)] == MAGIC and len(header) <= LARGEST_HEADER
     if not fits or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
-        raise ValueError(OTHER)
+        raise ValueError("it holds other things than arrays of numbers or text")
     return said, n_bytes - len(start) - n_length - n_header
 
 
@@ -179,6 +178,8 @@ class ArrayArchive:
     ----------
     file : binary file
         It stays open.
+    methods : tuple of int
+        Of compression that are read.
 
     Raises
     ------
@@ -201,25 +202,16 @@ class ArrayArchive:
     array([0.5, 2. ])
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._archive = zipfile.ZipFile(file)
+    def __init__(self, file: BinaryIO, methods: tuple[int, ...] = METHODS) -> None:
+        self._archive, self._methods = zipfile.ZipFile(file), methods
         members = self._archive.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
+        # In the order of the file.
+        self.names = self._members.keys()
         if len(self._members) < len(members):
             raise ValueError("it holds two arrays of one name")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
             raise ValueError("its arrays take more room than the file has, so that they overlap")
-
-    @property
-    def names(self) -> Collection[str]:
-        """Names of the arrays, in the order of the file."""
-        return self._members.keys()
-
-    def check_stored(self) -> None:
-        """Raise ValueError if anything is compressed: it stands for no more than its own bytes."""
-        for name, member in self._members.items():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{name[:80]!r} is compressed, expected it stored as it is")
 
     def read(self, name: str, most_values: float = math.inf) -> Matrix:
         """Read one of the arrays, as `read_npy` does."""
@@ -233,29 +225,24 @@ class ArrayArchive:
 
     def read_hashed(self, name: str, sha256: str) -> Matrix:
         """Read one of the arrays; raise ValueError unless its member has this SHA-256."""
-        with self._open(name) as opened:
+        # The checksum that zip files have of their own is found to be wrong first.
+        with self._open(name) as opened, suppress(zipfile.BadZipFile):
             file = Hashed(opened)
-            try:
-                values = read_npy(file, self._members[name].file_size)
-                fits = file.hash.hexdigest() == sha256
-            except zipfile.BadZipFile:
-                # The checksum that zip files have of their own is found to be wrong first.
-                fits = False
-        if not fits:
-            raise ValueError(f"{name[:80]!r} does not match its checksum")
-        return values
+            values = read_npy(file, self._members[name].file_size)
+            if file.hash.hexdigest() == sha256:
+                return values
+        raise ValueError(f"{name[:80]!r} does not match its checksum")
 
     def _open(self, name: str) -> IO[bytes]:
         member = self._members[name]
-        held, method = member.compress_size, member.compress_type
-        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"its array {name} is compressed in another way than numpy does")
-        largest = min(held * LARGEST_RATIO, LARGEST_FILE) if method else held
+        held, stored = member.compress_size, member.compress_type == zipfile.ZIP_STORED
+        if member.compress_type not in self._methods:
+            raise ValueError(f"its array {name[:80]} is compressed in a way that is not read here")
+        largest = held if stored else min(held * LARGEST_RATIO, LARGEST_FILE)
         if member.file_size > largest:
             raise ValueError(
                 f"its array {name} states {member.file_size} bytes, expected at most {largest} of "
-                f"{held} bytes in the archive and {LARGEST_FILE} if compressed; "
-                "numpy.savez stores larger ones as they are"
+                f"{held} in the archive; numpy.savez stores larger ones as they are"
             )
         return self._archive.open(member)
 

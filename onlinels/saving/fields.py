@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -40,21 +40,17 @@ def is_plain(value: Any) -> bool:
     return type(value) in PLAIN
 
 
-def _is_real(value: Any) -> bool:
-    # A float64 of numpy is one too.
-    return isinstance(value, float) and not isnan(value)
-
-
 ANYTHING = Field("anything", lambda value: True)
 NOTHING = Field("None", lambda value: value is None)
 FLAG = Field("True or False", lambda value: type(value) is bool)
 TEXT = Field("text", lambda value: type(value) is str)
 WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
 INT64 = Field("an int64 of at least 0", lambda value: type(value) is np.int64 and int(value) >= 0)
-REAL = Field("a number", _is_real)
+# A float64 of numpy is a float too, and NaN is no number.
+REAL = Field("a number", lambda value: isinstance(value, float) and value == value)
 FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
-POSITIVE = Field("a number over 0", lambda value: _is_real(value) and value > 0.0)
-SHARE = Field("a number of at least 0", lambda value: _is_real(value) and value >= 0.0)
+POSITIVE = Field("a number over 0", lambda value: isinstance(value, float) and value > 0.0)
+SHARE = Field("a number of at least 0", lambda value: isinstance(value, float) and value >= 0.0)
 LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
 
 
@@ -71,9 +67,8 @@ def listed(field: Field, kind: Any = list) -> Field:
     )
 
 
-def row(field: Field) -> Field:
-    """Return the kind of a tuple of values of one kind."""
-    return listed(field, tuple)
+row = partial(listed, kind=tuple)
+"""Return the kind of a tuple of values of one kind."""
 
 
 def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:

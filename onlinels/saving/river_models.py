@@ -29,14 +29,10 @@ from onlinels.saving.fields import (
     table,
 )
 
-NUMBER = Field(
-    "a number",
-    lambda value: isinstance(value, (int, float, np.number)) and not isinstance(value, bool),
-)
+NUMBER = Field("a number", lambda n: isinstance(n, (int, float, np.number)) and type(n) is not bool)
 # Rows' own values are names of categories, numpy's scalars among them.
 NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.generic))
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
-
 
 BYTES = Field("bytes", lambda value: type(value) is bytes)
 SMALL = Field("an int up to 10,000", lambda value: type(value) is int and 0 <= value <= 10_000)
@@ -92,7 +88,7 @@ IMPUTER = Field(
 _saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
 _saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
 _saved_as_new(feature_extraction.PolynomialExtender, feature_selection.VarianceThreshold)
-_saved_as_new(compose.Select, compose.Discard)
+_saved_as_new(compose.Select, compose.Discard, drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 saved(compose.Prefixer, {"prefix": TEXT})
 saved(compose.Suffixer, {"suffix": TEXT})
 saved(compose.Renamer, {"mapping": table(NAME, NAME)})
@@ -102,7 +98,6 @@ _saved_as_new(
 )
 _saved_as_new(preprocessing.StatImputer, imputers=row(IMPUTER), stats=table(NAME, STATISTIC))
 
-_saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
 MODE = Field("up, down or both", lambda value: value in ("up", "down", "both"))
@@ -132,10 +127,9 @@ def _adwin(state: State) -> Any:
     make: Any = drift.ADWIN
     detector = make(**{name: state[name] for name in ADWIN})
     detector._drift_detected = state["_drift_detected"]
-    probed = copy.deepcopy(detector)
     try:
-        for each in (detector, probed):
-            each._helper.__setstate__(state["window"])
+        detector._helper.__setstate__(state["window"])
+        probed = copy.deepcopy(detector)
         for count in range(PROBES):
             probed.update(count % 2)
     except KeyboardInterrupt:
