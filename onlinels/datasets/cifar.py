@@ -31,8 +31,6 @@ PARTS = {
     "test": ("test_batch.bin",),
 }
 NAMES = (*PARTS["train"], *PARTS["test"])
-N_CLASSES = 10
-CHANNELS = (3, 32, 32)
 ROW = 1 + 3 * 32 * 32
 
 
@@ -50,8 +48,8 @@ def _source(path: Path) -> Source:
     def source(n_rows: int) -> Iterator[Batch]:
         for rows in file.chunks(n_rows):
             labels = rows[:, 0].copy()
-            check_labels(file, labels, N_CLASSES)
-            channels = rows[:, 1:].reshape(-1, *CHANNELS)
+            check_labels(file, labels, n_classes=10)
+            channels = rows[:, 1:].reshape(-1, 3, 32, 32)
             yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
 
     return source

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 import tarfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from onlinels.checks import check_choice, check_path
 from onlinels.datasets import cifar, idx, norb, svhn
-
-
-@dataclass(frozen=True)
-class Published:
-    """Files of a data set: where they lie, their SHA-256 checksums, what to unpack from them."""
-
-    url: str
-    checksums: dict[str, str]
-    members: tuple[str, ...] = ()
-
 
 URLS = {
     "mnist": idx.MNIST_URL,
@@ -29,10 +17,9 @@ URLS = {
     "svhn-extra": svhn.URL,
     "norb": norb.URL,
 }
-MEMBERS = {"cifar10": tuple(f"cifar-10-batches-bin/{name}" for name in cifar.NAMES)}
 
 # The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
-CHECKSUMS = """
+PUBLISHED = """
 mnist
 440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609 train-images-idx3-ubyte.gz
 3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c train-labels-idx1-ubyte.gz
@@ -65,14 +52,11 @@ ecaf6d5bb8c3bc5eab9cf0258f6d2198dd474e016e374836fc097f2e5ff509ff {test}-cat.mat.
 """
 
 
-def _published(block: str) -> Published:
-    name, *lines = block.split("\n")
-    checksums = {file: checksum for checksum, file in map(str.split, lines)}
-    return Published(URLS[name], checksums, MEMBERS.get(name, ()))
-
-
-BLOCKS = CHECKSUMS.strip().format_map(norb.PARTS).split("\n\n")
-PUBLISHED = {block.split("\n")[0]: _published(block) for block in BLOCKS}
+CHECKSUMS = {
+    name: dict(zip(words[1::2], words[::2], strict=True))
+    for name, *words in map(str.split, PUBLISHED.format_map(norb.PARTS).split("\n\n"))
+}
+"""Of every data set: the names of its files, with their checksums."""
 
 
 def download(name: str, folder: str | Path) -> Path:
@@ -113,18 +97,17 @@ def download(name: str, folder: str | Path) -> Path:
     Traceback (most recent call last):
     ValueError: name='imagenet' is not known. Pass one of "mnist", "fashion-mnist", ...
     """
-    check_choice("name", name, PUBLISHED)
+    check_choice("name", name, CHECKSUMS)
     folder = check_path("folder", folder)
     try:
-        pooch = importlib.import_module("pooch")
+        import pooch
     except ImportError as error:
         raise ImportError("pooch is not installed. Run: pip install 'onlinels[data]'") from error
-    published = PUBLISHED[name]
-    for file_name, checksum in published.checksums.items():
-        _fetch(pooch, published.url + file_name, folder / file_name, checksum)
-        if published.members:
+    for file_name, checksum in CHECKSUMS[name].items():
+        _fetch(pooch, URLS[name] + file_name, folder / file_name, checksum)
+        if file_name == cifar.ARCHIVE:
             with tarfile.open(folder / file_name) as packed:
-                members = [packed.getmember(member) for member in published.members]
+                members = [packed.getmember(f"cifar-10-batches-bin/{each}") for each in cifar.NAMES]
                 packed.extractall(folder, members, filter="data")
     return folder
 

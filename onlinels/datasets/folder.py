@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,6 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     ...     read_image_data(folder).y_train
     array([7, 7, 7, 7, 7], dtype=uint8)
     """
-    path = check_path("path", path)
-    if not path.is_dir():
-        _refuse_extra(extra, path)
-        return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))
     train, test = (open_part(path, part, extra) for part in PARTS)
     try:
         return ImageData(*read_all(train), *read_all(test))
@@ -169,27 +166,20 @@ def stream_image_data(
     """
     batch_size = check_count("batch_size", batch_size, 1)
     check_choice("part", part, PARTS)
+    return batches_of(open_part(path, part, extra), batch_size)
+
+
+def open_part(path: str | Path, part: str, extra: bool | None) -> tuple[Source, ...]:
+    """Open an .npz file, or the files of the data set that lies in a folder or in one within."""
     path = check_path("path", path)
-    if path.is_dir():
-        return batches_of(open_part(path, part, extra), batch_size)
-    _refuse_extra(extra, path)
-    return slices_of(*read_npz(path, part), batch_size)
-
-
-def open_part(folder: Path, part: str, extra: bool | None) -> tuple[Source, ...]:
-    """Open the files of the data set that lies in a folder, or in one within."""
     if extra is not None:
         check_flag("extra", extra)
-    folder, found = _recognised(folder)
+    folder, found = _recognised(path) if path.is_dir() else (path, None)
     if found is SVHN:
         return svhn_sources(folder, part, extra)
-    _refuse_extra(extra, folder)
-    return found.open_part(folder, part)
-
-
-def _refuse_extra(extra: bool | None, path: Path) -> None:
     if extra is not None:
         raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
+    return found.open_part(folder, part) if found else (partial(slices_of, *read_npz(path, part)),)
 
 
 FORMATS = (IDX, CIFAR, SVHN, NORB)

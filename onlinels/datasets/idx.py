@@ -24,8 +24,6 @@ WHERE = f"get MNIST from {MNIST_URL} or Fashion-MNIST from {FASHION_URL}"
 STARTS = {"train": "train", "test": "t10k"}
 KINDS = {"images": 3, "labels": 1}
 """Dimensions of the two kinds of files; their names tell them."""
-N_CLASSES = 10
-UNSIGNED_BYTE = 0x08
 WORD = 4
 
 
@@ -43,7 +41,7 @@ def idx_sources(folder: Path, part: str) -> tuple[Source, ...]:
     images, labels = (open_idx(find_file(folder, names_of(part, kind), WHERE)) for kind in KINDS)
     if len(images.shape) != KINDS["images"]:
         raise images.damaged(f"states the shape {images.shape}, expected (n, height, width)")
-    return (paired(images, labels, N_CLASSES, (0, 1, 2)),)
+    return (paired(images, labels, n_classes=10, axes=(0, 1, 2)),)
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -93,7 +91,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 def open_idx(path: Path) -> RowFile:
     """Read the header of an IDX file of unsigned bytes."""
     header = read_beginning(path, WORD * 256, WHERE)
-    if len(header) < WORD or header[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+    if len(header) < WORD or header[:3] != bytes([0, 0, 8]):
         expected = "00 00 08 (unsigned bytes) and the number of dimensions"
         raise damaged(path, f"begins with {header[:WORD].hex(' ')}, expected {expected}", WHERE)
     start = WORD * (1 + header[3])

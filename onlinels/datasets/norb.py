@@ -31,8 +31,6 @@ PARTS = {
 }
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
 """Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
-N_CLASSES = 5
-IMAGE = (2, 96, 96)
 WORD = 4
 MOST_DIMENSIONS = 8
 LEAST_WORDS = 3
@@ -52,11 +50,11 @@ def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
     # azimuth and lighting (info) is not needed; `read_norb` reads it.
     files = (find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat"))
     images, labels = map(open_norb, files)
-    if images.shape[1:] != IMAGE or images.dtype != np.uint8:
+    if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
         raise images.damaged(
             f"is a matrix of {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)"
         )
-    return (paired(images, labels, N_CLASSES, (0, 2, 3, 1)),)
+    return (paired(images, labels, n_classes=5, axes=(0, 2, 3, 1)),)
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -169,19 +170,14 @@ def check_labels(file: RowFile, labels: NDArray[Any], n_classes: int) -> None:
         )
 
 
-ZIPPED = b"PK"
-"""What an .npz file begins with."""
-
-
 def read_npz(path: Path, part: str) -> Batch:
     """Return the images and labels of "train" or "test" in an .npz file."""
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is no file. Pass a file or a folder.")
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file")
         with path.open("rb") as opened:
-            if opened.read(len(ZIPPED)) != ZIPPED:
-                raise ValueError("it is no .npz file")
-            opened.seek(0)
             archive = ArrayArchive(opened)
             for name in ("x_train", "y_train", "x_test", "y_test"):
                 if name not in archive.names:
@@ -216,7 +212,7 @@ def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
             images, labels = _joined(held)
             yield images[:batch_size], labels[:batch_size]
             held = [(images[batch_size:], labels[batch_size:])] if n_over else []
-    if held:
+    if any(len(labels) for _, labels in held):
         yield _joined(held)
 
 
@@ -228,6 +224,6 @@ def _joined(batches: Iterable[Batch]) -> Batch:
 
 
 def slices_of(images: NDArray[Any], labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    """Cut arrays into contiguous chunks of `n_rows` rows."""
-    for at in range(0, len(labels), n_rows):
+    """Cut arrays into contiguous chunks of `n_rows` rows: at least one, if it is empty."""
+    for at in range(0, max(1, len(labels)), n_rows):
         yield np.ascontiguousarray(images[at : at + n_rows]), labels[at : at + n_rows]

@@ -21,7 +21,6 @@ WHERE = f"get SVHN's cropped digits from {URL}"
 PARTS = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 EXTRA = "extra_32x32.mat"
 NAMES = (*PARTS.values(), EXTRA)
-IMAGE = (32, 32, 3)
 
 
 def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Source, ...]:
@@ -40,10 +39,13 @@ def _source(path: Path) -> Source:
         # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
         problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
         raise damaged(path, problem, WHERE) from error
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != IMAGE or not images.size:
-        raise damaged(
-            path, f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)", WHERE
-        )
+    if (
+        images.dtype != np.uint8
+        or images.shape[:3] != (32, 32, 3)
+        or images.shape[3:] in ((), (0,))
+    ):
+        problem = f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)"
+        raise damaged(path, problem, WHERE)
     if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
         found = f"y of {numbers.dtype} {numbers.shape}"
         problem = f"holds {found}, expected one number for each of {images.shape[3]} images"
