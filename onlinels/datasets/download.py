@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -100,7 +101,7 @@ def download(name: str, folder: str | Path) -> Path:
     check_choice("name", name, CHECKSUMS)
     folder = check_path("folder", folder)
     try:
-        import pooch
+        pooch = importlib.import_module("pooch")
     except ImportError as error:
         raise ImportError("pooch is not installed. Run: pip install 'onlinels[data]'") from error
     for file_name, checksum in CHECKSUMS[name].items():

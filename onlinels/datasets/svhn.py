@@ -39,11 +39,8 @@ def _source(path: Path) -> Source:
         # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
         problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
         raise damaged(path, problem, WHERE) from error
-    if (
-        images.dtype != np.uint8
-        or images.shape[:3] != (32, 32, 3)
-        or images.shape[3:] in ((), (0,))
-    ):
+    fits = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.size
+    if images.dtype != np.uint8 or not fits:
         problem = f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)"
         raise damaged(path, problem, WHERE)
     if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):

@@ -60,7 +60,7 @@ class Writer:
 
     def node(self, value: Any, path: str) -> Node:
         """Return a value's description; its path is for errors, and the name of its array."""
-        made = np.generic if isinstance(value, np.generic) else type(value)
+        made: Any = np.generic if isinstance(value, np.generic) else type(value)
         if id(value) in self._described:
             return self._described[id(value)][1]
         if made in KINDS:
