@@ -165,66 +165,40 @@ def holds_array(layout: Layout) -> bool:
 # Reading
 
 
-@dataclass(frozen=True)
 class Batch:
     """A mini-batch as read.
 
     Parameters
     ----------
-    values : ndarray (n, n_columns)
-        Checked numbers of any real dtype.
+    values : ndarray (n, n_columns), or callable
+        Checked numbers of any real dtype, or what makes these, once a model has room for them.
     layouts : tuple of Layout
         The layouts of the rows, in order of their first one; the last describes `values`.
     source : narwhals DataFrame, list or ndarray
         What was read, for answers in kind.
+    n_rows : int, optional
+        Where `values` are yet to be made.
     """
 
-    values: Matrix
-    layouts: tuple[Layout, ...]
-    source: Any
+    def __init__(
+        self, values: Any, layouts: tuple[Layout, ...], source: Any, n_rows: int | None = None
+    ) -> None:
+        self._values, self.layouts, self.source = values, layouts, source
+        self._n_rows = len(values) if n_rows is None else n_rows
 
     def __len__(self) -> int:
-        return len(self.values)
-
-
-class MixedBatch(Batch):
-    """Samples of different features, whose matrix is made only if a model has room for them."""
-
-    _samples: list[tuple[Integers, Floats]]
-
-    def __init__(self, samples: Sequence[tuple[Layout, Floats]], source: Any) -> None:
-        layouts = tuple(dict.fromkeys(layout for layout, _ in samples))
-        problem = "X[...][{!r}] has {} values in one row and {} in another, expected one. "
-        _check_lengths(layouts, {}, problem + "Bring arrays to one size.")
-        columns = Columns().extended(layouts)
-        places = {layout: columns.locate(layout) for layout in layouts}
-        read = [(places[layout], values) for layout, values in samples]
-        vars(self).update(_samples=read, layouts=(*layouts, columns.names), source=source)
-
-    def __len__(self) -> int:
-        return len(self._samples)
+        return self._n_rows
 
     @cached_property
     def values(self) -> Matrix:
-        """Checked numbers, (n, n_columns); absent ones are 0."""
-        matrix = _zeros(len(self), len(self.layouts[-1]))
-        for row, (places, values) in zip(matrix, self._samples, strict=True):
-            row[places] = values
-        return matrix
+        """Numbers, (n, n_columns); absent ones are 0."""
+        return self._values() if callable(self._values) else self._values
 
 
 def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
     n_bytes = np.dtype(dtype).itemsize * n_rows * n_columns
     check_room(n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=OF_ROWS)
     return np.zeros((n_rows, n_columns), dtype)
-
-
-def _check_lengths(layouts: Iterable[Layout], known: dict[Name, int], problem: str) -> None:
-    lengths = known.copy()
-    for feature in (feature for layout in layouts for feature in _arrays_of(layout)):
-        first = lengths.setdefault(feature.name, feature.length)
-        if first != feature.length:
-            raise ValueError(problem.format(feature.name, first, feature.length))
 
 
 PLAIN_NUMBERS = frozenset(
@@ -312,9 +286,19 @@ def read_batch(X: Any) -> Batch:
                 "Make an array of rows of numbers, with np.asarray."
             )
     read = [read_row(row) for row in X]
-    if any(layout != read[0][0] for layout, _ in read):
-        return MixedBatch(read, X)
-    return Batch(np.stack([values for _, values in read]), (read[0][0],), X)
+    layouts = tuple(dict.fromkeys(layout for layout, _ in read))
+    if len(layouts) == 1:
+        return Batch(np.stack([values for _, values in read]), layouts, X)
+    columns = Columns().extended(layouts)
+    places = {layout: columns.locate(layout) for layout in layouts}
+
+    def lay_out() -> Matrix:
+        matrix = _zeros(len(read), len(columns))
+        for row, (layout, values) in zip(matrix, read, strict=True):
+            row[places[layout]] = values
+        return matrix
+
+    return Batch(lay_out, (*layouts, columns.names), X, len(read))
 
 
 def read_frame(X: Any, argument: str = "X") -> Batch:
@@ -380,9 +364,6 @@ def check_aligned(X: Any, y: Any) -> None:
 
 
 # Columns of a model
-
-
-OTHER_LENGTH = "x[{0!r}] has {2} values, expected {1} as before. Bring arrays to one size."
 
 
 def _columns_fit(columns: Any) -> bool:
@@ -488,19 +469,22 @@ class Columns:
         # Threads may share these columns, and bring another layout.
         last = self._last
         if last is None or layout != last[0]:
-            _check_lengths([layout], self._lengths, OTHER_LENGTH)
+            for feature in _arrays_of(layout):
+                length = self._lengths.get(feature.name, feature.length)
+                if length != feature.length:
+                    raise ValueError(
+                        f"x[{feature.name!r}] has {feature.length} values, expected {length}: it "
+                        f"has {length} values in one row and {feature.length} in another. Bring "
+                        "arrays to one size."
+                    )
             keys = check_distinct(names_of(layout))
-            by_position: Iterable[Name] = ()
-            if isinstance(layout, range):
-                problem = "Columns are those of a plain array, expected names as before, such as {}"
-                by_position = self._index
-            elif self._plain:
-                problem = "Features have names such as {}, expected 0, 1, … as in plain arrays"
-                by_position = keys
-            for key in by_position:
-                if not isinstance(key, int):
-                    remedy = "Learn and predict in one form."
-                    raise ValueError(f"{problem.format(repr(key))}. {remedy}")
+            if self._plain or isinstance(layout, range):
+                named = [key for key in (*self._index, *keys) if not isinstance(key, int)]
+                if named:
+                    raise ValueError(
+                        "Features came as columns of a plain array, expected names as before, such "
+                        f"as {named[0]!r}, or arrays only. Learn and predict in one form."
+                    )
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
         return last[1]
@@ -519,7 +503,9 @@ class Columns:
         ndarray (n, len(self)), dtype of `values`
             `values` itself if nothing has to move.
         """
-        _check_lengths(layouts[:-1], self._lengths, OTHER_LENGTH)
+        for layout in filter(holds_array, layouts[:-1]):
+            # The last one spells arrays out: it does not tell how long they are.
+            self.locate(layout)
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values
