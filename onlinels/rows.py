@@ -482,7 +482,7 @@ class Columns:
                 named = [key for key in (*self._index, *keys) if not isinstance(key, int)]
                 if named:
                     raise ValueError(
-                        "Features came as columns of a plain array, expected names as before, such "
+                        "Columns are those of a plain array, expected names as before, such "
                         f"as {named[0]!r}, or arrays only. Learn and predict in one form."
                     )
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
