@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from scipy.linalg.blas import dgemm, sgemm
 
-from onlinels.checks import Floats, Matrix, read_only
+from onlinels.checks import Matrix, read_only
 
 Calls = tuple[tuple[Any, ...], ...]
 State = tuple[tuple[object, str, Any], ...]
@@ -75,8 +75,7 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
     [2, 3]
     """
     left = deque(blocks)
-    n_blocks, n_tries = len(left), 0
-    raised: BaseException | None = None
+    n_blocks, n_tries, raised = len(left), 0, None
     while left:
         try:
             calls, state = plan(left[0])
@@ -122,15 +121,6 @@ def shallow_copy(thing: Thing) -> Thing:
     new = object.__new__(type(thing))
     vars(new).update(vars(thing))
     return new
-
-
-def lengthened(vector: Matrix, length: int) -> Matrix:
-    """Return a vector with zeros appended up to a length: itself, if it has that already."""
-    if len(vector) == length:
-        return vector
-    longer = np.zeros(length, dtype=vector.dtype)
-    longer[: len(vector)] = vector
-    return longer
 
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
@@ -208,12 +198,10 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     parts = list(parts)
     workers = min(n_threads(), len(parts))
     if workers <= 1:
-        for part in parts:
-            work(part)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, parts):
-            pass
+        deque(map(work, parts), maxlen=0)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            deque(pool.map(work, parts), maxlen=0)
 
 
 LARGEST_HELD = 1 << 23
@@ -247,8 +235,8 @@ class Scratch(local):
         return held[:size].reshape(shape)
 
 
-def enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    """Return a matrix with zeros appended, in Fortran order: itself, if it has that shape already.
+def enlarged(array: Matrix, *shape: int) -> Matrix:
+    """Return an array with zeros appended, in Fortran order: itself, if it has that shape already.
 
     Examples
     --------
@@ -256,12 +244,15 @@ def enlarged(array: Floats, rows: int, columns: int) -> Floats:
     array([[1., 0.],
            [0., 0.]])
     """
-    if array.shape == (rows, columns):
+    if array.shape == shape:
         return array
-    larger = np.zeros((rows, columns), order="F")
-    larger[: array.shape[0], : array.shape[1]] = array
+    larger = np.zeros(shape, array.dtype, order="F")
+    larger[tuple(map(slice, array.shape))] = array
     return larger
 
+
+lengthened = enlarged
+"""The same of a vector."""
 
 GEMM = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
 
@@ -322,18 +313,15 @@ class Frozen:
     """
 
     def __post_init__(self) -> None:
-        self._freeze()
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take a pickled state; numpy's own does not say that an array is read-only."""
         vars(self).update(state)
-        self._freeze()
+        Frozen.__post_init__(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the very same: nobody writes to it."""
         return self
-
-    def _freeze(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, read_only(value))
