@@ -469,7 +469,7 @@ class Columns:
                 if now != before:
                     raise ValueError(
                         f"x[{feature.name!r}] has {now} values, expected {before} as before, not "
-                        f"{before} values in one row and {now} in another. Bring arrays to one size."
+                        f"{before} values in one row and {now} in another. Bring both to one size."
                     )
             keys = check_distinct(names_of(layout))
             if self._plain or isinstance(layout, range):
