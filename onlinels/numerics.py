@@ -54,10 +54,8 @@ def apply(update: tuple[Calls, State]) -> None:
 
 def joined(*updates: tuple[Calls, State]) -> Update:
     """Return one update of several, in their order."""
-    return Update(
-        tuple(each for calls, _ in updates for each in calls),
-        tuple(each for _, state in updates for each in state),
-    )
+    calls, states = zip(*updates, strict=True)
+    return Update(tuple(chain(*calls)), tuple(chain(*states)))
 
 
 TRIES = 3

@@ -134,10 +134,7 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     n_values = math.prod(shape)
     n_expected = n_values * dtype.itemsize
     if n_expected != n_left:
-        raise ValueError(
-            f"it states the shape {shape} of {dtype}, which takes {n_expected} bytes, and holds "
-            f"{n_left}"
-        )
+        raise ValueError(f"it states {shape} of {dtype}, {n_expected} bytes, and holds {n_left}")
     if n_values > most_values:
         raise ValueError(f"it has {n_values} values, expected at most {most_values}")
     content = read_up_to(file, n_expected)

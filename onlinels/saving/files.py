@@ -68,8 +68,7 @@ def save(model: Any, path: PathLike) -> None:
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         raise TypeError(
             f"model is of type {type(model).__name__}, expected a model of onlinels (no subclass "
-            "of one), a river pipeline of these, or a dict of models. Save the models that it "
-            "holds one by one."
+            "of one), a river pipeline of these, or a dict of models. Save what it holds."
         )
     try:
         with all_held(*_locks(model)):
@@ -250,9 +249,7 @@ def load(path: PathLike) -> Any:
     """
     place = _read_path(path)
     if not place.exists():
-        raise FileNotFoundError(
-            f"There is no file {place}. Check the path, or save a model there first."
-        )
+        raise FileNotFoundError(f"There is no file {place}. Check it, or save a model there first.")
     if not place.is_file():
         raise ValueError(f"{place} is a folder or device, expected a file. Name a file.")
     try:
