@@ -308,10 +308,7 @@ LIMIT = "ONLINELS_MEMORY_LIMIT"
 
 CGROUPS = Path("/sys/fs/cgroup")
 
-TOO_MANY_FEATURES = (
-    "Hash features into fewer, for instance with river's FeatureHasher(n_features=1024), or select "
-    "some."
-)
+TOO_MANY_FEATURES = "Select some, or hash features with river's FeatureHasher(n_features=1024)."
 
 OF_ROWS = "Pass fewer rows at once."
 
@@ -345,8 +342,7 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
     if n_bytes > limit:
         raise ValueError(
             f"{what.format(*sizes)} takes {n_bytes / GIB:.3g} GiB of memory, expected at most the "
-            f"{limit / GIB:.3g} GiB that there are. {remedy} If there is more memory, set {LIMIT} "
-            "to its bytes."
+            f"{limit / GIB:.3g} GiB that there are. {remedy} If there is more, set {LIMIT}."
         )
 
 
@@ -467,8 +463,7 @@ def check_mergeable(model: Any, other: Any) -> None:
     ]
     if differing:
         raise ValueError(
-            f"other has different settings ({', '.join(differing)}), expected equal ones. "
-            "Start all models from one model's empty()."
+            f"other has different settings ({', '.join(differing)}). Start all from one empty()."
         )
 
 

@@ -54,7 +54,7 @@ def apply(update: tuple[Calls, State]) -> None:
 
 def joined(*updates: tuple[Calls, State]) -> Update:
     """Return one update of several, in their order."""
-    calls, states = zip(*updates, strict=True)
+    calls, states = zip(Update(), *updates, strict=True)
     return Update(tuple(chain(*calls)), tuple(chain(*states)))
 
 

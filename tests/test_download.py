@@ -50,10 +50,9 @@ def publish(name, folder, url, monkeypatch):
         pack(folder)
     checksums = {
         file_name: hashlib.sha256((folder / file_name).read_bytes()).hexdigest()
-        for file_name in module.CHECKSUMS[name]
+        for file_name in module.PUBLISHED[name][1]
     }
-    monkeypatch.setitem(module.CHECKSUMS, name, checksums)
-    monkeypatch.setitem(module.URLS, name, url)
+    monkeypatch.setitem(module.PUBLISHED, name, (url, checksums))
     return data
 
 

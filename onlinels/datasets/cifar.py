@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Batch,
     Format,
     RowFile,
@@ -23,9 +24,8 @@ from onlinels.datasets.reading import (
     find_file,
 )
 
-URL = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVE = "cifar-10-binary.tar.gz"
-WHERE = f"get the binary version from {URL}{ARCHIVE} and unpack it"
+WHERE = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
 PARTS = {
     "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
     "test": ("test_batch.bin",),

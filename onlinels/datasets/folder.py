@@ -111,8 +111,7 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
         raise ValueError(
-            f"The files in {path} state images that take more memory than there is. Read them in "
-            "mini-batches, with stream_image_data, if they are that large."
+            f"The files in {path} state more than memory holds. Read them with stream_image_data."
         ) from error
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Format,
     RowFile,
     Source,
@@ -18,9 +19,8 @@ from onlinels.datasets.reading import (
     read_beginning,
 )
 
-MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-WHERE = f"get MNIST from {MNIST_URL} or Fashion-MNIST from {FASHION_URL}"
+URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
+WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
 STARTS = {"train": "train", "test": "t10k"}
 KINDS = {"images": 3, "labels": 1}
 """Dimensions of the two kinds of files; their names tell them."""

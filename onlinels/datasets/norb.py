@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Format,
     RowFile,
     Source,
@@ -23,8 +24,7 @@ from onlinels.datasets.reading import (
     read_beginning,
 )
 
-URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
-WHERE = f"get small NORB from {URL}"
+WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
 PARTS = {
     "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
     "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",

@@ -30,6 +30,14 @@ Batch = tuple[NDArray[Any], NDArray[Any]]
 Source = Callable[[int], Iterator[Batch]]
 """Yields images and labels in order, at most so many at a time, as often as it is called."""
 
+# The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
+BLOCKS = Path(__file__).with_name("published.txt").read_text("utf-8").split("\n\n")
+PUBLISHED: dict[str, tuple[str, dict[str, str]]] = {
+    name: (url, dict(zip(words[1::2], words[::2], strict=True)))
+    for name, url, *words in map(str.split, BLOCKS)
+}
+"""Of every data set: where its files are published, and their names with their checksums."""
+
 CHUNK = 1024
 """Images that are read at a time when all are wanted."""
 
@@ -185,9 +193,8 @@ def read_npz(path: Path, part: str) -> Batch:
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
         raise ValueError(
-            f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of plain arrays "
-            "x_train, y_train, x_test and y_test; or, of a data set in several files, their "
-            f"folder: {path.absolute().parent}."
+            f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of x_train, "
+            f"y_train, x_test and y_test, or of other files their folder: {path.absolute().parent}."
         ) from error
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
         raise ValueError(

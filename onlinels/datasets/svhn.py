@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from onlinels.datasets.reading import Format, Source, damaged, find_file, slices_of
+from onlinels.datasets.reading import PUBLISHED, Format, Source, damaged, find_file, slices_of
 
-URL = "http://ufldl.stanford.edu/housenumbers/"
-WHERE = f"get SVHN's cropped digits from {URL}"
+WHERE = f"get SVHN's cropped digits from {PUBLISHED['svhn'][0]}"
 PARTS = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
 EXTRA = "extra_32x32.mat"
 NAMES = (*PARTS.values(), EXTRA)

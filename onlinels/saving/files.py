@@ -162,11 +162,8 @@ def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
         archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text.encode()).hexdigest())
 
 
-REMEDIES = {
-    errno.ENOSPC: "free some space, or save elsewhere",
-    errno.EDQUOT: "free some space, or save elsewhere",
-    errno.ENOENT: "make the folder first",
-}
+REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
+REMEDIES[errno.ENOENT] = "make the folder first"
 
 
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
