@@ -25,10 +25,7 @@ from onlinels.datasets.reading import (
 )
 
 WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
-PARTS = {
-    "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
-    "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
-}
+PARTS = {"train": "training", "test": "testing"}
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
 """Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
 WORD = 4
@@ -38,7 +35,8 @@ LEAST_WORDS = 3
 
 def names_of(part: str, kind: str) -> tuple[str, ...]:
     """Return the names that a file of small NORB goes by: unzipped or not."""
-    return tuple(f"{PARTS[part]}-{kind}.mat{zipped}" for zipped in ("", ".gz"))
+    (zipped,) = [name for name in PUBLISHED["norb"][1] if f"{PARTS[part]}-{kind}" in name]
+    return zipped.removesuffix(".gz"), zipped
 
 
 NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
