@@ -21,25 +21,19 @@ from onlinels.datasets.reading import (
     Source,
     check_labels,
     damaged,
-    find_file,
 )
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 WHERE = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
-PARTS = {
-    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-    "test": ("test_batch.bin",),
+FILES = {
+    "train": [(f"data_batch_{number}.bin",) for number in range(1, 6)],
+    "test": [("test_batch.bin",)],
 }
-NAMES = (*PARTS["train"], *PARTS["test"])
 ROW = 1 + 3 * 32 * 32
 
 
-def cifar_sources(folder: Path, part: str) -> tuple[Source, ...]:
-    """Open the files of a part in a folder: images (32, 32, 3), labels from 0 to 9."""
-    return tuple(_source(find_file(folder, (name,), WHERE)) for name in PARTS[part])
-
-
 def _source(path: Path) -> Source:
+    """Open a file of images (32, 32, 3) and labels from 0 to 9."""
     n_bytes = path.stat().st_size
     if n_bytes % ROW or not n_bytes:
         raise damaged(path, f"has {n_bytes} bytes, expected a multiple of {ROW}", WHERE)
@@ -55,4 +49,4 @@ def _source(path: Path) -> Source:
     return source
 
 
-CIFAR = Format("CIFAR-10", NAMES, WHERE, cifar_sources)
+CIFAR = Format("CIFAR-10", WHERE, FILES, lambda *paths: map(_source, paths))

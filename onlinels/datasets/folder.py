@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from onlinels.datasets.reading import (
     read_npz,
     slices_of,
 )
-from onlinels.datasets.svhn import SVHN, svhn_sources
+from onlinels.datasets.svhn import SVHN
 
 PARTS = ("train", "test")
 
@@ -168,17 +168,29 @@ def stream_image_data(
     return batches_of(open_part(path, part, extra), batch_size)
 
 
-def open_part(path: str | Path, part: str, extra: bool | None) -> tuple[Source, ...]:
+def open_part(path: str | Path, part: str, extra: bool | None) -> Iterable[Source]:
     """Open an .npz file, or the files of the data set that lies in a folder or in one within."""
     path = check_path("path", path)
     if extra is not None:
         check_flag("extra", extra)
     folder, found = _recognised(path) if path.is_dir() else (path, None)
-    if found is SVHN:
-        return svhn_sources(folder, part, extra)
-    if extra is not None:
+    if extra is not None and found is not SVHN:
         raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
-    return found.open_part(folder, part) if found else (partial(slices_of, *read_npz(path, part)),)
+    if found is None:
+        return [partial(slices_of, *read_npz(path, part))]
+    parts = [part]
+    if found is SVHN and part == "train":
+        lies_there = (folder / "extra_32x32.mat").is_file()
+        parts += ["extra"] * (lies_there if extra is None else extra)
+    files = [names for each in parts for names in found.files[each]]
+    return list(found.open_files(*(_find_file(folder, names, found.where) for names in files)))
+
+
+def _find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
 
 
 FORMATS = (IDX, CIFAR, SVHN, NORB)

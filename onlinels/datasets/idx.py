@@ -14,7 +14,6 @@ from onlinels.datasets.reading import (
     Source,
     as_file,
     damaged,
-    find_file,
     paired,
     read_beginning,
 )
@@ -27,21 +26,18 @@ KINDS = {"images": 3, "labels": 1}
 WORD = 4
 
 
-def names_of(part: str, kind: str) -> tuple[str, ...]:
-    """Return the names that an IDX file goes by: with a hyphen or a dot, unzipped or not."""
-    start, end = f"{STARTS[part]}-{kind}", f"idx{KINDS[kind]}-ubyte"
-    return tuple(f"{start}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
+def _names(start: str, kind: str) -> tuple[str, ...]:
+    # With a hyphen or a dot, unzipped or not.
+    end = f"idx{KINDS[kind]}-ubyte"
+    return tuple(f"{start}-{kind}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
 
 
-NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(part, kind))
-
-
-def idx_sources(folder: Path, part: str) -> tuple[Source, ...]:
-    """Open the files of images (height, width) and of labels in a folder."""
-    images, labels = (open_idx(find_file(folder, names_of(part, kind), WHERE)) for kind in KINDS)
+def _open(*paths: Path) -> list[Source]:
+    """Open the files of images (height, width) and of labels."""
+    images, labels = map(open_idx, paths)
     if len(images.shape) != KINDS["images"]:
         raise images.damaged(f"states the shape {images.shape}, expected (n, height, width)")
-    return (paired(images, labels, n_classes=10, axes=(0, 1, 2)),)
+    return [paired(images, labels, n_classes=10, axes=(0, 1, 2))]
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -99,4 +95,5 @@ def open_idx(path: Path) -> RowFile:
     return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)
 
 
-IDX = Format("MNIST or Fashion-MNIST", NAMES, WHERE, idx_sources)
+FILES = {part: [_names(start, kind) for kind in KINDS] for part, start in STARTS.items()}
+IDX = Format("MNIST or Fashion-MNIST", WHERE, FILES, _open)

@@ -19,13 +19,11 @@ from onlinels.datasets.reading import (
     Source,
     as_file,
     damaged,
-    find_file,
     paired,
     read_beginning,
 )
 
 WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
-PARTS = {"train": "training", "test": "testing"}
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
 """Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
 WORD = 4
@@ -33,26 +31,21 @@ MOST_DIMENSIONS = 8
 LEAST_WORDS = 3
 
 
-def names_of(part: str, kind: str) -> tuple[str, ...]:
-    """Return the names that a file of small NORB goes by: unzipped or not."""
-    (zipped,) = [name for name in PUBLISHED["norb"][1] if f"{PARTS[part]}-{kind}" in name]
+def _names(kind: str) -> tuple[str, ...]:
+    (zipped,) = [name for name in PUBLISHED["norb"][1] if kind in name]
     return zipped.removesuffix(".gz"), zipped
 
 
-NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
-
-
-def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
+def _open(*paths: Path) -> list[Source]:
     """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories."""
     # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance, elevation,
     # azimuth and lighting (info) is not needed; `read_norb` reads it.
-    files = (find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat"))
-    images, labels = map(open_norb, files)
+    images, labels = map(open_norb, paths)
     if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
         raise images.damaged(
             f"is a matrix of {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)"
         )
-    return (paired(images, labels, n_classes=5, axes=(0, 2, 3, 1)),)
+    return [paired(images, labels, n_classes=5, axes=(0, 2, 3, 1))]
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:
@@ -107,4 +100,8 @@ def open_norb(path: Path) -> RowFile:
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
 
 
-NORB = Format("small NORB", NAMES, WHERE, norb_sources)
+FILES = {
+    "train": [_names("training-dat"), _names("training-cat")],
+    "test": [_names("testing-dat"), _names("testing-cat")],
+}
+NORB = Format("small NORB", WHERE, FILES, _open)

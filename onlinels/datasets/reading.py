@@ -6,7 +6,7 @@ import gzip
 import math
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -47,12 +47,17 @@ MOST_DIMENSIONS = 32
 
 @dataclass(frozen=True)
 class Format:
-    """How a data set is published; `open_part` opens "train" or "test" of a folder."""
+    """How a data set is published: of every part its files, each under one of some names."""
 
     title: str
-    names: tuple[str, ...]
     where: str
-    open_part: Callable[[Path, str], tuple[Source, ...]]
+    files: Mapping[str, Sequence[tuple[str, ...]]]
+    open_files: Callable[..., Iterable[Source]]
+
+    @property
+    def names(self) -> list[str]:
+        """All names that files may have."""
+        return [name for files in self.files.values() for names in files for name in names]
 
 
 def damaged(path: Path, problem: str, where: str) -> ValueError:
@@ -145,14 +150,6 @@ def as_file(path: str | Path, where: str) -> Path:
     return path
 
 
-def find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
-    """Return the first file of a folder that has one of the names, or raise."""
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
-
-
 def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:
     """Return images, their axes in another order, with a label below `n_classes` for each."""
     numbers = labels.read()
@@ -204,12 +201,12 @@ def read_npz(path: Path, part: str) -> Batch:
     return images, labels
 
 
-def read_all(sources: tuple[Source, ...]) -> Batch:
+def read_all(sources: Iterable[Source]) -> Batch:
     """Return all images and labels of sources."""
     return _joined([chunk for source in sources for chunk in source(CHUNK)])
 
 
-def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
+def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:
     """Yield sources one after the other in batches of one size, the last of what is left."""
     held: list[Batch] = []
     for chunk in (chunk for source in sources for chunk in source(batch_size)):

@@ -14,23 +14,14 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from onlinels.datasets.reading import PUBLISHED, Format, Source, damaged, find_file, slices_of
+from onlinels.datasets.reading import PUBLISHED, Format, Source, damaged, slices_of
 
 WHERE = f"get SVHN's cropped digits from {PUBLISHED['svhn'][0]}"
-PARTS = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
-EXTRA = "extra_32x32.mat"
-NAMES = (*PARTS.values(), EXTRA)
-
-
-def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Source, ...]:
-    """Read a part's files in a folder: images (32, 32, 3), labels from 0 to 9."""
-    names = [PARTS[part]]
-    if part == "train" and (extra or (extra is None and (folder / EXTRA).is_file())):
-        names.append(EXTRA)
-    return tuple(_source(find_file(folder, (name,), WHERE)) for name in names)
+FILES = {part: [(f"{part}_32x32.mat",)] for part in ("train", "test", "extra")}
 
 
 def _source(path: Path) -> Source:
+    """Read a file of images (32, 32, 3) and labels from 0 to 9."""
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
@@ -52,4 +43,4 @@ def _source(path: Path) -> Source:
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 
 
-SVHN = Format("SVHN", NAMES, WHERE, svhn_sources)
+SVHN = Format("SVHN", WHERE, FILES, lambda *paths: map(_source, paths))
