@@ -31,9 +31,8 @@ DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
 UNREADABLE = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGED)
 """What reading a damaged file, or another one, raises: found by changing files byte by byte."""
 
-MAGIC = b"\x93NUMPY"
-LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}
-"""Of each version of the format: bytes of the number that tells how long the header is."""
+LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
+"""By what a file begins with: bytes of the number that tells how long the header is."""
 
 LARGEST_HEADER = 10_000
 """Most bytes of a header, as numpy itself bounds it."""
@@ -146,13 +145,12 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
 
 def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
     # What it says, and how many bytes follow.
-    start = file.read(len(MAGIC) + 2)
-    n_length = LENGTH_BYTES.get(start[len(MAGIC) :], 0)
+    start = file.read(8)
+    n_length = LENGTH_BYTES.get(start, 0)
     n_header = int.from_bytes(file.read(n_length), "little")
     header = file.read(min(n_header, LARGEST_HEADER + 1))
     said = HEADER.fullmatch(header.decode("latin1").strip().replace('"', "'"))
-    fits = start[: len(MAGIC)] == MAGIC and len(header) <= LARGEST_HEADER
-    if not fits or said is None or None in said.groups():
+    if len(header) > LARGEST_HEADER or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
         raise ValueError("it holds other things than arrays of numbers or text")
     return said, n_bytes - len(start) - n_length - n_header

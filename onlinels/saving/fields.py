@@ -178,31 +178,28 @@ FACTORIES: dict[str, Callable[..., Any]] = {}
 Declared = TypeVar("Declared", bound=type)
 
 
-def savable(
+def saved(
+    made: Declared,
     fields: Mapping[str, Field] | Callable[[type], Mapping[str, Field]],
     check: Callable[[Any], bool] = lambda made: True,
     *,
     take: Callable[[Any], State] | None = None,
     make: Callable[[State], Any] | None = None,
-) -> Callable[[Declared], Declared]:
+) -> Declared:
     """Declare of what the state of a class consists, so that its objects may be saved and loaded.
 
     Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
     What returns the fields of a class, such as `settings_of`, may stand for them.
     """
-
-    def declare(made: Declared) -> Declared:
-        said = fields(made) if callable(fields) else fields
-        kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
-        KINDS[made] = KINDS_BY_NAME[kind.name] = kind
-        return made
-
-    return declare
+    said = fields(made) if callable(fields) else fields
+    kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
+    KINDS[made] = KINDS_BY_NAME[kind.name] = kind
+    return made
 
 
-def saved(made: type, *said: Any, **how: Any) -> None:
-    """Declare what `savable` declares, of a class that is not ours."""
-    savable(*said, **how)(made)
+def savable(*said: Any, **how: Any) -> Callable[[Declared], Declared]:
+    """Declare what `saved` declares, of the class below."""
+    return lambda made: saved(made, *said, **how)
 
 
 def _state_of(value: Any) -> State:
