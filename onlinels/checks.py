@@ -368,7 +368,7 @@ def memory_limit() -> float:
 def _known_limits() -> Iterator[float]:
     with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for controllers, path in re.findall(r"^\d+:(.*memory.*|):/(.*)", _groups(), re.MULTILINE):
+    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", _groups(), re.MULTILINE):
         # Version 1 names controllers, version 2 none.
         inner = CGROUPS / ("memory" if controllers else "") / path
         name = "memory.limit_in_bytes" if controllers else "memory.max"
@@ -463,7 +463,7 @@ def check_mergeable(model: Any, other: Any) -> None:
     ]
     if differing:
         raise ValueError(
-            f"other has different settings ({', '.join(differing)}). Start all from one empty()."
+            f"other has different settings ({', '.join(differing)}). Start all from one's empty()."
         )
 
 

@@ -73,7 +73,8 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
     [2, 3]
     """
     left = deque(blocks)
-    n_blocks, n_tries, raised = len(left), 0, None
+    n_blocks, n_tries = len(left), 0
+    raised: BaseException | None = None
     while left:
         try:
             calls, state = plan(left[0])

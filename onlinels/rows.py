@@ -281,7 +281,8 @@ def read_batch(X: Any) -> Batch:
     read = [read_row(row) for row in X]
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))
     if len(layouts) == 1:
-        return Batch(len(read), lambda: np.stack([values for _, values in read]), layouts, X)
+        stacked = np.stack([values for _, values in read])
+        return Batch(len(read), lambda: stacked, layouts, X)
     columns = Columns().extended(layouts)
     places = {layout: columns.locate(layout) for layout in layouts}
 

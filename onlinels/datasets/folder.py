@@ -199,12 +199,7 @@ FORMATS = (IDX, CIFAR, SVHN, NORB)
 def _recognised(folder: Path) -> tuple[Path, Format]:
     """Return the folder that holds a data set, this one or one within, and the data set."""
     for places in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
-        found = [
-            (place, each)
-            for place in places
-            for each in FORMATS
-            if any((place / name).is_file() for name in each.names)
-        ]
+        found = [(place, each) for place in places for each in FORMATS if each.lies_in(place)]
         if len(found) > 1:
             listed = ", ".join(f"{each.title} in {place}" for place, each in found)
             raise ValueError(

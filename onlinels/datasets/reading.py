@@ -59,6 +59,10 @@ class Format:
         """All names that files may have."""
         return [name for files in self.files.values() for names in files for name in names]
 
+    def lies_in(self, folder: Path) -> bool:
+        """Tell whether a folder holds any of its files."""
+        return any((folder / name).is_file() for name in self.names)
+
 
 def damaged(path: Path, problem: str, where: str) -> ValueError:
     """Return an error of a file that holds something else than it should."""
