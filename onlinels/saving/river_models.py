@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,18 +108,17 @@ PAGE_HINKLEY = _fields_of(drift.PageHinkley()) | {"mode": MODE}
 PAGE_HINKLEY.pop("_test_drift", None)
 
 
+def _taken(names: Iterable[str], value: Any) -> State:
+    return {name: getattr(value, name) for name in names}
+
+
 def _page_hinkley(state: State) -> Any:
     detector = drift.PageHinkley(mode=state["mode"])
     vars(detector).update(state)
     return detector
 
 
-saved(
-    drift.PageHinkley,
-    PAGE_HINKLEY,
-    take=lambda detector: {name: getattr(detector, name) for name in PAGE_HINKLEY},
-    make=_page_hinkley,
-)
+saved(drift.PageHinkley, PAGE_HINKLEY, take=partial(_taken, PAGE_HINKLEY), make=_page_hinkley)
 
 ADWIN = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
 
@@ -147,7 +148,7 @@ saved(
     # Its compiled code takes as much memory as it is told to.
     dict.fromkeys(ADWIN, SMALL) | {"delta": SHARE, "_drift_detected": FLAG, "window": BYTES},
     take=lambda detector: {
-        **{name: getattr(detector, name) for name in (*ADWIN, "_drift_detected")},
+        **_taken((*ADWIN, "_drift_detected"), detector),
         "window": bytes(detector._helper.__getstate__()),
     },
     make=_adwin,
