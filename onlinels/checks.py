@@ -106,9 +106,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
 def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {array.shape}, expected (n_rows, n_columns). Reshape it."
-        )
+        raise ValueError(f"{name} has shape {array.shape}, expected (n_rows, n_columns). Reshape.")
 
 
 def check_not_empty(name: str, n_rows: int) -> None:
@@ -409,9 +407,7 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
         expected = f"weights of at least 0 and at most {LARGEST_VALUE:g}"
         raise ValueError(f"w holds {wrong[0]}, expected {expected}. Weigh what is not to count 0.")
     if weights.ndim and weights.shape != (n_rows,):
-        raise ValueError(
-            f"w has shape {weights.shape}, expected ({n_rows},), or one number for all."
-        )
+        raise ValueError(f"w has shape {weights.shape}, expected ({n_rows},) or one number.")
     return weights.copy() if weights.ndim else float(weights)
 
 

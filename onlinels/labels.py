@@ -63,9 +63,7 @@ class Classes:
 def read_label(y: Any) -> Label:
     """Return a label as a hashable Python value that equals itself; numpy scalars become such."""
     if isinstance(y, (np.datetime64, np.timedelta64)) or y is np.ma.masked:
-        raise TypeError(
-            f"y is {y!r}, expected a plain label. Convert dates to text, skip masked rows."
-        )
+        raise TypeError(f"y is {y!r}, expected a label. Convert dates to text, skip masked rows.")
     label = y.item() if isinstance(y, np.generic) else y
     try:
         hash(label)
@@ -92,9 +90,7 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     if isinstance(y, (list, tuple, range)):
         return list(y)
     if getattr(y, "ndim", 1) != 1:
-        raise ValueError(
-            f"y has shape {y.shape}, expected (n_rows,). Pass labels, not one-hot rows."
-        )
+        raise ValueError(f"y has shape {y.shape}, expected (n_rows,). Pass no one-hot rows.")
     if isinstance(y, np.ndarray):
         # Entry by entry: dates and masked entries would otherwise become numbers and None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)

@@ -102,9 +102,7 @@ def key_text(key: Name) -> str:
     parts = key if isinstance(key, tuple) else (key,)
     # The order of a set is not the same in every process.
     if any(isinstance(p, (set, frozenset)) or repr(p) == object.__repr__(p) for p in parts):
-        raise TypeError(
-            f"Feature name {key!r} has no spelling of its own, expected text or numbers. Rename it."
-        )
+        raise TypeError(f"Feature name {key!r} has no spelling of its own. Use text or numbers.")
     return f"{type(key).__name__}:{key!r}"
 
 
@@ -274,9 +272,9 @@ def read_batch(X: Any) -> Batch:
     check_not_empty("X", len(X))
     for number, row in enumerate(X):
         if not isinstance(row, Mapping):
-            kind = type(row).__name__
             raise TypeError(
-                f"X[{number}] is of type {kind}, expected dicts, or else np.asarray(X)."
+                f"X[{number}] is of type {type(row).__name__}, expected dicts in a list. "
+                "Make an array of rows of numbers, with np.asarray."
             )
     read = [read_row(row) for row in X]
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))

@@ -202,9 +202,7 @@ def _recognised(folder: Path) -> tuple[Path, Format]:
         found = [(place, each) for place in places for each in FORMATS if each.lies_in(place)]
         if len(found) > 1:
             listed = ", ".join(f"{each.title} in {place}" for place, each in found)
-            raise ValueError(
-                f"{folder} holds more than one data set: {listed}. Pass a folder of one."
-            )
+            raise ValueError(f"{folder} holds more than one data set: {listed}. Pass one.")
         if found:
             return found[0]
     sought = "; ".join(f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS)

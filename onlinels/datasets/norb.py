@@ -42,9 +42,7 @@ def _open(*paths: Path) -> list[Source]:
     # azimuth and lighting (info) is not needed; `read_norb` reads it.
     images, labels = map(open_norb, paths)
     if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
-        raise images.damaged(
-            f"is a matrix of {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)"
-        )
+        raise images.damaged(f"is {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)")
     return [paired(images, labels, n_classes=5, axes=(0, 2, 3, 1))]
 
 

@@ -93,9 +93,7 @@ class RowFile:
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
             before = " before zipping" * zipped
-            raise self.damaged(
-                f"has {held} bytes, expected {n_bytes} bytes{before} for the shape {self.shape}"
-            )
+            raise self.damaged(f"has {held}, expected {n_bytes} bytes{before} for {self.shape}")
 
     def damaged(self, problem: str) -> ValueError:
         """Return an error of this file."""
@@ -174,9 +172,7 @@ def check_labels(file: RowFile, labels: NDArray[Any], n_classes: int) -> None:
     """Raise ValueError unless all labels are from 0 to `n_classes` - 1."""
     found = labels.min(), labels.max()
     if found[0] < 0 or found[1] >= n_classes:
-        raise file.damaged(
-            f"holds labels from {found[0]} to {found[1]}, expected 0 to {n_classes - 1}"
-        )
+        raise file.damaged(f"holds labels {found[0]} to {found[1]}, expected 0 to {n_classes - 1}")
 
 
 def read_npz(path: Path, part: str) -> Batch:
