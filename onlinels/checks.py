@@ -314,20 +314,7 @@ GIB = float(1 << 30)
 
 
 def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEATURES) -> None:
-    """Raise ValueError if arrays cannot fit into memory, before they are made.
-
-    They are compared with all the memory there is, not with what is free at the moment: what is
-    refused could never fit. Linux promises more memory than it has, and ends the process when it
-    runs out; nothing could be said then.
-
-    Parameters
-    ----------
-    n_bytes : int
-        What will be held.
-    what, remedy : str
-        What needs it and what to do about it, for the error.
-    *sizes : int
-        What to put into the fields of `what`.
+    """Raise ValueError if arrays of so many bytes cannot fit into memory, before they are made.
 
     Examples
     --------
@@ -336,6 +323,9 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
         ...
     ValueError: A batch of 9 rows takes 1.07e+09 GiB of memory, expected at most the ...
     """
+    # They are compared with all the memory there is, not with what is free at the moment: what is
+    # refused could never fit. Linux promises more memory than it has, and ends the process when it
+    # runs out; nothing could be said then.
     limit = memory_limit()
     if n_bytes > limit:
         raise ValueError(
@@ -439,15 +429,7 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
 
 
 def check_mergeable(model: Any, other: Any) -> None:
-    """Raise unless `other` is a model of the same kind with the same settings.
-
-    Raises
-    ------
-    TypeError
-        If it is of another class.
-    ValueError
-        If settings differ; the error names them.
-    """
+    """Raise unless `other` is a model of the same kind with the same settings."""
     if type(other) is not type(model):
         expected = type(model).__name__
         raise TypeError(f"other is of type {type(other).__name__}, expected {expected} to merge.")

@@ -24,17 +24,11 @@ State = tuple[tuple[object, str, Any], ...]
 
 
 class Update(NamedTuple):
-    """Changes that are planned and not made yet.
+    """Changes that are planned and not made yet."""
 
-    Attributes
-    ----------
-    calls : tuple
-        (function, *args): functions written in C, into memory that is there, that do not fail.
-    state : tuple
-        (object, attribute, new value), for plain attributes.
-    """
-
+    # (function, *args): functions written in C, into memory that is there, that do not fail.
     calls: Calls = ()
+    # (object, attribute, new value), for plain attributes.
     state: State = ()
 
 
@@ -154,13 +148,7 @@ def _n_cores() -> int:
 
 
 def even_parts(n: int, step: int, most: int) -> list[slice]:
-    """Cut n into parts alike, of whole steps but for the end: one for a thread, or several.
-
-    Parameters
-    ----------
-    n, step : int
-    most : int
-        How large a part may be, about.
+    """Cut n into parts alike of about `most`, of whole steps but for the end: one for a thread.
 
     Examples
     --------
@@ -174,18 +162,7 @@ def even_parts(n: int, step: int, most: int) -> list[slice]:
 
 
 def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
-    """Do work on every part, several at a time.
-
-    Parameters
-    ----------
-    work : callable
-        Takes a part, and touches nothing that another part's does but to read it.
-    parts : iterable of slice
-
-    Notes
-    -----
-    Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
-    process that forks. With one part, or one thread allowed, nothing is made.
+    """Do work on every part, several at a time: it touches nothing of others but to read it.
 
     Examples
     --------
@@ -194,6 +171,8 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     >>> done
     [1, 1, 0]
     """
+    # Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
+    # process that forks. With one part, or one thread allowed, nothing is made.
     parts = list(parts)
     workers = min(n_threads(), len(parts))
     if workers <= 1:
@@ -253,33 +232,20 @@ def enlarged(array: Matrix, *shape: int) -> Matrix:
 lengthened = enlarged
 """The same of a vector."""
 
-GEMM = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
+GEMM: dict[np.dtype[Any], Any] = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
 
 
 def product(left: Matrix, right: Matrix) -> Matrix:
-    """Return left @ right.
-
-    Parameters
-    ----------
-    left : ndarray (n, k), float32 or float64
-    right : ndarray (k, m)
-        Of another dtype, it or `left` is cast to the wider one.
-
-    Returns
-    -------
-    ndarray (n, m), C order
-
-    Notes
-    -----
-    Packages of numpy and scipy bring a BLAS each, with threads that go on spinning for some 50 ms
-    in wait of more work. Measured on two cores: a product by numpy between two updates by scipy
-    makes both slower, a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
+    """Return left @ right in C order, cast to the wider dtype of the two.
 
     Examples
     --------
     >>> product(np.array([[1.0, 2.0]]), np.eye(2))
     array([[1., 2.]])
     """
+    # Packages of numpy and scipy bring a BLAS each, with threads that go on spinning for some 50 ms
+    # in wait of more work. Measured on two cores: a product by numpy between two updates by scipy
+    # makes both slower, a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
     dtype = np.result_type(left, right)
     small = left.size * right.shape[1] <= SMALL_PRODUCT
     if small or dtype not in GEMM or not (left.flags.forc and right.flags.forc):
@@ -290,8 +256,7 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     factors = [each.T.astype(dtype, copy=False) for each in (right, left)]
     turned = [not each.flags.f_contiguous for each in factors]
     first, second = (each.T if turn else each for each, turn in zip(factors, turned, strict=True))
-    gemm: Any = GEMM[dtype]
-    columns: Matrix = gemm(1.0, first, second, trans_a=turned[0], trans_b=turned[1])
+    columns: Matrix = GEMM[dtype](1.0, first, second, trans_a=turned[0], trans_b=turned[1])
     return columns.T
 
 

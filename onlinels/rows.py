@@ -163,22 +163,14 @@ def holds_array(layout: Layout) -> bool:
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch as read, whose matrix may be made once a model has room for it.
-
-    Parameters
-    ----------
-    n_rows : int
-    make_values : callable
-        Returns checked numbers of any real dtype, (n_rows, n_columns); absent ones are 0.
-    layouts : tuple of Layout
-        The layouts of the rows, in order of their first one; the last describes the matrix.
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    """
+    """A mini-batch as read, whose matrix may be made once a model has room for it."""
 
     n_rows: int
+    # Returns checked numbers of any real dtype, (n_rows, n_columns); absent ones are 0.
     make_values: Callable[[], Matrix]
+    # Those of the rows, in order of their first one; the last describes the matrix.
     layouts: tuple[Layout, ...]
+    # A narwhals DataFrame, list or ndarray: what was read, for answers in kind.
     source: Any
 
     def __len__(self) -> int:
@@ -480,19 +472,7 @@ class Columns:
         return last[1]
 
     def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
-        """Arrange the columns of values as the model's; absent ones are 0, unknown ones left out.
-
-        Parameters
-        ----------
-        layouts : sequence of Layout
-            Those of the rows; the last describes the columns of `values`.
-        values : ndarray (n, n_columns)
-
-        Returns
-        -------
-        ndarray (n, len(self)), dtype of `values`
-            `values` itself if nothing has to move.
-        """
+        """Arrange columns of values as the model's; absent ones are 0, unknown ones left out."""
         for layout in filter(holds_array, layouts[:-1]):
             # The last one spells arrays out: it does not tell how long they are.
             self.locate(layout)
@@ -526,12 +506,6 @@ FLOATS = np.float64, np.float32
 
 class RowReader:
     """Reads dicts of names that came before, or of one array, into a model's columns.
-
-    Parameters
-    ----------
-    columns : Columns
-    layout : Layout
-        Of names, or of one array.
 
     Examples
     --------

@@ -71,9 +71,7 @@ def download(name: str, folder: str | Path) -> Path:
 def _fetch(pooch: Any, url: str, path: Path, checksum: str) -> None:
     # pooch would write over a file that the user may have from elsewhere.
     if path.exists() and pooch.file_hash(str(path), alg="sha256") != checksum:
-        raise ValueError(
-            f"{path} is not the published file {url}: its SHA-256 is not {checksum}. Move it away."
-        )
+        raise ValueError(f"{path} is not the published file {url} ({checksum}). Move it away.")
     try:
         pooch.retrieve(url, f"sha256:{checksum}", fname=path.name, path=path.parent)
     except ValueError as error:

@@ -28,7 +28,6 @@ TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: n
 """Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
 WORD = 4
 MOST_DIMENSIONS = 8
-LEAST_WORDS = 3
 
 
 def _names(kind: str) -> tuple[str, ...]:
@@ -87,10 +86,10 @@ def open_norb(path: Path) -> RowFile:
     # which there are at least three even if fewer count.
     beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
-    if len(words) < 2 + LEAST_WORDS or words[0] not in TYPES:
+    if len(words) < 5 or words[0] not in TYPES:
         expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"
         raise damaged(path, f"begins with {beginning[:WORD].hex(' ')}, expected {expected}", WHERE)
-    n_words = max(words[1], LEAST_WORDS)
+    n_words = max(words[1], 3)
     if not 1 <= words[1] <= MOST_DIMENSIONS or len(words) < 2 + n_words:
         problem = f"states {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}"
         raise damaged(path, problem, WHERE)

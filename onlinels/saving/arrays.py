@@ -87,36 +87,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
 
 
 def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
-    """Read an array of numbers or text in numpy's format of one array.
-
-    Parameters
-    ----------
-    file : binary file
-        Binary, at the beginning of the array.
-    n_bytes : int
-        Bytes from there to the end of the file.
-    most_values : int, optional
-        Above which the array is not read.
-
-    Returns
-    -------
-    ndarray
-        Of the shape and type that the header states; booleans, numbers or text.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are of another format, damaged, fewer or more than the header states, of
-        objects or records, or of more than `most_values` values.
-
-    Notes
-    -----
-    Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
-    some, and allocates whatever it states. Memory: never more than the file has bytes.
-
-    References
-    ----------
-    R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.
+    """Read an array of numbers or text in numpy's format, of `n_bytes` bytes, or raise ValueError.
 
     Examples
     --------
@@ -127,6 +98,9 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     array([[1, 2],
            [3, 4]])
     """
+    # Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
+    # some, and allocates whatever it states. Memory: never more than the file has bytes. (R. Kern,
+    # "A simple file format for NumPy arrays", NEP 1, 2007.)
     header, n_left = _read_header(file, n_bytes)
     dtype = np.dtype(header["dtype"])
     shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
@@ -169,25 +143,6 @@ def _check_content(values: Matrix) -> None:
 class ArrayArchive:
     """Arrays by name in an .npz file, which is a zip file of .npy files.
 
-    Parameters
-    ----------
-    file : binary file
-        It stays open.
-    methods : tuple of int
-        Of compression that are read.
-
-    Raises
-    ------
-    ValueError, zipfile.BadZipFile and others
-        All that `UNREADABLE` lists, if it is damaged or another file.
-
-    Notes
-    -----
-    What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
-    bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
-    array takes memory as it is read, not as it is stated.
-
     Examples
     --------
     >>> from io import BytesIO
@@ -196,6 +151,12 @@ class ArrayArchive:
     >>> ArrayArchive(file).read("weights")
     array([0.5, 2. ])
     """
+
+    # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
+    # exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
+    # bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
+    # array takes memory as it is read, not as it is stated. Damaged files raise all that
+    # `UNREADABLE` lists.
 
     def __init__(self, file: BinaryIO, methods: tuple[int, ...] = METHODS) -> None:
         self._archive, self._methods = zipfile.ZipFile(file), methods

@@ -131,15 +131,7 @@ def _moment(value: datetime) -> str:
 
 
 class Builder:
-    """Make values of descriptions: only what is known is made, each object once, and checked.
-
-    Parameters
-    ----------
-    read_array : callable
-        Returns the array of a name.
-    n_described : int
-        Bytes of the description, which bound how many values it may stand for.
-    """
+    """Make values of descriptions: only what is known is made, each object once, and checked."""
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
         self._read_array = cache(read_array)

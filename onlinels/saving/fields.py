@@ -35,9 +35,7 @@ def is_plain(value: Any) -> bool:
     >>> is_plain(("a", (1, None))), is_plain({"a"})
     (True, False)
     """
-    if type(value) is tuple:
-        return all(map(is_plain, value))
-    return type(value) in PLAIN
+    return all(map(is_plain, value)) if type(value) is tuple else type(value) in PLAIN
 
 
 ANYTHING = Field("anything", lambda value: True)
@@ -139,26 +137,16 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of one class are taken apart and put together.
-
-    Parameters
-    ----------
-    made : type
-        The class.
-    fields : mapping
-        Every attribute of the state, with the values that it may have.
-    check : callable
-        Tells whether an object holds together: whether the sizes of its parts fit.
-    take : callable
-        Returns the state of an object.
-    make : callable
-        Returns an object of a checked state.
-    """
+    """How objects of one class are taken apart and put together."""
 
     made: type
+    # Every attribute of the state, with the values that it may have.
     fields: Mapping[str, Field]
+    # Tells whether an object holds together: whether the sizes of its parts fit.
     check: Callable[[Any], bool]
+    # Returns the state of an object.
     take: Callable[[Any], State]
+    # Returns an object of a checked state.
     make: Callable[[State], Any]
 
     @property
