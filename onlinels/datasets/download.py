@@ -61,10 +61,8 @@ def download(name: str, folder: str | Path) -> Path:
         _fetch(pooch, url + file_name, folder / file_name, checksum)
         if file_name == cifar.ARCHIVE:
             with tarfile.open(folder / file_name) as packed:
-                members = [
-                    packed.getmember(f"cifar-10-batches-bin/{each}") for each in cifar.CIFAR.names
-                ]
-                packed.extractall(folder, members, filter="data")
+                names = [f"cifar-10-batches-bin/{each}" for each in cifar.CIFAR.names]
+                packed.extractall(folder, list(map(packed.getmember, names)), filter="data")
     return folder
 
 

@@ -194,10 +194,6 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     return keys
 
 
-def _number(value: np.generic) -> list[Any]:
-    return [_known_dtype(value), value.item()]
-
-
 def _scalar(dtype: str, value: Any) -> Any:
     if dtype not in DTYPES:
         raise ValueError(f"it has a number of type {dtype[:80]}")
@@ -219,7 +215,7 @@ KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "scalar": (np.generic, _number, lambda said: _scalar(*said)),
+    "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda said: _scalar(*said)),
 }
 """What else may be written: its type, the plain values that stand for it, and what these make."""
 
