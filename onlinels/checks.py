@@ -356,7 +356,8 @@ def memory_limit() -> float:
 def _known_limits() -> Iterator[float]:
     with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", _groups(), re.MULTILINE):
+    groups = "\n".join(_groups())
+    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", groups, re.MULTILINE):
         # Version 1 names controllers, version 2 none.
         inner = CGROUPS / ("memory" if controllers else "") / path
         name = "memory.limit_in_bytes" if controllers else "memory.max"
@@ -372,10 +373,10 @@ def _known_limits() -> Iterator[float]:
             yield float(limit)
 
 
-def _groups() -> str:
+def _groups() -> list[str]:
     with suppress(OSError):
-        return Path("/proc/self/cgroup").read_text("utf-8")
-    return ""
+        return Path("/proc/self/cgroup").read_text("utf-8").splitlines()
+    return []
 
 
 # Weights
