@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
@@ -36,10 +37,8 @@ OF_ARRAYS = {
 """Remedies for arrays, of pixels for instance."""
 
 OF_FEATURES = {
-    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer, "
-    "which fills None.",
-    "large": "Remove infinite values and rescale large ones, for instance with river's "
-    "preprocessing.StandardScaler.",
+    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer.",
+    "large": "Remove infinite values, and rescale large ones with river's StandardScaler.",
     "text": "Encode text and categories first, for instance with river's OneHotEncoder.",
 }
 """Remedies for rows of features."""
@@ -77,10 +76,7 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
 def plain_array(name: str, values: Any) -> Matrix:
     """Return `values` as an array, or raise TypeError if they are masked."""
     if isinstance(values, np.ma.MaskedArray):
-        raise TypeError(
-            f"{name} is a masked array, expected plain numbers. Fill masked entries with filled(), "
-            "or leave these rows out."
-        )
+        raise TypeError(f"{name} is a masked array, expected plain numbers. Fill it with filled().")
     return np.asarray(values)
 
 
@@ -110,10 +106,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
 def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
-        raise ValueError(
-            f"{name} has shape {array.shape}, expected (n_rows, n_columns). "
-            "Reshape it so that every row is one sample."
-        )
+        raise ValueError(f"{name} has shape {array.shape}, expected (n_rows, n_columns). Reshape.")
 
 
 def check_not_empty(name: str, n_rows: int) -> None:
@@ -234,10 +227,8 @@ def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> 
     """Raise ValueError unless there is one place for each column, from 0 to below `n_places`."""
     given = np.asarray(places)
     if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
-        raise ValueError(
-            f"{name} is {places!r}, expected {n_columns} different places from 0 to below "
-            f"{n_places}. Give every column a place of its own."
-        )
+        expected = f"{n_columns} different places from 0 to below {n_places}"
+        raise ValueError(f"{name} is {places!r}, expected {expected}.")
 
 
 # Settings
@@ -255,27 +246,25 @@ def check_count(name: str, value: Any, minimum: int) -> int:
 def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
     """Raise unless `value` is a number from `smallest` to `largest`."""
     expected = f"from {smallest:g} to {largest:g}"
-    _check_number(name, value, lambda: smallest <= value <= largest, expected, expected)
+    _check_number(name, value, lambda: smallest <= value <= largest, expected)
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number of at least 0."""
-    _check_number(name, value, lambda: 0.0 <= value < np.inf, "finite and at least 0", ">= 0")
+    _check_number(name, value, lambda: 0.0 <= value < np.inf, "finite and at least 0")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number above 0."""
-    _check_number(name, value, lambda: 0.0 < value < np.inf, "finite and above 0", "> 0")
+    _check_number(name, value, lambda: 0.0 < value < np.inf, "finite and above 0")
 
 
-def _check_number(
-    name: str, value: Any, fits: Callable[[], bool], expected: str, remedy: str
-) -> None:
+def _check_number(name: str, value: Any, fits: Callable[[], bool], expected: str) -> None:
     number = isinstance(value, (int, float, np.integer, np.floating))
     if not number or isinstance(value, bool):
-        raise TypeError(f"{name}={value!r} must be a number. Pass a float {remedy}.")
+        raise TypeError(f"{name}={value!r} must be a number. Pass one that is {expected}.")
     if not fits():
-        raise ValueError(f"{name}={value!r} must be {expected}. Pass a float {remedy}.")
+        raise ValueError(f"{name}={value!r} must be {expected}. Pass such a number.")
 
 
 def check_flag(name: str, value: Any) -> None:
@@ -299,10 +288,8 @@ def check_kind(name: str, value: Any, kinds: tuple[type, ...], expected: str = "
 def check_part(name: str, value: Any, kind: type) -> None:
     """Raise TypeError unless `value` is None or an instance of `kind`."""
     if value is not None and not isinstance(value, kind):
-        raise TypeError(
-            f"{name} is of type {type(value).__name__}, expected {kind.__name__}. "
-            f"Pass a {kind.__name__}, or None for the default."
-        )
+        found = type(value).__name__
+        raise TypeError(f"{name} is of type {found}, expected {kind.__name__} or None. Pass one.")
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
@@ -319,10 +306,7 @@ LIMIT = "ONLINELS_MEMORY_LIMIT"
 
 CGROUPS = Path("/sys/fs/cgroup")
 
-TOO_MANY_FEATURES = (
-    "Hash features into fewer, for instance with river's FeatureHasher(n_features=1024), or select "
-    "some."
-)
+TOO_MANY_FEATURES = "Select some, or hash features with river's FeatureHasher(n_features=1024)."
 
 OF_ROWS = "Pass fewer rows at once."
 
@@ -330,20 +314,7 @@ GIB = float(1 << 30)
 
 
 def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEATURES) -> None:
-    """Raise ValueError if arrays cannot fit into memory, before they are made.
-
-    They are compared with all the memory there is, not with what is free at the moment: what is
-    refused could never fit. Linux promises more memory than it has, and ends the process when it
-    runs out; nothing could be said then.
-
-    Parameters
-    ----------
-    n_bytes : int
-        What will be held.
-    what, remedy : str
-        What needs it and what to do about it, for the error.
-    *sizes : int
-        What to put into the fields of `what`.
+    """Raise ValueError if arrays of so many bytes cannot fit into memory, before they are made.
 
     Examples
     --------
@@ -352,12 +323,14 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
         ...
     ValueError: A batch of 9 rows takes 1.07e+09 GiB of memory, expected at most the ...
     """
+    # They are compared with all the memory there is, not with what is free at the moment: what is
+    # refused could never fit. Linux promises more memory than it has, and ends the process when it
+    # runs out; nothing could be said then.
     limit = memory_limit()
     if n_bytes > limit:
         raise ValueError(
             f"{what.format(*sizes)} takes {n_bytes / GIB:.3g} GiB of memory, expected at most the "
-            f"{limit / GIB:.3g} GiB that there are. {remedy} If there is more memory, set {LIMIT} "
-            "to its bytes."
+            f"{limit / GIB:.3g} GiB that there are. {remedy} If there is more, set {LIMIT}."
         )
 
 
@@ -383,15 +356,13 @@ def memory_limit() -> float:
 def _known_limits() -> Iterator[float]:
     with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    for _, controllers, path in (line.split(":", 2) for line in _groups() if line.count(":") > 1):
-        # A group may say less than those around it. Version 1 names controllers, version 2 none.
-        root, name = CGROUPS, "memory.max"
-        if controllers:
-            root, name = CGROUPS / "memory", "memory.limit_in_bytes"
-        inner = root / path.lstrip("/")
-        folders = (inner, *inner.parents) if "memory" in controllers or not controllers else ()
-        for folder in folders:
-            # There may be no such group here, and its limit may be "max".
+    groups = "\n".join(_groups())
+    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", groups, re.MULTILINE):
+        # Version 1 names controllers, version 2 none.
+        inner = CGROUPS / ("memory" if controllers else "") / path
+        name = "memory.limit_in_bytes" if controllers else "memory.max"
+        for folder in (inner, *inner.parents):
+            # A group may say less than those around it, or "max", or not be seen here.
             with suppress(OSError, ValueError):
                 yield float(int((folder / name).read_text("utf-8")))
     with suppress(ImportError):
@@ -424,15 +395,10 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     weights = _as_floats(w)
     wrong = weights[~((weights >= 0.0) & (weights <= LARGEST_VALUE))]
     if wrong.size:
-        raise ValueError(
-            f"w holds {wrong[0]}, expected weights of at least 0 and at most {LARGEST_VALUE:g}. "
-            "Leave rows that should not count out, or weigh them 0."
-        )
+        expected = f"weights of at least 0 and at most {LARGEST_VALUE:g}"
+        raise ValueError(f"w holds {wrong[0]}, expected {expected}. Weigh what is not to count 0.")
     if weights.ndim and weights.shape != (n_rows,):
-        raise ValueError(
-            f"w has shape {weights.shape}, expected ({n_rows},). "
-            "Pass one weight per row, or a number."
-        )
+        raise ValueError(f"w has shape {weights.shape}, expected ({n_rows},) or one number.")
     return weights.copy() if weights.ndim else float(weights)
 
 
@@ -455,8 +421,8 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
     heaviest = w if isinstance(w, float) else float(w.max())
     if heaviest <= 1.0 or not values.size:
         return
-    largest = max(-float(values.min()), float(values.max()))
-    if heaviest > LARGEST_VALUE**2 / max(largest, 1.0) ** 2:
+    largest = max(-float(values.min()), float(values.max()), 1.0)
+    if heaviest > LARGEST_VALUE**2 / largest**2:
         raise ValueError(
             f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times "
             f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
@@ -464,20 +430,10 @@ def check_mass(values: Matrix, w: float | Floats) -> None:
 
 
 def check_mergeable(model: Any, other: Any) -> None:
-    """Raise unless `other` is a model of the same kind with the same settings.
-
-    Raises
-    ------
-    TypeError
-        If it is of another class.
-    ValueError
-        If settings differ; the error names them.
-    """
+    """Raise unless `other` is a model of the same kind with the same settings."""
     if type(other) is not type(model):
-        raise TypeError(
-            f"other is of type {type(other).__name__}, expected {type(model).__name__}. "
-            "Merge models of one kind."
-        )
+        expected = type(model).__name__
+        raise TypeError(f"other is of type {type(other).__name__}, expected {expected} to merge.")
     mine, theirs = model._get_params(), other._get_params()
     differing = [
         f"{name}: {getattr(model, name)!r} and {getattr(other, name)!r}"
@@ -486,8 +442,7 @@ def check_mergeable(model: Any, other: Any) -> None:
     ]
     if differing:
         raise ValueError(
-            f"other has different settings ({', '.join(differing)}), expected equal ones. "
-            "Start all models from one model's empty()."
+            f"other has different settings ({', '.join(differing)}). Start all from one's empty()."
         )
 
 

@@ -63,30 +63,23 @@ class Classes:
 def read_label(y: Any) -> Label:
     """Return a label as a hashable Python value that equals itself; numpy scalars become such."""
     if isinstance(y, (np.datetime64, np.timedelta64)) or y is np.ma.masked:
-        raise TypeError(
-            f"y is {y!r}, expected a label that Python knows. Convert dates to text, and leave "
-            "masked rows out."
-        )
+        raise TypeError(f"y is {y!r}, expected a label. Convert dates to text, skip masked rows.")
     label = y.item() if isinstance(y, np.generic) else y
     try:
         hash(label)
     except TypeError as error:
         raise TypeError(
-            f"y is {label!r} of type {type(label).__name__}, expected one hashable label, such as "
-            "a str, int or bool. Several labels per row are out of scope: give each a classifier "
-            "of its own (river.multioutput), or make one label of them, for instance a tuple."
+            f"y is {label!r} of type {type(label).__name__}, expected one hashable label. Several "
+            "labels per row are out of scope: make a tuple of them, or use river.multioutput."
         ) from error
     if not equals_itself(label):
-        raise ValueError(
-            f"y is {label!r}, expected a label that equals itself. "
-            "Leave rows without a label out, or name the missing label."
-        )
+        raise ValueError(f"y is {label!r}, expected a label that equals itself. Skip the row.")
     return label
 
 
 def read_labels(y: Any, n_rows: int) -> list[Label]:
     """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list."""
-    labels = [read_label(label) for label in as_list(y)]
+    labels = list(map(read_label, as_list(y)))
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
     return labels
@@ -97,9 +90,7 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     if isinstance(y, (list, tuple, range)):
         return list(y)
     if getattr(y, "ndim", 1) != 1:
-        raise ValueError(
-            f"y has shape {y.shape}, expected (n_rows,). Pass one label per row, not one-hot rows."
-        )
+        raise ValueError(f"y has shape {y.shape}, expected (n_rows,). Pass no one-hot rows.")
     if isinstance(y, np.ndarray):
         # Entry by entry: dates and masked entries would otherwise become numbers and None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
@@ -107,6 +98,5 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
         if hasattr(y, method):
             return list(getattr(y, method)())
     raise TypeError(
-        f"y is of type {type(y).__name__}, expected a one-dimensional array, series or list with "
-        f"one {each} per row. Convert it, for instance with list."
+        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per row."
     )

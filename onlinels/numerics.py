@@ -17,24 +17,18 @@ from typing import Any, NamedTuple, Self, TypeVar
 import numpy as np
 from scipy.linalg.blas import dgemm, sgemm
 
-from onlinels.checks import Floats, Matrix, read_only
+from onlinels.checks import Matrix, read_only
 
 Calls = tuple[tuple[Any, ...], ...]
 State = tuple[tuple[object, str, Any], ...]
 
 
 class Update(NamedTuple):
-    """Changes that are planned and not made yet.
+    """Changes that are planned and not made yet."""
 
-    Attributes
-    ----------
-    calls : tuple
-        (function, *args): functions written in C, into memory that is there, that do not fail.
-    state : tuple
-        (object, attribute, new value), for plain attributes.
-    """
-
+    # (function, *args): functions written in C, into memory that is there, that do not fail.
     calls: Calls = ()
+    # (object, attribute, new value), for plain attributes.
     state: State = ()
 
 
@@ -54,10 +48,8 @@ def apply(update: tuple[Calls, State]) -> None:
 
 def joined(*updates: tuple[Calls, State]) -> Update:
     """Return one update of several, in their order."""
-    return Update(
-        tuple(each for calls, _ in updates for each in calls),
-        tuple(each for _, state in updates for each in state),
-    )
+    calls, states = zip(Update(), *updates, strict=True)
+    return Update(tuple(chain(*calls)), tuple(chain(*states)))
 
 
 TRIES = 3
@@ -126,15 +118,6 @@ def shallow_copy(thing: Thing) -> Thing:
     return new
 
 
-def lengthened(vector: Matrix, length: int) -> Matrix:
-    """Return a vector with zeros appended up to a length: itself, if it has that already."""
-    if len(vector) == length:
-        return vector
-    longer = np.zeros(length, dtype=vector.dtype)
-    longer[: len(vector)] = vector
-    return longer
-
-
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 """What BLAS libraries take their number of threads from, and so does this package."""
 
@@ -167,13 +150,7 @@ def _n_cores() -> int:
 
 
 def even_parts(n: int, step: int, most: int) -> list[slice]:
-    """Cut n into parts alike, of whole steps but for the end: one for a thread, or several.
-
-    Parameters
-    ----------
-    n, step : int
-    most : int
-        How large a part may be, about.
+    """Cut n into parts alike of about `most`, of whole steps but for the end: one for a thread.
 
     Examples
     --------
@@ -187,18 +164,7 @@ def even_parts(n: int, step: int, most: int) -> list[slice]:
 
 
 def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
-    """Do work on every part, several at a time.
-
-    Parameters
-    ----------
-    work : callable
-        Takes a part, and touches nothing that another part's does but to read it.
-    parts : iterable of slice
-
-    Notes
-    -----
-    Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
-    process that forks. With one part, or one thread allowed, nothing is made.
+    """Do work on every part, several at a time: it touches nothing of others but to read it.
 
     Examples
     --------
@@ -207,15 +173,15 @@ def in_threads(work: Callable[[slice], None], parts: Iterable[slice]) -> None:
     >>> done
     [1, 1, 0]
     """
+    # Threads are made anew and end with the call, within 0.1 ms each: none is left over for a
+    # process that forks. With one part, or one thread allowed, nothing is made.
     parts = list(parts)
     workers = min(n_threads(), len(parts))
     if workers <= 1:
-        for part in parts:
-            work(part)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        for _ in pool.map(work, parts):
-            pass
+        deque(map(work, parts), maxlen=0)
+    else:
+        with ThreadPoolExecutor(workers) as pool:
+            deque(pool.map(work, parts), maxlen=0)
 
 
 LARGEST_HELD = 1 << 23
@@ -249,8 +215,8 @@ class Scratch(local):
         return held[:size].reshape(shape)
 
 
-def enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    """Return a matrix with zeros appended, in Fortran order: itself, if it has that shape already.
+def enlarged(array: Matrix, *shape: int) -> Matrix:
+    """Return an array with zeros appended, in Fortran order: itself, if it has that shape already.
 
     Examples
     --------
@@ -258,40 +224,30 @@ def enlarged(array: Floats, rows: int, columns: int) -> Floats:
     array([[1., 0.],
            [0., 0.]])
     """
-    if array.shape == (rows, columns):
+    if array.shape == shape:
         return array
-    larger = np.zeros((rows, columns), order="F")
-    larger[: array.shape[0], : array.shape[1]] = array
+    larger = np.zeros(shape, array.dtype, order="F")
+    larger[tuple(map(slice, array.shape))] = array
     return larger
 
 
-GEMM = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
+lengthened = enlarged
+"""The same of a vector."""
+
+GEMM: dict[np.dtype[Any], Any] = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
 
 
 def product(left: Matrix, right: Matrix) -> Matrix:
-    """Return left @ right.
-
-    Parameters
-    ----------
-    left : ndarray (n, k), float32 or float64
-    right : ndarray (k, m)
-        Of another dtype, it or `left` is cast to the wider one.
-
-    Returns
-    -------
-    ndarray (n, m), C order
-
-    Notes
-    -----
-    Packages of numpy and scipy bring a BLAS each, with threads that go on spinning for some 50 ms
-    in wait of more work. Measured on two cores: a product by numpy between two updates by scipy
-    makes both slower, a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
+    """Return left @ right in C order, cast to the wider dtype of the two.
 
     Examples
     --------
     >>> product(np.array([[1.0, 2.0]]), np.eye(2))
     array([[1., 2.]])
     """
+    # Packages of numpy and scipy bring a BLAS each, with threads that go on spinning for some 50 ms
+    # in wait of more work. Measured on two cores: a product by numpy between two updates by scipy
+    # makes both slower, a batch of 1,000 rows with 6,400 hidden units by 100 ms of 900.
     dtype = np.result_type(left, right)
     small = left.size * right.shape[1] <= SMALL_PRODUCT
     if small or dtype not in GEMM or not (left.flags.forc and right.flags.forc):
@@ -302,8 +258,7 @@ def product(left: Matrix, right: Matrix) -> Matrix:
     factors = [each.T.astype(dtype, copy=False) for each in (right, left)]
     turned = [not each.flags.f_contiguous for each in factors]
     first, second = (each.T if turn else each for each, turn in zip(factors, turned, strict=True))
-    gemm: Any = GEMM[dtype]
-    columns: Matrix = gemm(1.0, first, second, trans_a=turned[0], trans_b=turned[1])
+    columns: Matrix = GEMM[dtype](1.0, first, second, trans_a=turned[0], trans_b=turned[1])
     return columns.T
 
 
@@ -324,18 +279,15 @@ class Frozen:
     """
 
     def __post_init__(self) -> None:
-        self._freeze()
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, read_only(value))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take a pickled state; numpy's own does not say that an array is read-only."""
         vars(self).update(state)
-        self._freeze()
+        Frozen.__post_init__(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return the very same: nobody writes to it."""
         return self
-
-    def _freeze(self) -> None:
-        for name, value in vars(self).items():
-            if isinstance(value, np.ndarray):
-                object.__setattr__(self, name, read_only(value))

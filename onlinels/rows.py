@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -99,14 +99,10 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
 
 def key_text(key: Name) -> str:
     """Return a text that stands for a feature's key, the same in every process."""
-    for part in key if isinstance(key, tuple) else (key,):
-        # The order of a set is not the same in every process.
-        if repr(part) != object.__repr__(part) and not isinstance(part, (set, frozenset)):
-            continue
-        raise TypeError(
-            f"Feature name {key!r} has no spelling of its own, expected a str, a number or a tuple "
-            "of these. Rename it, or give its class a __repr__."
-        )
+    parts = key if isinstance(key, tuple) else (key,)
+    # The order of a set is not the same in every process.
+    if any(isinstance(p, (set, frozenset)) or repr(p) == object.__repr__(p) for p in parts):
+        raise TypeError(f"Feature name {key!r} has no spelling of its own. Use text or numbers.")
     return f"{type(key).__name__}:{key!r}"
 
 
@@ -167,64 +163,29 @@ def holds_array(layout: Layout) -> bool:
 
 @dataclass(frozen=True)
 class Batch:
-    """A mini-batch as read.
+    """A mini-batch as read, whose matrix may be made once a model has room for it."""
 
-    Parameters
-    ----------
-    values : ndarray (n, n_columns)
-        Checked numbers of any real dtype.
-    layouts : tuple of Layout
-        The layouts of the rows, in order of their first one; the last describes `values`.
-    source : narwhals DataFrame, list or ndarray
-        What was read, for answers in kind.
-    """
-
-    values: Matrix
+    n_rows: int
+    # Returns checked numbers of any real dtype, (n_rows, n_columns); absent ones are 0.
+    make_values: Callable[[], Matrix]
+    # Those of the rows, in order of their first one; the last describes the matrix.
     layouts: tuple[Layout, ...]
+    # A narwhals DataFrame, list or ndarray: what was read, for answers in kind.
     source: Any
 
     def __len__(self) -> int:
-        return len(self.values)
-
-
-class MixedBatch(Batch):
-    """Samples of different features, whose matrix is made only if a model has room for them."""
-
-    _samples: list[tuple[Integers, Floats]]
-
-    def __init__(self, samples: Sequence[tuple[Layout, Floats]], source: Any) -> None:
-        layouts = tuple(dict.fromkeys(layout for layout, _ in samples))
-        problem = "X[...][{!r}] has {} values in one row and {} in another, expected one. "
-        _check_lengths(layouts, {}, problem + "Bring arrays to one size.")
-        columns = Columns().extended(layouts)
-        places = {layout: columns.locate(layout) for layout in layouts}
-        read = [(places[layout], values) for layout, values in samples]
-        vars(self).update(_samples=read, layouts=(*layouts, columns.names), source=source)
-
-    def __len__(self) -> int:
-        return len(self._samples)
+        return self.n_rows
 
     @cached_property
     def values(self) -> Matrix:
-        """Checked numbers, (n, n_columns); absent ones are 0."""
-        matrix = _zeros(len(self), len(self.layouts[-1]))
-        for row, (places, values) in zip(matrix, self._samples, strict=True):
-            row[places] = values
-        return matrix
+        """The matrix."""
+        return self.make_values()
 
 
 def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
     n_bytes = np.dtype(dtype).itemsize * n_rows * n_columns
     check_room(n_bytes, "X with {:,} rows of {:,} features", n_rows, n_columns, remedy=OF_ROWS)
     return np.zeros((n_rows, n_columns), dtype)
-
-
-def _check_lengths(layouts: Iterable[Layout], known: dict[Name, int], problem: str) -> None:
-    lengths = known.copy()
-    for feature in (feature for layout in layouts for feature in _arrays_of(layout)):
-        first = lengths.setdefault(feature.name, feature.length)
-        if first != feature.length:
-            raise ValueError(problem.format(feature.name, first, feature.length))
 
 
 PLAIN_NUMBERS = frozenset(
@@ -242,19 +203,16 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
     (('age', 'height'), array([3. , 1.5]))
     """
     if not isinstance(x, Mapping):
-        raise TypeError(
-            f"x is of type {type(x).__name__}, expected a dict of features. "
-            "Pass one sample as {name: value}; batches go to the *_many methods."
-        )
+        kind = type(x).__name__
+        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
     if PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
             # Measured: of 1,000 floats in a third of the time of an array made of them.
             values = np.frombuffer(struct.pack(f"{len(x)}d", *x.values())).copy()
-        except struct.error:
-            pass  # A whole number beyond float64, which the closer look will name.
-        else:
             if within_bounds(values):
                 return tuple(x), values
+        except struct.error:
+            pass  # A whole number beyond float64, which the closer look will name.
     layout: list[Name | ArrayFeature] = []
     parts = []
     for name, value in x.items():
@@ -271,8 +229,7 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
 def _number(name: Name, value: Any) -> float:
     if value is None:
         raise ValueError(
-            f"x[{name!r}] is None, expected a number. Leave an absent feature out (it counts as "
-            "0), or fill it with river's preprocessing.StatImputer."
+            f"x[{name!r}] is None, expected a number. Leave it out, or use river's StatImputer."
         )
     number = as_number(value)
     if number is None:
@@ -286,7 +243,7 @@ def _number(name: Name, value: Any) -> float:
 def read_sample(x: Row) -> Batch:
     """Read one river sample as a batch of one row."""
     layout, values = read_row(x)
-    return Batch(values[None], (layout,), None)
+    return Batch(1, lambda: values[None], (layout,), None)
 
 
 def read_batch(X: Any) -> Batch:
@@ -301,7 +258,7 @@ def read_batch(X: Any) -> Batch:
     """
     if isinstance(X, np.ndarray):
         values = check_matrix("X", X)
-        return Batch(values, (range(values.shape[1]),), values)
+        return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
     if not isinstance(X, (list, tuple)):
         return read_frame(X)
     check_not_empty("X", len(X))
@@ -312,9 +269,20 @@ def read_batch(X: Any) -> Batch:
                 "Make an array of rows of numbers, with np.asarray."
             )
     read = [read_row(row) for row in X]
-    if any(layout != read[0][0] for layout, _ in read):
-        return MixedBatch(read, X)
-    return Batch(np.stack([values for _, values in read]), (read[0][0],), X)
+    layouts = tuple(dict.fromkeys(layout for layout, _ in read))
+    if len(layouts) == 1:
+        stacked = np.stack([values for _, values in read])
+        return Batch(len(read), lambda: stacked, layouts, X)
+    columns = Columns().extended(layouts)
+    places = {layout: columns.locate(layout) for layout in layouts}
+
+    def lay_out() -> Matrix:
+        matrix = _zeros(len(read), len(columns))
+        for row, (layout, values) in zip(matrix, read, strict=True):
+            row[places[layout]] = values
+        return matrix
+
+    return Batch(len(read), lay_out, (*layouts, columns.names), X)
 
 
 def read_frame(X: Any, argument: str = "X") -> Batch:
@@ -329,8 +297,8 @@ def read_frame(X: Any, argument: str = "X") -> Batch:
             )
     # Frames of nothing but float32 stay as they are: the accumulators cast once.
     single = set(frame.schema.values()) == {nw.Float32()}
-    values = to_numpy(frame, dtype=np.float32 if single else np.float64)
-    return Batch(check_matrix(argument, values), (tuple(frame.columns),), frame)
+    values = check_matrix(argument, to_numpy(frame, np.float32 if single else np.float64))
+    return Batch(len(values), lambda: values, (tuple(frame.columns),), frame)
 
 
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
@@ -382,9 +350,6 @@ def check_aligned(X: Any, y: Any) -> None:
 # Columns of a model
 
 
-OTHER_LENGTH = "x[{0!r}] has {2} values, expected {1} as before. Bring arrays to one size."
-
-
 def _columns_fit(columns: Any) -> bool:
     numbered = list(columns._index.values()) == list(range(len(columns._index)))
     return numbered and columns._names.keys() == columns._index.keys()
@@ -410,6 +375,11 @@ class Columns:
 
     Columns never change: `extended` makes new ones. Only the last layout is remembered, for speed.
 
+    Parameters
+    ----------
+    names : iterable, optional
+        In the order given, as weights that are fixed already need them.
+
     Examples
     --------
     >>> columns = Columns().extended([("b", "a")])
@@ -417,26 +387,20 @@ class Columns:
     (('a', 'b'), array([ 1, -1]))
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Iterable[Name] = ()) -> None:
         self._names: dict[Name, Name] = {}
         self._index: dict[Name, int] = {}
         self._lengths: dict[Name, int] = {}
         self._plain = False
         self._last: tuple[Layout, Integers] | None = None
+        for name in names:
+            self._append(name)
 
     def __len__(self) -> int:
         return len(self._index)
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_last": None}
-
-    @classmethod
-    def in_order(cls, names: Iterable[Name]) -> Columns:
-        """Return columns in the order given, as weights that are fixed already need them."""
-        columns = cls()
-        for name in names:
-            columns._append(name)
-        return columns
 
     @property
     def names(self) -> tuple[Name, ...]:
@@ -488,38 +452,30 @@ class Columns:
         # Threads may share these columns, and bring another layout.
         last = self._last
         if last is None or layout != last[0]:
-            _check_lengths([layout], self._lengths, OTHER_LENGTH)
+            for feature in _arrays_of(layout):
+                now, before = feature.length, self._lengths.get(feature.name, feature.length)
+                if now != before:
+                    raise ValueError(
+                        f"x[{feature.name!r}] has {now} values, expected {before} as before, not "
+                        f"{before} values in one row and {now} in another. Bring both to one size."
+                    )
             keys = check_distinct(names_of(layout))
-            by_position: Iterable[Name] = ()
-            if isinstance(layout, range):
-                problem = "Columns are those of a plain array, expected names as before, such as {}"
-                by_position = self._index
-            elif self._plain:
-                problem = "Features have names such as {}, expected 0, 1, … as in plain arrays"
-                by_position = keys
-            for key in by_position:
-                if not isinstance(key, int):
-                    remedy = "Learn and predict in one form."
-                    raise ValueError(f"{problem.format(repr(key))}. {remedy}")
+            if self._plain or isinstance(layout, range):
+                named = [key for key in (*self._index, *keys) if not isinstance(key, int)]
+                if named:
+                    raise ValueError(
+                        "Columns are those of a plain array, expected names as before, such "
+                        f"as {named[0]!r}, or arrays only. Learn and predict in one form."
+                    )
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
         return last[1]
 
     def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
-        """Arrange the columns of values as the model's; absent ones are 0, unknown ones left out.
-
-        Parameters
-        ----------
-        layouts : sequence of Layout
-            Those of the rows; the last describes the columns of `values`.
-        values : ndarray (n, n_columns)
-
-        Returns
-        -------
-        ndarray (n, len(self)), dtype of `values`
-            `values` itself if nothing has to move.
-        """
-        _check_lengths(layouts[:-1], self._lengths, OTHER_LENGTH)
+        """Arrange columns of values as the model's; absent ones are 0, unknown ones left out."""
+        for layout in filter(holds_array, layouts[:-1]):
+            # The last one spells arrays out: it does not tell how long they are.
+            self.locate(layout)
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values
@@ -550,12 +506,6 @@ FLOATS = np.float64, np.float32
 
 class RowReader:
     """Reads dicts of names that came before, or of one array, into a model's columns.
-
-    Parameters
-    ----------
-    columns : Columns
-    layout : Layout
-        Of names, or of one array.
 
     Examples
     --------

@@ -14,34 +14,26 @@ from pathlib import Path
 import numpy as np
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Batch,
     Format,
     RowFile,
     Source,
     check_labels,
     damaged,
-    find_file,
 )
 
-URL = "https://www.cs.toronto.edu/~kriz/"
 ARCHIVE = "cifar-10-binary.tar.gz"
-WHERE = f"get the binary version from {URL}{ARCHIVE} and unpack it"
-PARTS = {
-    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
-    "test": ("test_batch.bin",),
+WHERE = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
+FILES = {
+    "train": [(f"data_batch_{number}.bin",) for number in range(1, 6)],
+    "test": [("test_batch.bin",)],
 }
-NAMES = (*PARTS["train"], *PARTS["test"])
-N_CLASSES = 10
-CHANNELS = (3, 32, 32)
 ROW = 1 + 3 * 32 * 32
 
 
-def cifar_sources(folder: Path, part: str) -> tuple[Source, ...]:
-    """Open the files of a part in a folder: images (32, 32, 3), labels from 0 to 9."""
-    return tuple(_source(find_file(folder, (name,), WHERE)) for name in PARTS[part])
-
-
 def _source(path: Path) -> Source:
+    """Open a file of images (32, 32, 3) and labels from 0 to 9."""
     n_bytes = path.stat().st_size
     if n_bytes % ROW or not n_bytes:
         raise damaged(path, f"has {n_bytes} bytes, expected a multiple of {ROW}", WHERE)
@@ -50,11 +42,11 @@ def _source(path: Path) -> Source:
     def source(n_rows: int) -> Iterator[Batch]:
         for rows in file.chunks(n_rows):
             labels = rows[:, 0].copy()
-            check_labels(file, labels, N_CLASSES)
-            channels = rows[:, 1:].reshape(-1, *CHANNELS)
+            check_labels(file, labels, n_classes=10)
+            channels = rows[:, 1:].reshape(-1, 3, 32, 32)
             yield np.ascontiguousarray(channels.transpose(0, 2, 3, 1)), labels
 
     return source
 
 
-CIFAR = Format("CIFAR-10", NAMES, WHERE, cifar_sources)
+CIFAR = Format("CIFAR-10", WHERE, FILES, lambda *paths: map(_source, paths))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from onlinels.datasets.reading import (
     read_npz,
     slices_of,
 )
-from onlinels.datasets.svhn import SVHN, svhn_sources
+from onlinels.datasets.svhn import SVHN
 
 PARTS = ("train", "test")
 
@@ -105,17 +106,12 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     ...     read_image_data(folder).y_train
     array([7, 7, 7, 7, 7], dtype=uint8)
     """
-    path = check_path("path", path)
-    if not path.is_dir():
-        _refuse_extra(extra, path)
-        return ImageData(*read_npz(path, "train"), *read_npz(path, "test"))
     train, test = (open_part(path, part, extra) for part in PARTS)
     try:
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
         raise ValueError(
-            f"The files in {path} state images that take more memory than there is. Read them in "
-            "mini-batches, with stream_image_data, if they are that large."
+            f"The files in {path} state more than memory holds. Read them with stream_image_data."
         ) from error
 
 
@@ -169,27 +165,32 @@ def stream_image_data(
     """
     batch_size = check_count("batch_size", batch_size, 1)
     check_choice("part", part, PARTS)
+    return batches_of(open_part(path, part, extra), batch_size)
+
+
+def open_part(path: str | Path, part: str, extra: bool | None) -> Iterable[Source]:
+    """Open an .npz file, or the files of the data set that lies in a folder or in one within."""
     path = check_path("path", path)
-    if path.is_dir():
-        return batches_of(open_part(path, part, extra), batch_size)
-    _refuse_extra(extra, path)
-    return slices_of(*read_npz(path, part), batch_size)
-
-
-def open_part(folder: Path, part: str, extra: bool | None) -> tuple[Source, ...]:
-    """Open the files of the data set that lies in a folder, or in one within."""
     if extra is not None:
         check_flag("extra", extra)
-    folder, found = _recognised(folder)
-    if found is SVHN:
-        return svhn_sources(folder, part, extra)
-    _refuse_extra(extra, folder)
-    return found.open_part(folder, part)
-
-
-def _refuse_extra(extra: bool | None, path: Path) -> None:
-    if extra is not None:
+    folder, found = _recognised(path) if path.is_dir() else (path, None)
+    if extra is not None and found is not SVHN:
         raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
+    if found is None:
+        return [partial(slices_of, *read_npz(path, part))]
+    parts = [part]
+    if found is SVHN and part == "train":
+        lies_there = (folder / "extra_32x32.mat").is_file()
+        parts += ["extra"] * (lies_there if extra is None else extra)
+    files = [names for each in parts for names in found.files[each]]
+    return list(found.open_files(*(_find_file(folder, names, found.where) for names in files)))
+
+
+def _find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
 
 
 FORMATS = (IDX, CIFAR, SVHN, NORB)
@@ -198,17 +199,10 @@ FORMATS = (IDX, CIFAR, SVHN, NORB)
 def _recognised(folder: Path) -> tuple[Path, Format]:
     """Return the folder that holds a data set, this one or one within, and the data set."""
     for places in ([folder], sorted(path for path in folder.iterdir() if path.is_dir())):
-        found = [
-            (place, each)
-            for place in places
-            for each in FORMATS
-            if any((place / name).is_file() for name in each.names)
-        ]
+        found = [(place, each) for place in places for each in FORMATS if each.lies_in(place)]
         if len(found) > 1:
             listed = ", ".join(f"{each.title} in {place}" for place, each in found)
-            raise ValueError(
-                f"{folder} holds more than one data set: {listed}. Pass a folder of one."
-            )
+            raise ValueError(f"{folder} holds more than one data set: {listed}. Pass one.")
         if found:
             return found[0]
     sought = "; ".join(f"{each.title} ({', '.join(each.names)}): {each.where}" for each in FORMATS)

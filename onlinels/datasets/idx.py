@@ -8,42 +8,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Format,
     RowFile,
     Source,
     as_file,
     damaged,
-    find_file,
     paired,
     read_beginning,
 )
 
-MNIST_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-FASHION_URL = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-WHERE = f"get MNIST from {MNIST_URL} or Fashion-MNIST from {FASHION_URL}"
+URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
+WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
 STARTS = {"train": "train", "test": "t10k"}
 KINDS = {"images": 3, "labels": 1}
 """Dimensions of the two kinds of files; their names tell them."""
-N_CLASSES = 10
-UNSIGNED_BYTE = 0x08
 WORD = 4
 
 
-def names_of(part: str, kind: str) -> tuple[str, ...]:
-    """Return the names that an IDX file goes by: with a hyphen or a dot, unzipped or not."""
-    start, end = f"{STARTS[part]}-{kind}", f"idx{KINDS[kind]}-ubyte"
-    return tuple(f"{start}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
+def _names(start: str, kind: str) -> tuple[str, ...]:
+    # With a hyphen or a dot, unzipped or not.
+    end = f"idx{KINDS[kind]}-ubyte"
+    return tuple(f"{start}-{kind}{mark}{end}{zipped}" for zipped in ("", ".gz") for mark in "-.")
 
 
-NAMES = tuple(name for part in STARTS for kind in KINDS for name in names_of(part, kind))
-
-
-def idx_sources(folder: Path, part: str) -> tuple[Source, ...]:
-    """Open the files of images (height, width) and of labels in a folder."""
-    images, labels = (open_idx(find_file(folder, names_of(part, kind), WHERE)) for kind in KINDS)
+def _open(*paths: Path) -> list[Source]:
+    """Open the files of images (height, width) and of labels."""
+    images, labels = map(open_idx, paths)
     if len(images.shape) != KINDS["images"]:
         raise images.damaged(f"states the shape {images.shape}, expected (n, height, width)")
-    return (paired(images, labels, N_CLASSES, (0, 1, 2)),)
+    return [paired(images, labels, n_classes=10, axes=(0, 1, 2))]
 
 
 def read_idx(path: str | Path) -> NDArray[np.uint8]:
@@ -93,7 +87,7 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 def open_idx(path: Path) -> RowFile:
     """Read the header of an IDX file of unsigned bytes."""
     header = read_beginning(path, WORD * 256, WHERE)
-    if len(header) < WORD or header[:3] != bytes([0, 0, UNSIGNED_BYTE]):
+    if len(header) < WORD or header[:3] != bytes([0, 0, 8]):
         expected = "00 00 08 (unsigned bytes) and the number of dimensions"
         raise damaged(path, f"begins with {header[:WORD].hex(' ')}, expected {expected}", WHERE)
     start = WORD * (1 + header[3])
@@ -101,4 +95,5 @@ def open_idx(path: Path) -> RowFile:
     return RowFile(path, start, shape, np.dtype(np.uint8), WHERE)
 
 
-IDX = Format("MNIST or Fashion-MNIST", NAMES, WHERE, idx_sources)
+FILES = {part: [_names(start, kind) for kind in KINDS] for part, start in STARTS.items()}
+IDX = Format("MNIST or Fashion-MNIST", WHERE, FILES, _open)

@@ -13,50 +13,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from onlinels.datasets.reading import (
+    PUBLISHED,
     Format,
     RowFile,
     Source,
     as_file,
     damaged,
-    find_file,
     paired,
     read_beginning,
 )
 
-URL = "https://cs.nyu.edu/~ylclab/data/norb-v1.0-small/"
-WHERE = f"get small NORB from {URL}"
-PARTS = {
-    "train": "smallnorb-5x46789x9x18x6x2x96x96-training",
-    "test": "smallnorb-5x01235x9x18x6x2x96x96-testing",
-}
+WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
 """Magic numbers of the matrices of bytes and of 32-bit whole numbers."""
-N_CLASSES = 5
-IMAGE = (2, 96, 96)
 WORD = 4
 MOST_DIMENSIONS = 8
-LEAST_WORDS = 3
 
 
-def names_of(part: str, kind: str) -> tuple[str, ...]:
-    """Return the names that a file of small NORB goes by: unzipped or not."""
-    return tuple(f"{PARTS[part]}-{kind}.mat{zipped}" for zipped in ("", ".gz"))
+def _names(kind: str) -> tuple[str, ...]:
+    (zipped,) = [name for name in PUBLISHED["norb"][1] if kind in name]
+    return zipped.removesuffix(".gz"), zipped
 
 
-NAMES = tuple(name for part in PARTS for kind in ("dat", "cat") for name in names_of(part, kind))
-
-
-def norb_sources(folder: Path, part: str) -> tuple[Source, ...]:
+def _open(*paths: Path) -> list[Source]:
     """Open the files of stereo pairs (96, 96, 2), the cameras as channels, and of categories."""
     # 0 animal, 1 human, 2 airplane, 3 truck, 4 car. The file that tells instance, elevation,
     # azimuth and lighting (info) is not needed; `read_norb` reads it.
-    files = (find_file(folder, names_of(part, kind), WHERE) for kind in ("dat", "cat"))
-    images, labels = map(open_norb, files)
-    if images.shape[1:] != IMAGE or images.dtype != np.uint8:
-        raise images.damaged(
-            f"is a matrix of {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)"
-        )
-    return (paired(images, labels, N_CLASSES, (0, 2, 3, 1)),)
+    images, labels = map(open_norb, paths)
+    if images.shape[1:] != (2, 96, 96) or images.dtype != np.uint8:
+        raise images.damaged(f"is {images.dtype} {images.shape}, expected uint8 (n, 2, 96, 96)")
+    return [paired(images, labels, n_classes=5, axes=(0, 2, 3, 1))]
 
 
 def read_norb(path: str | Path) -> NDArray[Any]:
@@ -100,10 +86,10 @@ def open_norb(path: Path) -> RowFile:
     # which there are at least three even if fewer count.
     beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
-    if len(words) < 2 + LEAST_WORDS or words[0] not in TYPES:
+    if len(words) < 5 or words[0] not in TYPES:
         expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"
         raise damaged(path, f"begins with {beginning[:WORD].hex(' ')}, expected {expected}", WHERE)
-    n_words = max(words[1], LEAST_WORDS)
+    n_words = max(words[1], 3)
     if not 1 <= words[1] <= MOST_DIMENSIONS or len(words) < 2 + n_words:
         problem = f"states {words[1]} dimensions, expected 1 to {MOST_DIMENSIONS}"
         raise damaged(path, problem, WHERE)
@@ -111,4 +97,8 @@ def open_norb(path: Path) -> RowFile:
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
 
 
-NORB = Format("small NORB", NAMES, WHERE, norb_sources)
+FILES = {
+    "train": [_names("training-dat"), _names("training-cat")],
+    "test": [_names("testing-dat"), _names("testing-cat")],
+}
+NORB = Format("small NORB", WHERE, FILES, _open)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import math
+import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
@@ -29,6 +30,14 @@ Batch = tuple[NDArray[Any], NDArray[Any]]
 Source = Callable[[int], Iterator[Batch]]
 """Yields images and labels in order, at most so many at a time, as often as it is called."""
 
+# The files' SHA-256 as the checksum tables of tensorflow-datasets state them.
+BLOCKS = Path(__file__).with_name("published.txt").read_text("utf-8").split("\n\n")
+PUBLISHED: dict[str, tuple[str, dict[str, str]]] = {
+    name: (url, dict(zip(words[1::2], words[::2], strict=True)))
+    for name, url, *words in map(str.split, BLOCKS)
+}
+"""Of every data set: where its files are published, and their names with their checksums."""
+
 CHUNK = 1024
 """Images that are read at a time when all are wanted."""
 
@@ -38,12 +47,21 @@ MOST_DIMENSIONS = 32
 
 @dataclass(frozen=True)
 class Format:
-    """How a data set is published; `open_part` opens "train" or "test" of a folder."""
+    """How a data set is published: of every part its files, each under one of some names."""
 
     title: str
-    names: tuple[str, ...]
     where: str
-    open_part: Callable[[Path, str], tuple[Source, ...]]
+    files: Mapping[str, Sequence[tuple[str, ...]]]
+    open_files: Callable[..., Iterable[Source]]
+
+    @property
+    def names(self) -> list[str]:
+        """All names that files may have."""
+        return [name for files in self.files.values() for names in files for name in names]
+
+    def lies_in(self, folder: Path) -> bool:
+        """Tell whether a folder holds any of its files."""
+        return any((folder / name).is_file() for name in self.names)
 
 
 def damaged(path: Path, problem: str, where: str) -> ValueError:
@@ -75,9 +93,7 @@ class RowFile:
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
             before = " before zipping" * zipped
-            raise self.damaged(
-                f"has {held} bytes, expected {n_bytes} bytes{before} for the shape {self.shape}"
-            )
+            raise self.damaged(f"has {held}, expected {n_bytes} bytes{before} for {self.shape}")
 
     def damaged(self, problem: str) -> ValueError:
         """Return an error of this file."""
@@ -136,14 +152,6 @@ def as_file(path: str | Path, where: str) -> Path:
     return path
 
 
-def find_file(folder: Path, names: tuple[str, ...], where: str) -> Path:
-    """Return the first file of a folder that has one of the names, or raise."""
-    for name in names:
-        if (folder / name).is_file():
-            return folder / name
-    raise FileNotFoundError(f"{folder} holds no file {' or '.join(names)}. Put it there; {where}")
-
-
 def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:
     """Return images, their axes in another order, with a label below `n_classes` for each."""
     numbers = labels.read()
@@ -164,13 +172,7 @@ def check_labels(file: RowFile, labels: NDArray[Any], n_classes: int) -> None:
     """Raise ValueError unless all labels are from 0 to `n_classes` - 1."""
     found = labels.min(), labels.max()
     if found[0] < 0 or found[1] >= n_classes:
-        raise file.damaged(
-            f"holds labels from {found[0]} to {found[1]}, expected 0 to {n_classes - 1}"
-        )
-
-
-ZIPPED = b"PK"
-"""What an .npz file begins with."""
+        raise file.damaged(f"holds labels {found[0]} to {found[1]}, expected 0 to {n_classes - 1}")
 
 
 def read_npz(path: Path, part: str) -> Batch:
@@ -178,10 +180,9 @@ def read_npz(path: Path, part: str) -> Batch:
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist or is no file. Pass a file or a folder.")
     try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no .npz file")
         with path.open("rb") as opened:
-            if opened.read(len(ZIPPED)) != ZIPPED:
-                raise ValueError("it is no .npz file")
-            opened.seek(0)
             archive = ArrayArchive(opened)
             for name in ("x_train", "y_train", "x_test", "y_test"):
                 if name not in archive.names:
@@ -189,9 +190,8 @@ def read_npz(path: Path, part: str) -> Batch:
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
         raise ValueError(
-            f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of plain arrays "
-            "x_train, y_train, x_test and y_test; or, of a data set in several files, their "
-            f"folder: {path.absolute().parent}."
+            f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of x_train, "
+            f"y_train, x_test and y_test, or of other files their folder: {path.absolute().parent}."
         ) from error
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
         raise ValueError(
@@ -201,12 +201,12 @@ def read_npz(path: Path, part: str) -> Batch:
     return images, labels
 
 
-def read_all(sources: tuple[Source, ...]) -> Batch:
+def read_all(sources: Iterable[Source]) -> Batch:
     """Return all images and labels of sources."""
     return _joined([chunk for source in sources for chunk in source(CHUNK)])
 
 
-def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
+def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:
     """Yield sources one after the other in batches of one size, the last of what is left."""
     held: list[Batch] = []
     for chunk in (chunk for source in sources for chunk in source(batch_size)):
@@ -216,7 +216,7 @@ def batches_of(sources: tuple[Source, ...], batch_size: int) -> Iterator[Batch]:
             images, labels = _joined(held)
             yield images[:batch_size], labels[:batch_size]
             held = [(images[batch_size:], labels[batch_size:])] if n_over else []
-    if held:
+    if any(len(labels) for _, labels in held):
         yield _joined(held)
 
 
@@ -228,6 +228,6 @@ def _joined(batches: Iterable[Batch]) -> Batch:
 
 
 def slices_of(images: NDArray[Any], labels: NDArray[Any], n_rows: int) -> Iterator[Batch]:
-    """Cut arrays into contiguous chunks of `n_rows` rows."""
-    for at in range(0, len(labels), n_rows):
+    """Cut arrays into contiguous chunks of `n_rows` rows: at least one, if it is empty."""
+    for at in range(0, max(1, len(labels)), n_rows):
         yield np.ascontiguousarray(images[at : at + n_rows]), labels[at : at + n_rows]

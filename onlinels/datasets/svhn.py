@@ -14,25 +14,14 @@ from pathlib import Path
 import numpy as np
 from scipy.io import loadmat
 
-from onlinels.datasets.reading import Format, Source, damaged, find_file, slices_of
+from onlinels.datasets.reading import PUBLISHED, Format, Source, damaged, slices_of
 
-URL = "http://ufldl.stanford.edu/housenumbers/"
-WHERE = f"get SVHN's cropped digits from {URL}"
-PARTS = {"train": "train_32x32.mat", "test": "test_32x32.mat"}
-EXTRA = "extra_32x32.mat"
-NAMES = (*PARTS.values(), EXTRA)
-IMAGE = (32, 32, 3)
-
-
-def svhn_sources(folder: Path, part: str, extra: bool | None = None) -> tuple[Source, ...]:
-    """Read a part's files in a folder: images (32, 32, 3), labels from 0 to 9."""
-    names = [PARTS[part]]
-    if part == "train" and (extra or (extra is None and (folder / EXTRA).is_file())):
-        names.append(EXTRA)
-    return tuple(_source(find_file(folder, (name,), WHERE)) for name in names)
+WHERE = f"get SVHN's cropped digits from {PUBLISHED['svhn'][0]}"
+FILES = {part: [(f"{part}_32x32.mat",)] for part in ("train", "test", "extra")}
 
 
 def _source(path: Path) -> Source:
+    """Read a file of images (32, 32, 3) and labels from 0 to 9."""
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
@@ -40,10 +29,10 @@ def _source(path: Path) -> Source:
         # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
         problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
         raise damaged(path, problem, WHERE) from error
-    if images.dtype != np.uint8 or images.ndim != 4 or images.shape[:3] != IMAGE or not images.size:
-        raise damaged(
-            path, f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)", WHERE
-        )
+    fits = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.size
+    if images.dtype != np.uint8 or not fits:
+        problem = f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)"
+        raise damaged(path, problem, WHERE)
     if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
         found = f"y of {numbers.dtype} {numbers.shape}"
         problem = f"holds {found}, expected one number for each of {images.shape[3]} images"
@@ -54,4 +43,4 @@ def _source(path: Path) -> Source:
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 
 
-SVHN = Format("SVHN", NAMES, WHERE, svhn_sources)
+SVHN = Format("SVHN", WHERE, FILES, lambda *paths: map(_source, paths))

@@ -210,7 +210,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         if self.bias:
             self._offsets = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden).astype(dtype)
         if isinstance(input_weights, InputWeights):
-            self._columns = Columns.in_order(input_weights.names)
+            self._columns = Columns(input_weights.names)
             self._fixed = input_weights.astype(dtype)
 
     @classmethod

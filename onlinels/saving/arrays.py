@@ -8,7 +8,7 @@ import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Collection
+from contextlib import suppress
 from io import SEEK_END
 from typing import IO, Any, BinaryIO
 
@@ -31,9 +31,8 @@ DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
 UNREADABLE = (OSError, ValueError, TypeError, MemoryError, RuntimeError, *DAMAGED)
 """What reading a damaged file, or another one, raises: found by changing files byte by byte."""
 
-MAGIC = b"\x93NUMPY"
-LENGTH_BYTES = {b"\1\0": 2, b"\2\0": 4, b"\3\0": 4}
-"""Of each version of the format: bytes of the number that tells how long the header is."""
+LENGTH_BYTES = {b"\x93NUMPY\1\0": 2, b"\x93NUMPY\2\0": 4, b"\x93NUMPY\3\0": 4}
+"""By what a file begins with: bytes of the number that tells how long the header is."""
 
 LARGEST_HEADER = 10_000
 """Most bytes of a header, as numpy itself bounds it."""
@@ -48,7 +47,9 @@ HEADER = re.compile(
 )
 """The three entries, in any order. Python 2 wrote an L behind long numbers."""
 
-OTHER = "it holds other things than arrays of numbers or text"
+METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
+"""Of compression that numpy writes: of others no bound is known."""
+
 LAST_CHARACTER = 0x10FFFF
 
 
@@ -86,36 +87,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
 
 
 def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
-    """Read an array of numbers or text in numpy's format of one array.
-
-    Parameters
-    ----------
-    file : binary file
-        Binary, at the beginning of the array.
-    n_bytes : int
-        Bytes from there to the end of the file.
-    most_values : int, optional
-        Above which the array is not read.
-
-    Returns
-    -------
-    ndarray
-        Of the shape and type that the header states; booleans, numbers or text.
-
-    Raises
-    ------
-    ValueError
-        If the bytes are of another format, damaged, fewer or more than the header states, of
-        objects or records, or of more than `most_values` values.
-
-    Notes
-    -----
-    Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
-    some, and allocates whatever it states. Memory: never more than the file has bytes.
-
-    References
-    ----------
-    R. Kern, "A simple file format for NumPy arrays", NEP 1, 2007.
+    """Read an array of numbers or text in numpy's format, of `n_bytes` bytes, or raise ValueError.
 
     Examples
     --------
@@ -126,39 +98,35 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     array([[1, 2],
            [3, 4]])
     """
+    # Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
+    # some, and allocates whatever it states. Memory: never more than the file has bytes. (R. Kern,
+    # "A simple file format for NumPy arrays", NEP 1, 2007.)
     header, n_left = _read_header(file, n_bytes)
     dtype = np.dtype(header["dtype"])
     shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
     n_values = math.prod(shape)
     n_expected = n_values * dtype.itemsize
     if n_expected != n_left:
-        raise ValueError(
-            f"it states the shape {shape} of {dtype}, which takes {n_expected} bytes, and holds "
-            f"{n_left}"
-        )
+        raise ValueError(f"it states {shape} of {dtype}, {n_expected} bytes, and holds {n_left}")
     if n_values > most_values:
         raise ValueError(f"it has {n_values} values, expected at most {most_values}")
     content = read_up_to(file, n_expected)
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    values: Matrix = np.ndarray(
-        shape, dtype, content, order="F" if header["by_column"] == "True" else "C"
-    )
     _check_content(np.ndarray(n_values, dtype, content))
-    return values
+    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
 
 
 def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
     # What it says, and how many bytes follow.
-    start = file.read(len(MAGIC) + 2)
-    n_length = LENGTH_BYTES.get(start[len(MAGIC) :], 0)
+    start = file.read(8)
+    n_length = LENGTH_BYTES.get(start, 0)
     n_header = int.from_bytes(file.read(n_length), "little")
     header = file.read(min(n_header, LARGEST_HEADER + 1))
     said = HEADER.fullmatch(header.decode("latin1").strip().replace('"', "'"))
-    fits = start[: len(MAGIC)] == MAGIC and len(header) <= LARGEST_HEADER
-    if not fits or said is None or None in said.groups():
+    if len(header) > LARGEST_HEADER or said is None or None in said.groups():
         # Old arrays of objects are pickled as they are.
-        raise ValueError(OTHER)
+        raise ValueError("it holds other things than arrays of numbers or text")
     return said, n_bytes - len(start) - n_length - n_header
 
 
@@ -175,23 +143,6 @@ def _check_content(values: Matrix) -> None:
 class ArrayArchive:
     """Arrays by name in an .npz file, which is a zip file of .npy files.
 
-    Parameters
-    ----------
-    file : binary file
-        It stays open.
-
-    Raises
-    ------
-    ValueError, zipfile.BadZipFile and others
-        All that `UNREADABLE` lists, if it is damaged or another file.
-
-    Notes
-    -----
-    What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
-    bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
-    array takes memory as it is read, not as it is stated.
-
     Examples
     --------
     >>> from io import BytesIO
@@ -201,25 +152,22 @@ class ArrayArchive:
     array([0.5, 2. ])
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        self._archive = zipfile.ZipFile(file)
+    # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
+    # exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
+    # bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
+    # array takes memory as it is read, not as it is stated. Damaged files raise all that
+    # `UNREADABLE` lists.
+
+    def __init__(self, file: BinaryIO, methods: tuple[int, ...] = METHODS) -> None:
+        self._archive, self._methods = zipfile.ZipFile(file), methods
         members = self._archive.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
+        # In the order of the file.
+        self.names = self._members.keys()
         if len(self._members) < len(members):
             raise ValueError("it holds two arrays of one name")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):
             raise ValueError("its arrays take more room than the file has, so that they overlap")
-
-    @property
-    def names(self) -> Collection[str]:
-        """Names of the arrays, in the order of the file."""
-        return self._members.keys()
-
-    def check_stored(self) -> None:
-        """Raise ValueError if anything is compressed: it stands for no more than its own bytes."""
-        for name, member in self._members.items():
-            if member.compress_type != zipfile.ZIP_STORED:
-                raise ValueError(f"{name[:80]!r} is compressed, expected it stored as it is")
 
     def read(self, name: str, most_values: float = math.inf) -> Matrix:
         """Read one of the arrays, as `read_npy` does."""
@@ -233,29 +181,24 @@ class ArrayArchive:
 
     def read_hashed(self, name: str, sha256: str) -> Matrix:
         """Read one of the arrays; raise ValueError unless its member has this SHA-256."""
-        with self._open(name) as opened:
+        # The checksum that zip files have of their own is found to be wrong first.
+        with self._open(name) as opened, suppress(zipfile.BadZipFile):
             file = Hashed(opened)
-            try:
-                values = read_npy(file, self._members[name].file_size)
-                fits = file.hash.hexdigest() == sha256
-            except zipfile.BadZipFile:
-                # The checksum that zip files have of their own is found to be wrong first.
-                fits = False
-        if not fits:
-            raise ValueError(f"{name[:80]!r} does not match its checksum")
-        return values
+            values = read_npy(file, self._members[name].file_size)
+            if file.hash.hexdigest() == sha256:
+                return values
+        raise ValueError(f"{name[:80]!r} does not match its checksum")
 
     def _open(self, name: str) -> IO[bytes]:
         member = self._members[name]
-        held, method = member.compress_size, member.compress_type
-        if method not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"its array {name} is compressed in another way than numpy does")
-        largest = min(held * LARGEST_RATIO, LARGEST_FILE) if method else held
+        held, stored = member.compress_size, member.compress_type == zipfile.ZIP_STORED
+        if member.compress_type not in self._methods:
+            raise ValueError(f"its array {name[:80]} is compressed in a way that is not read here")
+        largest = held if stored else min(held * LARGEST_RATIO, LARGEST_FILE)
         if member.file_size > largest:
             raise ValueError(
                 f"its array {name} states {member.file_size} bytes, expected at most {largest} of "
-                f"{held} bytes in the archive and {LARGEST_FILE} if compressed; "
-                "numpy.savez stores larger ones as they are"
+                f"{held} in the archive; numpy.savez stores larger ones as they are"
             )
         return self._archive.open(member)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
 from typing import Any
@@ -35,8 +35,7 @@ MOST_ALIKE = 100
 
 REMEDY = (
     "It cannot be saved. Labels, names and settings are to be of str, int, bool, float, None or "
-    "tuples of these, and steps of a pipeline those that README names: convert it, or save the "
-    "classifier alone."
+    "tuples, and steps those that README names: convert it, or save the classifier alone."
 )
 
 
@@ -54,26 +53,15 @@ class Writer:
 
     def __init__(self) -> None:
         self.arrays: dict[str, Matrix] = {}
-        # By identity; what has a name or number stays alive, so that nothing else takes its place.
-        self._names: dict[int, str] = {}
-        self._numbers: dict[int, int] = {}
-        self._alive: list[Any] = []
+        # By identity; what is described stays alive, so that nothing else takes its place.
+        self._described: dict[int, tuple[Any, Node]] = {}
+        self._n_objects = 0
 
     def node(self, value: Any, path: str) -> Node:
-        """Return a value's description.
-
-        Parameters
-        ----------
-        value : object
-        path : str
-            Where it is, for errors and as names of arrays.
-
-        Raises
-        ------
-        TypeError
-            If it, or something in it, cannot be saved, or is not as its class is known to be.
-        """
-        made = type(value)
+        """Return a value's description; its path is for errors, and the name of its array."""
+        made: Any = np.generic if isinstance(value, np.generic) else type(value)
+        if id(value) in self._described:
+            return self._described[id(value)][1]
         if made in KINDS:
             return self._object(value, KINDS[made], path)
         if made in PLAIN:
@@ -86,8 +74,6 @@ class Writer:
             if made in TAKEN:
                 name, take = TAKEN[made]
                 return {name: self.node(take(value), path)}
-            if isinstance(value, np.generic) and _little(value.dtype) in DTYPES:
-                return {"scalar": [_little(value.dtype), value.item()]}
             raise ValueError(_typed(value))
         except ValueError as error:
             # What is private says nothing to whoever reads the error.
@@ -95,30 +81,27 @@ class Writer:
             raise TypeError(f"{place} holds {error}. {REMEDY}") from error
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
-        if id(value) in self._numbers:
-            return {"same": self._numbers[id(value)]}
         state = kind.take(value)
         # In the order of the fields: that of attributes depends on what came to be when.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         check_fields(path, kind.fields, state, TypeError)
         # Parts come before the whole, here and when they are made again.
-        self._numbers[id(value)] = len(self._numbers)
-        self._alive.append(value)
+        self._described[id(value)] = value, {"same": self._n_objects}
+        self._n_objects += 1
         return {"object": kind.name, "state": nodes}
 
     def _array(self, array: Matrix, path: str) -> Node:
-        little = _little(array.dtype)
-        if little not in DTYPES:
-            raise ValueError(_typed(array))
         # Paths differ, as keys do.
-        name = self._names.setdefault(id(array), path)
-        self._alive.append(array)
-        self.arrays[name] = array.astype(little, copy=False)
-        return {"array": name}
+        self.arrays[path] = array.astype(_known_dtype(array), copy=False)
+        self._described[id(array)] = array, {"array": path}
+        return {"array": path}
 
 
-def _little(dtype: np.dtype[Any]) -> str:
-    return dtype.newbyteorder("<").str
+def _known_dtype(value: Any) -> str:
+    little = value.dtype.newbyteorder("<").str
+    if little not in DTYPES:
+        raise ValueError(_typed(value))
+    return str(little)
 
 
 def _typed(value: Any) -> str:
@@ -130,10 +113,14 @@ def _pairs(found: dict[Any, Any]) -> list[Any]:
 
 
 def _factory(found: defaultdict[Any, Any]) -> str:
-    names = [name for name, made in FACTORIES.items() if made is found.default_factory]
-    if not names:
-        raise ValueError(_typed(found))
-    return names[0]
+    for name, made in FACTORIES.items():
+        if made is found.default_factory:
+            return name
+    raise ValueError(_typed(found))
+
+
+def _units(value: timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
 
 
 def _moment(value: datetime) -> str:
@@ -144,15 +131,7 @@ def _moment(value: datetime) -> str:
 
 
 class Builder:
-    """Make values of descriptions: only what is known is made, each object once, and checked.
-
-    Parameters
-    ----------
-    read_array : callable
-        Returns the array of a name.
-    n_described : int
-        Bytes of the description, which bound how many values it may stand for.
-    """
+    """Make values of descriptions: only what is known is made, each object once, and checked."""
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
         self._read_array = cache(read_array)
@@ -162,13 +141,7 @@ class Builder:
         self._made: list[tuple[Any, int]] = []
 
     def value(self, node: Node) -> Any:
-        """Return what a node describes.
-
-        Raises
-        ------
-        ValueError, TypeError, LookupError
-            If it describes nothing that is known.
-        """
+        """Return what a node describes; ValueError, TypeError or LookupError if nothing known."""
         self._count(1)
         match node:
             case None | bool() | int() | float() | str():
@@ -194,7 +167,7 @@ class Builder:
         if self._n_values > self._most_values:
             raise ValueError("its objects hold each other too often")
 
-    def _object(self, kind: Kind, nodes: Mapping[str, Node]) -> Any:
+    def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
         before = self._n_values
         state = {name: self.value(node) for name, node in nodes.items()}
         check_fields(kind.name, kind.fields, state, ValueError)
@@ -238,15 +211,11 @@ KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tuple": (tuple, list, tuple),
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
-    "timedelta": (
-        timedelta,
-        lambda t: [t.days, t.seconds, t.microseconds],
-        lambda t: timedelta(*t),
-    ),
+    "timedelta": (timedelta, _units, lambda said: timedelta(*said)),
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "scalar": (np.generic, np.generic.item, lambda said: _scalar(*said)),
+    "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda said: _scalar(*said)),
 }
 """What else may be written: its type, the plain values that stand for it, and what these make."""
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite, isnan
+from math import isfinite
 from typing import Any, TypeVar
 
 import numpy as np
@@ -35,14 +35,7 @@ def is_plain(value: Any) -> bool:
     >>> is_plain(("a", (1, None))), is_plain({"a"})
     (True, False)
     """
-    if type(value) is tuple:
-        return all(map(is_plain, value))
-    return type(value) in PLAIN
-
-
-def _is_real(value: Any) -> bool:
-    # A float64 of numpy is one too.
-    return isinstance(value, float) and not isnan(value)
+    return all(map(is_plain, value)) if type(value) is tuple else type(value) in PLAIN
 
 
 ANYTHING = Field("anything", lambda value: True)
@@ -51,10 +44,11 @@ FLAG = Field("True or False", lambda value: type(value) is bool)
 TEXT = Field("text", lambda value: type(value) is str)
 WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
 INT64 = Field("an int64 of at least 0", lambda value: type(value) is np.int64 and int(value) >= 0)
-REAL = Field("a number", _is_real)
+# A float64 of numpy is a float too, and NaN is no number.
+REAL = Field("a number", lambda value: isinstance(value, float) and value == value)
 FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
-POSITIVE = Field("a number over 0", lambda value: _is_real(value) and value > 0.0)
-SHARE = Field("a number of at least 0", lambda value: _is_real(value) and value >= 0.0)
+POSITIVE = Field("a number over 0", lambda value: isinstance(value, float) and value > 0.0)
+SHARE = Field("a number of at least 0", lambda value: isinstance(value, float) and value >= 0.0)
 LABEL = Field("a label or name", lambda value: is_plain(value) and equals_itself(value))
 
 
@@ -71,9 +65,8 @@ def listed(field: Field, kind: Any = list) -> Field:
     )
 
 
-def row(field: Field) -> Field:
-    """Return the kind of a tuple of values of one kind."""
-    return listed(field, tuple)
+row = partial(listed, kind=tuple)
+"""Return the kind of a tuple of values of one kind."""
 
 
 def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
@@ -144,26 +137,16 @@ State = dict[str, Any]
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of one class are taken apart and put together.
-
-    Parameters
-    ----------
-    made : type
-        The class.
-    fields : mapping
-        Every attribute of the state, with the values that it may have.
-    check : callable
-        Tells whether an object holds together: whether the sizes of its parts fit.
-    take : callable
-        Returns the state of an object.
-    make : callable
-        Returns an object of a checked state.
-    """
+    """How objects of one class are taken apart and put together."""
 
     made: type
+    # Every attribute of the state, with the values that it may have.
     fields: Mapping[str, Field]
+    # Tells whether an object holds together: whether the sizes of its parts fit.
     check: Callable[[Any], bool]
+    # Returns the state of an object.
     take: Callable[[Any], State]
+    # Returns an object of a checked state.
     make: Callable[[State], Any]
 
     @property
@@ -183,31 +166,28 @@ FACTORIES: dict[str, Callable[..., Any]] = {}
 Declared = TypeVar("Declared", bound=type)
 
 
-def savable(
+def saved(
+    made: Declared,
     fields: Mapping[str, Field] | Callable[[type], Mapping[str, Field]],
     check: Callable[[Any], bool] = lambda made: True,
     *,
     take: Callable[[Any], State] | None = None,
     make: Callable[[State], Any] | None = None,
-) -> Callable[[Declared], Declared]:
+) -> Declared:
     """Declare of what the state of a class consists, so that its objects may be saved and loaded.
 
     Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
     What returns the fields of a class, such as `settings_of`, may stand for them.
     """
-
-    def declare(made: Declared) -> Declared:
-        said = fields(made) if callable(fields) else fields
-        kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
-        KINDS[made] = KINDS_BY_NAME[kind.name] = kind
-        return made
-
-    return declare
+    said = fields(made) if callable(fields) else fields
+    kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
+    KINDS[made] = KINDS_BY_NAME[kind.name] = kind
+    return made
 
 
-def saved(made: type, *said: Any, **how: Any) -> None:
-    """Declare what `savable` declares, of a class that is not ours."""
-    savable(*said, **how)(made)
+def savable(*said: Any, **how: Any) -> Callable[[Declared], Declared]:
+    """Declare what `saved` declares, of the class below."""
+    return lambda made: saved(made, *said, **how)
 
 
 def _state_of(value: Any) -> State:

@@ -68,8 +68,7 @@ def save(model: Any, path: PathLike) -> None:
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         raise TypeError(
             f"model is of type {type(model).__name__}, expected a model of onlinels (no subclass "
-            "of one), a river pipeline of these, or a dict of models. Save the models that it "
-            "holds one by one."
+            "of one), a river pipeline of these, or a dict of models. Save what it holds."
         )
     try:
         with all_held(*_locks(model)):
@@ -163,6 +162,10 @@ def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
         archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text.encode()).hexdigest())
 
 
+REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
+REMEDIES[errno.ENOENT] = "make the folder first"
+
+
 def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     """Write a file beside the one at a path, bring it to the disk, and put it in its place.
 
@@ -191,25 +194,13 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     finally:
         with suppress(OSError):
             os.unlink(beside)
-    _bring_to_disk(path.parent)
-
-
-REMEDIES = {
-    errno.ENOSPC: "free some space, or save elsewhere",
-    errno.EDQUOT: "free some space, or save elsewhere",
-    errno.ENOENT: "make the folder first",
-    errno.EEXIST: "give the name of a file",
-}
-
-
-def _bring_to_disk(folder: Path) -> None:
-    """Bring a folder's entries to the disk, where folders can be opened."""
+    # Where folders can be opened, their entries are brought to the disk too.
     with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
-            os.fsync(descriptor)
+            os.fsync(folder)
         finally:
-            os.close(descriptor)
+            os.close(folder)
 
 
 def load(path: PathLike) -> Any:
@@ -255,22 +246,23 @@ def load(path: PathLike) -> Any:
     """
     place = _read_path(path)
     if not place.exists():
-        raise FileNotFoundError(
-            f"There is no file {place}. Check the path, or save a model there first."
-        )
+        raise FileNotFoundError(f"There is no file {place}. Check it, or save a model there first.")
     if not place.is_file():
         raise ValueError(f"{place} is a folder or device, expected a file. Name a file.")
     try:
         with place.open("rb") as file:
-            archive = ArrayArchive(file)
-            archive.check_stored()
+            archive = ArrayArchive(file, (zipfile.ZIP_STORED,))
             text = archive.read_bytes(DESCRIPTION)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
             said = json.loads(text)
             found, version = said["format"], str(said["onlinels"])[:80]
             if found == FORMAT:
-                return _build(archive, said, len(text))
+                sums = said["arrays"]
+                if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
+                    raise ValueError("it has other members than it describes")
+                builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
+                return builder.value(said["model"])
     except MemoryError:
         # Nothing is larger than the file: there is truly no room.
         raise
@@ -284,14 +276,6 @@ def load(path: PathLike) -> Any:
         f"{place} is of format {str(found)[:80]}, expected {FORMAT}. Load it with onlinels "
         f"{version}, the version that wrote it."
     )
-
-
-def _build(archive: ArrayArchive, said: Any, n_described: int) -> Any:
-    sums = said["arrays"]
-    if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
-        raise ValueError("it has other members than it describes")
-    builder = Builder(lambda name: archive.read_hashed(name, sums[name]), n_described)
-    return builder.value(said["model"])
 
 
 def _read_path(path: PathLike) -> Path:

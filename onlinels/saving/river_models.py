@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,14 +31,10 @@ from onlinels.saving.fields import (
     table,
 )
 
-NUMBER = Field(
-    "a number",
-    lambda value: isinstance(value, (int, float, np.number)) and not isinstance(value, bool),
-)
+NUMBER = Field("a number", lambda n: isinstance(n, (int, float, np.number)) and type(n) is not bool)
 # Rows' own values are names of categories, numpy's scalars among them.
 NAME = Field("a name", lambda value: is_plain(value) or isinstance(value, np.generic))
 NAMES = Field("names", lambda value: type(value) is set and all(map(NAME.fits, value)))
-
 
 BYTES = Field("bytes", lambda value: type(value) is bytes)
 SMALL = Field("an int up to 10,000", lambda value: type(value) is int and 0 <= value <= 10_000)
@@ -92,7 +90,7 @@ IMPUTER = Field(
 _saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
 _saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
 _saved_as_new(feature_extraction.PolynomialExtender, feature_selection.VarianceThreshold)
-_saved_as_new(compose.Select, compose.Discard)
+_saved_as_new(compose.Select, compose.Discard, drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 saved(compose.Prefixer, {"prefix": TEXT})
 saved(compose.Suffixer, {"suffix": TEXT})
 saved(compose.Renamer, {"mapping": table(NAME, NAME)})
@@ -102,7 +100,6 @@ _saved_as_new(
 )
 _saved_as_new(preprocessing.StatImputer, imputers=row(IMPUTER), stats=table(NAME, STATISTIC))
 
-_saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
 MODE = Field("up, down or both", lambda value: value in ("up", "down", "both"))
@@ -111,18 +108,17 @@ PAGE_HINKLEY = _fields_of(drift.PageHinkley()) | {"mode": MODE}
 PAGE_HINKLEY.pop("_test_drift", None)
 
 
+def _taken(names: Iterable[str], value: Any) -> State:
+    return {name: getattr(value, name) for name in names}
+
+
 def _page_hinkley(state: State) -> Any:
     detector = drift.PageHinkley(mode=state["mode"])
     vars(detector).update(state)
     return detector
 
 
-saved(
-    drift.PageHinkley,
-    PAGE_HINKLEY,
-    take=lambda detector: {name: getattr(detector, name) for name in PAGE_HINKLEY},
-    make=_page_hinkley,
-)
+saved(drift.PageHinkley, PAGE_HINKLEY, take=partial(_taken, PAGE_HINKLEY), make=_page_hinkley)
 
 ADWIN = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
 
@@ -132,10 +128,9 @@ def _adwin(state: State) -> Any:
     make: Any = drift.ADWIN
     detector = make(**{name: state[name] for name in ADWIN})
     detector._drift_detected = state["_drift_detected"]
-    probed = copy.deepcopy(detector)
     try:
-        for each in (detector, probed):
-            each._helper.__setstate__(state["window"])
+        detector._helper.__setstate__(state["window"])
+        probed = copy.deepcopy(detector)
         for count in range(PROBES):
             probed.update(count % 2)
     except KeyboardInterrupt:
@@ -153,7 +148,7 @@ saved(
     # Its compiled code takes as much memory as it is told to.
     dict.fromkeys(ADWIN, SMALL) | {"delta": SHARE, "_drift_detected": FLAG, "window": BYTES},
     take=lambda detector: {
-        **{name: getattr(detector, name) for name in (*ADWIN, "_drift_detected")},
+        **_taken((*ADWIN, "_drift_detected"), detector),
         "window": bytes(detector._helper.__getstate__()),
     },
     make=_adwin,
