@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
@@ -74,10 +73,7 @@ class FilterBank(Frozen):
 
     def __repr__(self) -> str:
         n_filters, height, width, n_channels = self.filters.shape
-        plural = "s" * (n_channels > 1)
-        return (
-            f"FilterBank({n_filters} filters of {height} x {width}, {n_channels} channel{plural})"
-        )
+        return f"FilterBank({n_filters} filters of {height} x {width}, {channels(n_channels)})"
 
     def for_channels(self, n_channels: int) -> FilterBank:
         """Return the bank with a channel for each channel of the images.
@@ -101,6 +97,17 @@ class FilterBank(Frozen):
         before = extra // 2
         margins = np.array([(0, 0), *zip(before, extra - before, strict=True), (0, 0)])
         return FilterBank(np.pad(self.filters, margins), self.offsets)
+
+
+def channels(number: int) -> str:
+    """Return a number of channels in words."""
+    return f"{number} channel{'s' * (number > 1)}"
+
+
+def plain_bank(filters: Matrix) -> FilterBank:
+    """Return filters (n_filters, height, width[, n_channels]) as a bank without offsets."""
+    with_channels = filters if filters.ndim == 4 else filters[..., None]
+    return FilterBank(with_channels, np.zeros(len(filters)))
 
 
 # Measured: to mix anew for a single image takes a tenth of the time of its convolution.
@@ -162,8 +169,6 @@ def hand_designed() -> Floats:
     return frozen_copy(zero_mean(np.stack([*bars, *corners, *squares])))
 
 
-BANKS: dict[str, Callable[[], Floats]] = {"hand-designed": hand_designed}
-
 MINIROCKET_SIZE = 9
 
 
@@ -178,12 +183,19 @@ def minirocket_kernels() -> Floats:
     return frozen_copy(kernels)
 
 
-class Recipe(ABC):
+class Recipe:
     """Settings of a filter bank that is made from examples: n_filters of size x size pixels."""
 
     n_filters: int
     size: int
     keep_mean: bool = False
+
+    make: Callable[..., FilterBank]
+    """Returns the bank made from images (n, height, width, n_channels) and their labels.
+
+    Further arguments are a random generator, whether the responses of channels will be summed, and
+    the contrast offset with which patches of an image will be of normalised contrast, or None.
+    """
 
     @property
     def largest(self) -> float:
@@ -204,59 +216,44 @@ class Recipe(ABC):
         if self.size > min(height, width):
             raise ValueError(f"size={self.size} exceeds images of {height} x {width} pixels.")
 
-    @abstractmethod
-    def make(
-        self,
-        images: Matrix,
-        labels: Any,
-        random: np.random.Generator,
-        joint: bool = False,
-        contrast_offset: float | None = None,
-    ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels) and their labels.
-
-        The responses of joint channels will be summed, and with a contrast offset every patch of
-        an image be of normalised contrast.
-        """
+    def outline(self) -> FilterBank:
+        """Return a bank that, everywhere, responds as much as any that is made."""
+        return plain_bank(np.full((self.n_filters, self.size, self.size), self.largest))
 
 
-def check_filters(filters: Any) -> None:
-    """Raise unless `filters` is a bank, a name, an array, a recipe or a tuple of these."""
-    members = list(_members(filters))
-    if not members:
-        raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
-    for member in members:
-        if isinstance(member, str):
-            check_choice("filters", member, BANKS)
-        elif isinstance(member, (np.ndarray, list)):
-            _check_array(member)
-        elif not isinstance(member, (FilterBank, Recipe)):
-            raise TypeError(
-                f"filters holds {member!r}, expected a name, an array, a FilterBank, a recipe such "
-                "as Patches(), or a tuple of these. Pass one of them."
-            )
-
-
-def _check_array(filters: Any) -> None:
-    """Raise unless an array, or a list, is of square filters of one shape."""
-    bank = as_array("filters", filters)
+def square_filters(filters: Any, name: str = "filters") -> Matrix:
+    """Return an array, or a list, of square filters of one shape, or raise."""
+    bank = as_array(name, filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
-        expected = "square filters (n_filters, W, W[, n_channels])"
-        raise ValueError(f"filters has shape {bank.shape}, expected {expected}. Pad them.")
+        raise ValueError(
+            f"{name} has shape {bank.shape}, expected square filters (n_filters, W, W[, "
+            "n_channels]). Pad them, or transpose(0, 2, 3, 1) what has its channels in front."
+        )
+    return bank
 
 
-def _members(filters: Any) -> Iterator[Any]:
-    """Yield what a combination consists of, tuples in tuples included."""
+def parts_of(filters: Any) -> list[FilterBank | Recipe]:
+    """Return the banks and recipes that `filters` consists of, or raise."""
+    if isinstance(filters, (FilterBank, Recipe)):
+        return [filters]
     if isinstance(filters, tuple):
-        for member in filters:
-            yield from _members(member)
-    else:
-        yield filters
+        if not filters:
+            raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
+        return [part for member in filters for part in parts_of(member)]
+    if isinstance(filters, str):
+        check_choice("filters", filters, ("hand-designed",))
+        return [plain_bank(hand_designed())]
+    if not isinstance(filters, (np.ndarray, list)):
+        raise TypeError(
+            f"filters holds {filters!r}, expected a name, an array, a FilterBank, a recipe such "
+            "as Patches(), or a tuple of these. Pass one of them."
+        )
+    return [plain_bank(square_filters(filters))]
 
 
 def recipes(filters: Any) -> list[Recipe]:
     """Return the recipes among `filters`, which images have to be given for."""
-    return [member for member in _members(filters) if isinstance(member, Recipe)]
+    return [part for part in parts_of(filters) if isinstance(part, Recipe)]
 
 
 def frozen_filters(filters: Any) -> Any:
@@ -275,37 +272,28 @@ def make_bank(
     contrast_offset: float | None = None,
 ) -> FilterBank:
     """Return the filter bank that `filters` stands for: a function of the arguments alone."""
-    check_filters(filters)
+    parts = parts_of(filters)
     values = None if images is None else read_images(images, None).values
     if values is not None and labels is not None:
         read_labels(labels, len(values))
     banks = []
-    for place, member in enumerate(_members(filters)):
-        if not isinstance(member, Recipe):
-            banks.append(_as_bank(member))
-        elif values is None:
-            raise ValueError(f"There are no images, expected some for {member!r}. Pass images.")
-        else:
+    for place, part in enumerate(parts, start=1):
+        if isinstance(part, Recipe):
+            if values is None:
+                raise ValueError(f"There are no images, expected some for {part!r}. Pass images.")
             # Each place in a tuple has random numbers of its own.
-            random = np.random.default_rng([seed, place + 1])
-            banks.append(member.make(values, labels, random, joint, contrast_offset))
+            random = np.random.default_rng([seed, place])
+            part = part.make(values, labels, random, joint, contrast_offset)
+        banks.append(part)
     return _combined(banks, joint, None if values is None else values.shape[3])
 
 
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
     """Return the bank that so many channels meet, with bounds of what needs examples."""
     # Each is fitted by itself: offsets of channels, once summed, fit no other channels any more.
-    return _combined([_as_bank(each).for_channels(n_channels) for each in _members(filters)], joint)
-
-
-def _as_bank(member: Any) -> FilterBank:
-    if isinstance(member, FilterBank):
-        return member
-    if isinstance(member, Recipe):
-        shape = (member.n_filters, member.size, member.size, 1)
-        return FilterBank(np.full(shape, member.largest), np.zeros(member.n_filters))
-    values = BANKS[member]() if isinstance(member, str) else np.asarray(member)
-    return FilterBank(values if values.ndim == 4 else values[..., None], np.zeros(len(values)))
+    parts = parts_of(filters)
+    banks = [part.outline() if isinstance(part, Recipe) else part for part in parts]
+    return _combined([bank.for_channels(n_channels) for bank in banks], joint)
 
 
 def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:
@@ -410,14 +398,7 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     else:
         raise ValueError(f"{path} has {n_bytes:,} bytes and is no array. {EXPECTED}")
     check_values(f"{file}", values)
-    try:
-        _check_array(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{file}: {error} Filters stored as (n_filters, n_channels, W, W) need "
-            "transpose(0, 2, 3, 1)."
-        ) from error
-    return zero_mean(values.astype(np.float64))
+    return zero_mean(square_filters(values, f"{file}: filters").astype(np.float64))
 
 
 def _read_array(file: Path) -> Matrix:
