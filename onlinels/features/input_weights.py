@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
+from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
 from onlinels.rows import ArrayFeature, Layout, Name, feature_key, key_text
 from onlinels.saving import (
@@ -54,27 +55,6 @@ def generator_of(seed: int, key: str) -> np.random.Generator:
 def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
     """Draw one feature's weights (n_hidden,) by seed and key; the first are the same for any M."""
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
-
-
-def extend_random(
-    weights: Matrix,
-    n_drawn: int,
-    names: Sequence[Name],
-    distribution: str,
-    seed: int,
-    fields: ReceptiveFields | None,
-) -> Matrix:
-    """Return weights (n_names, n_hidden) with a row for each name, some being drawn already."""
-    new, n_hidden = names[n_drawn:], weights.shape[1]
-    check_units(n_hidden, len(names))
-    keys = [key_text(feature_key(name)) for name in new]
-    seen = _seen(fields, new, n_hidden, seed)
-    larger = np.zeros((len(names), n_hidden), dtype=weights.dtype)
-    larger[:n_drawn] = weights[:n_drawn]
-    for feature, key in enumerate(keys):
-        drawn = draw_row(distribution, seed, key, n_hidden)
-        larger[n_drawn + feature] = drawn * (1.0 if seen is None else seen[:, feature])
-    return larger
 
 
 @savable_settings()
@@ -205,18 +185,14 @@ class ReceptiveFields:
         """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
-        held: NDArray[np.bool_] = (row >= top) & (row < bottom)
-        held &= (column >= left) & (column < right)
+        held: NDArray[np.bool_] = (
+            (row >= top) & (row < bottom) & (column >= left) & (column < right)
+        )
         return held
 
-
-def _seen(
-    fields: ReceptiveFields | None, names: Iterable[Name], n_hidden: int, seed: int
-) -> NDArray[np.bool_] | None:
-    """Tell which unit sees which feature, (n_hidden, n_features); None if all see all."""
-    if fields is None:
-        return None
-    return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
+    def seen(self, names: Iterable[Name], n_hidden: int, seed: int) -> NDArray[np.bool_]:
+        """Tell which unit sees which feature, (n_hidden, n_features)."""
+        return self.see(self.rectangles(n_hidden, seed), self.positions(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -236,12 +212,10 @@ class InputWeights(Frozen, ABC):
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
-        arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
-        changed: dict[str, Any] = {
-            name: each.astype(dtype)
-            for name, each in arrays.items()
-            if each.dtype.kind == "f" and each.dtype != dtype
-        }
+        changed: dict[str, Any] = {}
+        for name, each in vars(self).items():
+            if isinstance(each, np.ndarray) and each.dtype.kind == "f" and each.dtype != dtype:
+                changed[name] = each.astype(dtype)
         return replace(self, **changed) if changed else self
 
     def __repr__(self) -> str:
@@ -272,6 +246,28 @@ class FixedWeights(InputWeights):
         if self.offsets is not None:
             projections += self.offsets
         return projections
+
+
+def extended(
+    drawn: FixedWeights,
+    names: tuple[Name, ...],
+    distribution: str,
+    seed: int,
+    fields: ReceptiveFields | None,
+) -> FixedWeights:
+    """Return random input weights with a row for each name, of which the first are drawn."""
+    n_drawn, n_hidden = drawn.weights.shape
+    if len(names) == n_drawn:
+        return drawn
+    check_units(n_hidden, len(names))
+    weights = np.empty((len(names), n_hidden), dtype=drawn.weights.dtype)
+    weights[:n_drawn] = drawn.weights
+    for feature, name in enumerate(names[n_drawn:], start=n_drawn):
+        key = key_text(feature_key(name))
+        weights[feature] = draw_row(distribution, seed, key, n_hidden)
+    if fields is not None:
+        weights[n_drawn:] *= fields.seen(names[n_drawn:], n_hidden, seed).T
+    return FixedWeights(names, weights, drawn.offsets)
 
 
 GATHER_COST = 100
@@ -356,9 +352,9 @@ BLOCK_UNITS = 64
 
 def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
     """Draw pairs of rows with different labels, uniformly among the first row's possible mates."""
-    codes: dict[Hashable, int] = {}
-    column = np.array([codes.setdefault(label, len(codes)) for label in labels])
-    if len(codes) < 2:
+    classes = Classes().extended(labels)
+    column = classes.columns(labels)
+    if len(classes) < 2:
         raise ValueError(
             f"y holds only the label {labels[0]!r}, expected examples of at least two classes. "
             "Pass more examples, or use random input weights."
@@ -410,25 +406,16 @@ class Pairs:
             yield units, differences, (a + b) / 2.0, kept / np.where(kept, lengths, 1.0)
 
 
-def make_differences(
-    kind: str,
-    names: Sequence[Name],
-    features: Matrix,
-    labels: Sequence[Hashable],
-    n_hidden: int,
-    seed: int,
-    fields: ReceptiveFields | None = None,
-) -> InputWeights:
+def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
     """Return unit-length differences of examples of distinct classes as input weights."""
     # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
     # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
     # features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
     # side of a, negative on that of b. See section II-B of the paper: "C" input weights.
-    first, second = draw_pairs(labels, n_hidden, seed)
-    pairs = Pairs(kind, features, first, second, _seen(fields, names, n_hidden, seed))
-    n_features, n_landmarks = features.shape[1], len(np.union1d(first, second))
+    (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
+    n_landmarks = len(np.union1d(pairs.first, pairs.second))
     fewer = n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
-    make = landmark_differences if fewer and fields is None else formed_differences
+    make = landmark_differences if fewer and pairs.seen is None else formed_differences
     return make(names, pairs)
 
 
