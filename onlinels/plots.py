@@ -91,7 +91,11 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
     if n_columns is None:
         n_columns = ceil(sqrt(len(filters)))
     n_columns = min(check_count("n_columns", n_columns, 1), len(filters))
-    tiles = _scaled(filters)
+    lowest = filters.min(axis=(1, 2, 3), keepdims=True)
+    ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
+    # Filters of one value are half grey.
+    level = ranges == 0.0
+    tiles = (filters - lowest) / (ranges + level) + 0.5 * level
     n_channels = tiles.shape[3]
     if n_channels not in (1, 3):
         tiles = np.moveaxis(tiles, 3, 1).reshape(-1, *tiles.shape[1:3], 1)
@@ -104,15 +108,6 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
         top, left = 1 + row * (height + 1), 1 + column * (width + 1)
         picture[top : top + height, left : left + width] = pixels
     return picture
-
-
-def _scaled(filters: Floats) -> Floats:
-    """Return filters whose values go from 0 to 1, those of one value at 0.5."""
-    lowest = filters.min(axis=(1, 2, 3), keepdims=True)
-    ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
-    level = ranges == 0.0
-    scaled: Floats = (filters - lowest) / (ranges + level) + 0.5 * level
-    return scaled
 
 
 def _new_figure(shape: tuple[int, ...], shown: bool) -> Figure:

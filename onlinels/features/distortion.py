@@ -23,32 +23,6 @@ REACH = 3
 """Points of noise beyond an image's edges, a standard deviation apart (or a pixel, if larger)."""
 
 
-def inverse_maps(angles: Floats, heights: Floats, widths: Floats, slants: Floats) -> Floats:
-    """Return the inverses (n, 2, 2) of maps that change the size, then slant, then rotate."""
-    cosine, sine = np.cos(angles), np.sin(angles)
-    # Backwards: turn, straighten, then undo the change of size.
-    row = [cosine / heights, -sine / heights]
-    column = [(sine - slants * cosine) / widths, (cosine + slants * sine) / widths]
-    back: Floats = np.array([row, column]).transpose(2, 0, 1)
-    return back
-
-
-def affine_places(
-    back: Floats, shifts: Floats, mirrored: Matrix, height: int, width: int
-) -> tuple[Matrix, Matrix]:
-    """Return where the pixels (n, height, width) of the new image lie in the given one."""
-    # place = back (pixel - centre - shift) + centre; of a mirror image, column width - 1 - column.
-    # One addition per place: a part that depends on the row and one that depends on the column.
-    centre = (np.array([height, width]) - 1.0) / 2.0
-    down = np.arange(height) - centre[0] - shifts[:, :1]
-    right = np.arange(width) - centre[1] - shifts[:, 1:]
-    sign = np.where(mirrored, -1.0, 1.0)[:, None]
-    # The centre goes to the part that it cancels in, so that whole places stay whole.
-    rows = _sums(back[:, 0, :1] * down + centre[0], back[:, 0, 1:] * right)
-    columns = _sums(sign * back[:, 1, :1] * down, sign * back[:, 1, 1:] * right + centre[1])
-    return rows, columns
-
-
 def _sums(per_row: Floats, per_column: Floats) -> Matrix:
     """Return the sum of a part for every row and one for every column: (n, height, width)."""
     sums: Matrix = per_row.astype(np.float32)[:, :, None] + per_column.astype(np.float32)[:, None]
@@ -238,7 +212,7 @@ class Distortion:
         shape = (n_images, 2, *(factor.shape[1] for factor in factors))
         n_noise = int(np.prod(shape[1:])) if self.elastic_strength else 0
         draws = random.random((n_images, N_DRAWS + n_noise), dtype=np.float32)
-        rows, columns = affine_places(*self._affine(draws[:, :N_DRAWS]), height, width)
+        rows, columns = self._affine_places(draws[:, :N_DRAWS], height, width)
         if n_noise:
             # Uniform numbers between -1 and 1 have variance 1/3.
             noise = 2.0 * draws[:, N_DRAWS:].reshape(shape) - 1.0
@@ -248,14 +222,26 @@ class Distortion:
             columns += field[:, 1]
         return rows, columns
 
-    def _affine(self, draws: Matrix) -> tuple[Floats, Floats, Matrix]:
-        """Return the maps (n, 2, 2), shifts (n, 2) and whether mirrored (n,) that draws mean."""
+    def _affine_places(self, draws: Matrix, height: int, width: int) -> tuple[Matrix, Matrix]:
+        """Return where pixels (n, height, width) lie in the given image, but for the field."""
         # One contiguous row per amount: numpy's cosine of strided numbers may differ in rounding.
-        signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64) - 1.0
+        signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64)[:, :, None] - 1.0
         angles = np.deg2rad(self.rotation) * signed[0]
         heights, widths = 1.0 + self.scale * signed[1:3]
-        back = inverse_maps(angles, heights, widths, self.shear * signed[3])
-        return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
+        slants, shifts = self.shear * signed[3], self.shift * signed[4:6]
+        cosine, sine = np.cos(angles), np.sin(angles)
+        sign = np.where(draws[:, 6:] < self.flip, -1.0, 1.0)
+        # place = back (pixel - centre - shift) + centre, where back turns, straightens and undoes
+        # the change of size; of a mirror image, column width - 1 - column.
+        middle, centre = (height - 1.0) / 2.0, (width - 1.0) / 2.0
+        down = np.arange(height) - middle - shifts[0]
+        right = np.arange(width) - centre - shifts[1]
+        # One addition per place: a part that depends on the row and one that depends on the column.
+        # The centre goes to the part that it cancels in, so that whole places stay whole.
+        rows = _sums(cosine / heights * down + middle, -sine / heights * right)
+        per_row = sign * ((sine - slants * cosine) / widths) * down
+        per_column = sign * ((cosine + slants * sine) / widths) * right + centre
+        return rows, _sums(per_row, per_column)
 
 
 def _checked(images: Any, random: Any) -> np.random.Generator:

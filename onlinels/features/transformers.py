@@ -150,7 +150,7 @@ class FilteringTransformer(ImageTransformer):
         rows, columns = self.map_shape(shape)
         n_channels = (*shape, 1)[self.kind.n_axes]
         stage, n_filters = self._stage(), len(self._bank_for(n_channels))
-        n_maps = len(stage.groups(n_channels)) * stage.before_pooling.n_maps * n_filters
+        n_maps = stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters
         return n_maps * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
