@@ -188,8 +188,7 @@ def gaussian(behind: Integers, pool_size: int) -> Floats:
         return np.exp(-6.0 * ((behind - (pool_size - 1) / 2) / pool_size) ** 2)
 
     # They add up to 1 over all positions of an image without edges.
-    weights: Floats = bell(behind) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum()
-    return weights
+    return np.asarray(bell(behind) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum())
 
 
 WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {"box": box, "gaussian": gaussian}

@@ -25,8 +25,7 @@ REACH = 3
 
 def _sums(per_row: Floats, per_column: Floats) -> Matrix:
     """Return the sum of a part for every row and one for every column: (n, height, width)."""
-    sums: Matrix = per_row.astype(np.float32)[:, :, None] + per_column.astype(np.float32)[:, None]
-    return sums
+    return np.add(per_row.astype(np.float32)[:, :, None], per_column.astype(np.float32)[:, None])
 
 
 def noise_factor(side: int, smoothness: float) -> Matrix:
@@ -39,8 +38,7 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     # Smoothed by less than a tenth of a pixel, noise is as good as white.
     distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
     weights = np.exp(-0.5 * distances**2)
-    factor: Matrix = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    return factor.astype(np.float32)
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True), np.float32)
 
 
 LARGEST = {"rotation": 180.0, "scale": 0.99, "shear": 10.0, "shift": 1e6, "flip": 1.0}

@@ -132,8 +132,7 @@ def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
 
 def zero_mean(bank: Floats) -> Floats:
     """Return the bank with every filter's mean removed (per channel, if it has channels)."""
-    centred: Floats = bank - bank.mean(axis=(1, 2), keepdims=True)
-    return centred
+    return np.asarray(bank - bank.mean(axis=(1, 2), keepdims=True))
 
 
 HAND_DESIGNED_SIZE = 7

@@ -24,7 +24,6 @@ from onlinels.features.input_weights import (
     check_units,
     draw_pairs,
     draw_row,
-    extended,
     make_differences,
 )
 from onlinels.labels import read_labels
@@ -32,7 +31,10 @@ from onlinels.numerics import Lock, Update, apply
 from onlinels.rows import (
     Columns,
     Layout,
+    Name,
+    feature_key,
     holds_array,
+    key_text,
     output_row,
     output_table,
     read_batch,
@@ -270,8 +272,7 @@ class HiddenLayer(base.MiniBatchTransformer):
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
                 columns = self._extended(layouts)
-                fields = self.receptive_fields
-                made = extended(made, columns.names, self.input_weights, self.seed, fields)
+                made = self._drawn(made, columns.names)
             features = columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
             projections = made.project(features)
             activations = ACTIVATIONS[self.activation](projections, out=projections)
@@ -291,3 +292,18 @@ class HiddenLayer(base.MiniBatchTransformer):
         if self.receptive_fields is not None:
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
+
+    def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
+        """Return random input weights with a row for each name, of which the first are made."""
+        n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
+        if len(names) == n_made:
+            return made
+        check_units(n_hidden, len(names))
+        weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)
+        weights[:n_made] = made.weights
+        for feature, name in enumerate(names[n_made:], start=n_made):
+            key = key_text(feature_key(name))
+            weights[feature] = draw_row(str(self.input_weights), seed, key, n_hidden)
+        if self.receptive_fields is not None:
+            weights[n_made:] *= self.receptive_fields.seen(names[n_made:], n_hidden, seed).T
+        return FixedWeights(names, weights, made.offsets)

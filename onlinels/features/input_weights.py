@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
 from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
-from onlinels.rows import ArrayFeature, Layout, Name, feature_key, key_text
+from onlinels.rows import ArrayFeature, Layout, Name, feature_key
 from onlinels.saving import (
     ANY_MATRIX,
     ANY_VECTOR,
@@ -246,28 +246,6 @@ class FixedWeights(InputWeights):
         if self.offsets is not None:
             projections += self.offsets
         return projections
-
-
-def extended(
-    drawn: FixedWeights,
-    names: tuple[Name, ...],
-    distribution: str,
-    seed: int,
-    fields: ReceptiveFields | None,
-) -> FixedWeights:
-    """Return random input weights with a row for each name, of which the first are drawn."""
-    n_drawn, n_hidden = drawn.weights.shape
-    if len(names) == n_drawn:
-        return drawn
-    check_units(n_hidden, len(names))
-    weights = np.empty((len(names), n_hidden), dtype=drawn.weights.dtype)
-    weights[:n_drawn] = drawn.weights
-    for feature, name in enumerate(names[n_drawn:], start=n_drawn):
-        key = key_text(feature_key(name))
-        weights[feature] = draw_row(distribution, seed, key, n_hidden)
-    if fields is not None:
-        weights[n_drawn:] *= fields.seen(names[n_drawn:], n_hidden, seed).T
-    return FixedWeights(names, weights, drawn.offsets)
 
 
 GATHER_COST = 100

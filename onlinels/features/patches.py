@@ -133,8 +133,7 @@ def choose(patches: Floats, n_wanted: int, random: np.random.Generator, joint: b
     groups = [spread.any(axis=1)] if joint else [spread.all(axis=1), spread.any(axis=1)]
     uneven = [np.flatnonzero(group) for group in groups if group.any()]
     rows = uneven[0] if uneven else np.arange(len(patches))
-    chosen: Integers = rows[draw(random, len(rows), n_wanted)]
-    return chosen
+    return np.asarray(rows[draw(random, len(rows), n_wanted)])
 
 
 @savable_settings()
@@ -312,7 +311,5 @@ class KMeansPatches(WhitenedPatches):
         whitened = whiten(rows)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One of the clusters is empty")
-            centroids: Floats = kmeans2(
-                whitened, whitened[chosen], self.n_iterations, minit="matrix"
-            )[0]
-        return centroids
+            centroids, _ = kmeans2(whitened, whitened[chosen], self.n_iterations, minit="matrix")
+        return np.asarray(centroids)

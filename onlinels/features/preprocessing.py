@@ -444,8 +444,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         # amplified by at most 1/sqrt(variance_offset).
         height, width = self._check_pixels(images)[:2]
         gain = 2.0 * np.sqrt(height * width / self.whitening.variance_offset)
-        larger: Matrix = self._before_whitening(images) * DTYPES[self.dtype](gain)
-        return larger
+        return np.asarray(self._before_whitening(images) * DTYPES[self.dtype](gain))
 
     def _process(self, images: Matrix) -> Matrix:
         self.check_images(images)

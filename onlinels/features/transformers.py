@@ -384,7 +384,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         for recipe in unmade:
             recipe.check_contrast(self.contrast_offset)
         self.filters = frozen_filters(self.filters)
-        self._bank = None if unmade else make_bank(self.filters, joint=self._joint)
+        self._bank = None if unmade else make_bank(self.filters, joint=self.channels == "joint")
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
@@ -418,7 +418,8 @@ class ConvolutionalFeatures(FilteringTransformer):
             return model
         images = read_images(X, model.image_shape).values
         model.check_images(images)
-        made = make_bank(model.filters, images, y, model.seed, model._joint, model.contrast_offset)
+        joint, contrast_offset = model.channels == "joint", model.contrast_offset
+        made = make_bank(model.filters, images, y, model.seed, joint, contrast_offset)
         return cls(**{**settings, "filters": made})
 
     @property
@@ -426,13 +427,9 @@ class ConvolutionalFeatures(FilteringTransformer):
         """Whether it can transform; only recipes without examples cannot."""
         return self._bank is not None
 
-    @property
-    def _joint(self) -> bool:
-        return self.channels == "joint"
-
     def _bank_for(self, n_channels: int) -> FilterBank:
         # Of a combination every member is fitted to the channels by itself.
         alone = not isinstance(self.filters, tuple)
         if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
             return self._bank.for_channels(n_channels)
-        return outline(self.filters, n_channels, self._joint)
+        return outline(self.filters, n_channels, self.channels == "joint")
