@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
 from math import ceil, log10, prod
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_positive, check_room
-from onlinels.features.images import LARGEST_PIXEL
+from onlinels.features.images import LARGEST_PIXEL, slices
 from onlinels.features.preprocessing import normalize_contrast
 from onlinels.numerics import SMALL_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.saving import savable_settings
@@ -463,8 +462,7 @@ def convolve(
         for group, offset in enumerate(added):
             part = images[some, :, :, group]
             patches = stage.patches(part, filters.shape[1:3], together, scratch)
-            for first in range(0, len(filters), tile_filters):
-                those = slice(first, first + tile_filters)
+            for those in slices(0, len(filters), tile_filters):
                 parts = stage.responses(patches, kernels[group, those], offset[those], scratch)
                 for side, maps in enumerate(parts):
                     by_image = maps.reshape(*maps.shape[:3], together, -1)
@@ -474,9 +472,9 @@ def convolve(
     def work(part: slice) -> None:
         whole = part.stop - (part.stop - part.start) % together
         # What is left at the end is dealt with one by one.
-        cuts = sorted({*range(part.start, whole, tile_images), whole, part.stop})
-        for start, stop in pairwise(cuts):
-            fill(slice(start, stop), together if start < whole else 1)
+        rest = slices(whole, part.stop, together)
+        for some in (*slices(part.start, whole, tile_images), *rest):
+            fill(some, together if some.start < whole else 1)
         stage.after_pooling.raise_sizes(features[part])
         if stage.normalization is not None:
             maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])

@@ -280,10 +280,14 @@ TILE_PIXELS = 1 << 16
 """Pixels sampled at once. Measured: larger tiles gain little, smaller ones pay for calls."""
 
 
+def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Yield slices of `step` from start to stop, the last of what is left."""
+    return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
 def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
     """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once."""
-    tile = max(1, TILE_PIXELS // n_pixels)
-    return (slice(start, start + tile) for start in range(0, n_images, tile))
+    return slices(0, n_images, max(1, TILE_PIXELS // n_pixels))
 
 
 def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
+from onlinels.features.images import slices
 from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
 from onlinels.rows import ArrayFeature, Layout, Name, feature_key
@@ -366,8 +367,7 @@ class Pairs:
 
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""
-        for start in range(0, len(self.first), BLOCK_UNITS):
-            units = slice(start, start + BLOCK_UNITS)
+        for units in slices(0, len(self.first), BLOCK_UNITS):
             a = self.features[self.first[units]].astype(np.float64)
             b = self.features[self.second[units]].astype(np.float64)
             differences, smallest = a - b, np.zeros(len(a))

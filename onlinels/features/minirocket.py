@@ -19,6 +19,7 @@ from onlinels.features.images import (
     check_pixels,
     not_made,
     read_images,
+    slices,
 )
 from onlinels.numerics import Frozen, even_parts, in_threads
 from onlinels.saving import (
@@ -115,12 +116,11 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
     wanted = quantiles(N_KERNELS * int(n_biases.sum()))
     kernels = DilatedKernels(windows.shape[1], dilations, n_biases, channels, wanted)
     biases: list[Floats] = []
-    for number, dilation in enumerate(dilations.tolist()):
+    for (number, kernel), example in np.ndenumerate(examples):
+        samples, chosen = windows[example][..., None], np.array([kernel])
+        found = responses(samples, int(dilations[number]), chosen, channels[number][chosen])
         _, shares = kernels.of_dilation(number)
-        for kernel, example in enumerate(examples[number]):
-            samples, chosen = windows[example][..., None], np.array([kernel])
-            found = responses(samples, dilation, chosen, channels[number][chosen])
-            biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
+        biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
     return replace(kernels, biases=np.concatenate(biases))
 
 
@@ -148,8 +148,7 @@ def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
     together = max(1, 2 * TILE_VALUES // (kernels.length * N_KERNELS))
 
     def work(part: slice) -> None:
-        for start in range(part.start, part.stop, together):
-            tile = slice(start, min(start + together, part.stop))
+        for tile in slices(part.start, part.stop, together):
             _fill(features[tile], windows[tile], kernels)
 
     in_threads(work, even_parts(len(windows), together, PART_WINDOWS))
@@ -165,9 +164,8 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
         shares = features[:, places].reshape(len(windows), *biases.shape)
         n_channels = kernels.channels[number].sum(axis=1)
         # Every second kernel sees zeros around the window, the others only what lies inside.
-        padded = (np.arange(N_KERNELS) + number) % 2 == 0
-        for inside, edge in ((padded, 0), (~padded, REACH * dilation)):
-            numbers = np.flatnonzero(inside)
+        for first, edge in ((number % 2, 0), (1 - number % 2, REACH * dilation)):
+            numbers = np.arange(first, N_KERNELS, 2)
             chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
             found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
             kept = found[edge : len(found) - edge]
@@ -207,15 +205,12 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     limits = np.repeat(biases.T, n, axis=1)
     counts = np.zeros(limits.shape, dtype=np.intp)
     together = max(1, COMPARED_VALUES // rows.size)
-    for first in range(0, len(limits), together):
-        some = slice(first, first + together)
+    for some in slices(0, len(limits), together):
         over = (rows > limits[some, None]).view(np.uint8)
         # Bytes add up many times as fast as wider numbers, and 255 of them cannot overflow.
-        for start in range(0, length, LARGEST_BYTE):
-            part = over[:, start : start + LARGEST_BYTE]
-            counts[some] += np.add.reduce(part, axis=1, dtype=np.uint8)
-    shares: Matrix = counts.reshape(-1, n_kernels, n) / length
-    return shares.transpose(2, 1, 0)
+        for part in slices(0, length, LARGEST_BYTE):
+            counts[some] += np.add.reduce(over[:, part], axis=1, dtype=np.uint8)
+    return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
 
 @savable_settings()
