@@ -326,9 +326,6 @@ OVERFEAT_FILES = {
 MOST_VALUES = 1 << 24
 """Of a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
 
-ZIPPED = b"PK"
-"""What an archive of arrays begins with."""
-
 ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
 
@@ -404,7 +401,7 @@ def _read_array(file: Path) -> Matrix:
     """Read a .npy file, or the filters among the arrays of an .npz file."""
     try:
         with file.open("rb") as stream:
-            if stream.peek(len(ZIPPED))[: len(ZIPPED)] != ZIPPED:
+            if not stream.peek(2).startswith(b"PK"):  # As zip files do.
                 return read_npy(stream, file.stat().st_size, MOST_VALUES)
             archive = ArrayArchive(stream)
             names = list(archive.names)

@@ -41,8 +41,6 @@ from onlinels.saving import (
     WHOLE,
     array,
     locked_copy,
-    made_of,
-    maybe,
     row,
     savable,
     savable_settings,
@@ -125,10 +123,6 @@ def row_slants(images: Matrix) -> tuple[Floats, Floats]:
     return below, np.clip(slants, -LARGEST_SLANT, LARGEST_SLANT)
 
 
-SMALLEST_OFFSET, LARGEST_OFFSET = 1e-20, 1e20
-"""Bounds of the variance offset: whitened pixels then fit any precision."""
-
-
 @savable_settings()
 @dataclass(frozen=True)
 class ZCA:
@@ -157,7 +151,8 @@ class ZCA:
     variance_offset: float = 0.001
 
     def __post_init__(self) -> None:
-        check_between("variance_offset", self.variance_offset, SMALLEST_OFFSET, LARGEST_OFFSET)
+        # Whitened pixels then fit any precision.
+        check_between("variance_offset", self.variance_offset, 1e-20, 1e20)
 
     def fit(self, images: Matrix) -> FixedZCA:
         """Return the whitening of a sample of images.
@@ -212,12 +207,6 @@ class FixedZCA(Frozen):
         height, width = self.image_shape
         return f"FixedZCA({height} x {width} pixels, {len(self.means)} channels)"
 
-    def as_type(self, dtype: type) -> FixedZCA:
-        """Return the whitening in a precision; itself if that is its own."""
-        if self.means.dtype == dtype:
-            return self
-        return FixedZCA(self.image_shape, self.means.astype(dtype), self.matrices.astype(dtype))
-
     def apply(self, images: Matrix) -> Matrix:
         """Return images (n, height, width, n_channels) whitened, by one product per channel."""
         whitened = np.empty_like(images)
@@ -227,10 +216,7 @@ class FixedZCA(Frozen):
         return whitened
 
 
-LARGEST_SCALE = 1e30
-
-
-@savable_settings(_fixed=maybe(made_of(FixedZCA)))
+@savable_settings()
 @dataclass(eq=False, repr=False)
 class ImagePreprocessing(base.MiniBatchTransformer):
     """Downsample images, scale and deskew them, add a grey channel and whiten, in this order.
@@ -295,14 +281,11 @@ class ImagePreprocessing(base.MiniBatchTransformer):
     def __post_init__(self) -> None:
         check_count("downsample", self.downsample, 1)
         if self.scale is not None:
-            check_between("scale", self.scale, 1.0 / LARGEST_SCALE, LARGEST_SCALE)
+            check_between("scale", self.scale, 1e-30, 1e30)
         check_flag("grey_channel", self.grey_channel)
         check_flag("deskew", self.deskew)
         check_choice("dtype", self.dtype, DTYPES)
-        self._fixed = None
-        if isinstance(self.whitening, FixedZCA):
-            self._fixed = self.whitening.as_type(DTYPES[self.dtype])
-        else:
+        if not isinstance(self.whitening, FixedZCA):
             check_part("whitening", self.whitening, ZCA)
         if self.image_shape is not None:
             self.output_shape(self.image_shape)
@@ -337,8 +320,9 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         model._check_pixels(images)
         if not isinstance(model.whitening, ZCA):
             return model
-        fixed = model.whitening.fit(model._before_whitening(images))
-        return cls(**{**settings, "whitening": fixed.as_type(DTYPES[model.dtype])})
+        fixed, dtype = model.whitening.fit(model._before_whitening(images)), DTYPES[model.dtype]
+        arrays = fixed.means.astype(dtype), fixed.matrices.astype(dtype)
+        return cls(**{**settings, "whitening": FixedZCA(fixed.image_shape, *arrays)})
 
     @property
     def is_fixed(self) -> bool:
@@ -374,8 +358,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             raise ValueError(f"Images have {n_channels} channels, expected 3 (RGB) for grey.")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
-        fixed = self._fixed
-        if fixed is not None and shape != (*fixed.image_shape, len(fixed.means)):
+        fixed = self.whitening
+        if isinstance(fixed, FixedZCA) and shape != (*fixed.image_shape, len(fixed.means)):
             raise ValueError(
                 f"Images to whiten have {shape[0]} x {shape[1]} pixels and {shape[2]} channels, "
                 f"which does not fit {fixed}. Make a new one with ImagePreprocessing.from_examples."
@@ -448,8 +432,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
 
     def _process(self, images: Matrix) -> Matrix:
         self.check_images(images)
-        processed = self._before_whitening(images)
-        return processed if self._fixed is None else self._fixed.apply(processed)
+        processed, fixed = self._before_whitening(images), self.whitening
+        return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed
 
     def _before_whitening(self, images: Matrix) -> Matrix:
         """Return checked images after all steps but the last."""
