@@ -214,8 +214,7 @@ class Distortion:
         if n_noise:
             # Uniform numbers between -1 and 1 have variance 1/3.
             noise = 2.0 * draws[:, N_DRAWS:].reshape(shape) - 1.0
-            noise *= self.elastic_strength * 3.0**0.5
-            field = factors[0] @ noise @ factors[1].T
+            field = factors[0] @ (noise * (self.elastic_strength * 3.0**0.5)) @ factors[1].T
             rows += field[:, 0]
             columns += field[:, 1]
         return rows, columns

@@ -301,7 +301,7 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
     # Positions of the upper left neighbours in the flat array of padded images.
     first += first_rows * stride
     first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
-    sampled = np.empty((*rows.shape, n_channels), dtype=images.dtype)
+    sampled = np.empty((*first.shape, n_channels), dtype=images.dtype)
     for channel in range(n_channels):
         border = ((0, 0), (1, 1), (1, 1))
         flat = np.pad(images[..., channel], border, mode=FILLS[fill]).ravel()

@@ -186,10 +186,8 @@ class ReceptiveFields:
         """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
-        held: NDArray[np.bool_] = (
-            (row >= top) & (row < bottom) & (column >= left) & (column < right)
-        )
-        return held
+        down = (row >= top) & (row < bottom)
+        return np.asarray(down & (column >= left) & (column < right))
 
     def seen(self, names: Iterable[Name], n_hidden: int, seed: int) -> NDArray[np.bool_]:
         """Tell which unit sees which feature, (n_hidden, n_features)."""

@@ -100,7 +100,7 @@ def deskew(images: Matrix) -> Matrix:
         shifts = (slants[:, None] * below).astype(images.dtype)
         columns = np.arange(width, dtype=images.dtype) + shifts[:, :, None]
         rows = np.arange(height, dtype=images.dtype)[:, None]
-        upright[tile] = sample(part, np.broadcast_to(rows, columns.shape), columns, "zero")
+        upright[tile] = sample(part, rows, columns, "zero")
     return upright
 
 
@@ -209,11 +209,9 @@ class FixedZCA(Frozen):
 
     def apply(self, images: Matrix) -> Matrix:
         """Return images (n, height, width, n_channels) whitened, by one product per channel."""
-        whitened = np.empty_like(images)
-        for channel, rows in enumerate(_by_channel(images)):
-            pixels = (rows - self.means[channel]) @ self.matrices[channel]
-            whitened[..., channel] = pixels.reshape(images.shape[:3])
-        return whitened
+        whitened = (_by_channel(images) - self.means[:, None]) @ self.matrices
+        by_channel = whitened.reshape(-1, *images.shape[:3])
+        return np.ascontiguousarray(np.moveaxis(by_channel, 0, 3), images.dtype)
 
 
 @savable_settings()
