@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_positive, check_room
-from onlinels.features.images import LARGEST_PIXEL, slices
+from onlinels.features.images import LARGEST_PIXEL, Shape, slices
 from onlinels.features.preprocessing import normalize_contrast
 from onlinels.numerics import SMALL_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.saving import savable_settings
@@ -246,7 +246,7 @@ class Convolution:
         """Return values (..., n_channels) as (..., n_groups, channels of a group)."""
         return values.reshape(*values.shape[:-1], self.n_groups(values.shape[-1]), -1)
 
-    def pooled_shape(self, image_shape: tuple[int, ...], filters: Matrix) -> tuple[int, int]:
+    def pooled_shape(self, image_shape: Shape, filters: Matrix) -> tuple[int, int]:
         """Return height and width of the pooled maps, 0 where nothing is left."""
         rows = self.rows.pooled_size(image_shape[0], filters.shape[1])
         return rows, self.columns.pooled_size(image_shape[1], filters.shape[2])
@@ -264,9 +264,7 @@ class Convolution:
         remedy = "Lower padding, raise stride, or pass fewer images at once."
         check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
-    def patches(
-        self, images: Matrix, filter_shape: tuple[int, ...], group: int, scratch: Scratch
-    ) -> Matrix:
+    def patches(self, images: Matrix, filter_shape: Shape, group: int, scratch: Scratch) -> Matrix:
         """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
         # Of `group` images the columns of positions stand beside one another.
         below, beside = self.rows.padding, self.columns.padding

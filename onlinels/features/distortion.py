@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from onlinels.checks import (
     Floats,
@@ -125,7 +126,7 @@ class Distortion:
                 "above 0. Pass some pixels, for instance a seventh of the image's side."
             )
 
-    def distort(self, images: Matrix, random: np.random.Generator | int) -> Matrix:
+    def distort(self, images: Matrix, random: Generator | int) -> Matrix:
         """Return every image distorted.
 
         Parameters
@@ -164,9 +165,7 @@ class Distortion:
             distorted[tile] = sampled.reshape(part.shape)
         return distorted
 
-    def copies(
-        self, images: Matrix, n_copies: int, random: np.random.Generator | int
-    ) -> Iterator[Matrix]:
+    def copies(self, images: Matrix, n_copies: int, random: Generator | int) -> Iterator[Matrix]:
         """Return an iterator over `n_copies` differently distorted batches of the same images.
 
         Parameters
@@ -192,7 +191,7 @@ class Distortion:
         return (self.distort(images, generator) for _ in range(n_copies))
 
     def places(
-        self, n_images: int, height: int, width: int, random: np.random.Generator
+        self, n_images: int, height: int, width: int, random: Generator
     ) -> tuple[Matrix, Matrix]:
         """Draw where in the given image every pixel of a distorted image lies.
 
@@ -241,14 +240,14 @@ class Distortion:
         return rows, _sums(per_row, per_column)
 
 
-def _checked(images: Any, random: Any) -> np.random.Generator:
+def _checked(images: Any, random: Any) -> Generator:
     """Return the source of randomness that distorts images, or raise."""
     if not isinstance(images, np.ndarray):
         raise TypeError(f"images are of type {type(images).__name__}, expected an array. Pass one.")
     check_values("images", images)
     if images.ndim not in (3, 4) or 0 in images.shape:
         raise ValueError(f"images has shape {images.shape}. Pass (n, height, width[, n_channels]).")
-    if isinstance(random, np.random.Generator):
+    if isinstance(random, Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
         raise TypeError(f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0.")

@@ -196,6 +196,10 @@ class Recipe:
     the contrast offset with which patches of an image will be of normalised contrast, or None.
     """
 
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
+
     @property
     def largest(self) -> float:
         """A number that, everywhere in filters without offsets, responds as much as any bank."""

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
 from river import base
@@ -139,10 +139,12 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
                 f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        raise ValueError(
-            f"{kind.one.capitalize()} has shape {shape}, expected {image_shape} or a row of "
-            f"{prod(full)} {kind.pixel}s. Resize it, or set {kind.name}_shape."
-        )
+        found = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
+        if len(shape) == 1:
+            found = (
+                f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {image_shape}"
+            )
+        raise ValueError(f"{found}. Resize it, or set {kind.name}_shape.")
     return full
 
 
@@ -211,8 +213,7 @@ class ImageTransformer(base.MiniBatchTransformer):
     @property
     def _shape(self) -> Shape | None:
         """The shape of one image or window, if it was set."""
-        shape: Shape | None = getattr(self, f"{self.kind.name}_shape")
-        return shape
+        return cast("Shape | None", getattr(self, f"{self.kind.name}_shape"))
 
     @abstractmethod
     def _transform(self, images: Matrix) -> Matrix:
@@ -266,9 +267,8 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
     # One sum over the images per pixel of a block: three times as fast as numpy's mean over axes
     # of blocks, on 96 x 96 pixels in blocks of 3.
-    for row in range(size):
-        for column in range(size):
-            means += images[:, row::size, column::size]
+    for row, column in np.ndindex(size, size):
+        means += images[:, row::size, column::size]
     means /= size**2
     return means
 
@@ -303,8 +303,7 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
     first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
     sampled = np.empty((*first.shape, n_channels), dtype=images.dtype)
     for channel in range(n_channels):
-        border = ((0, 0), (1, 1), (1, 1))
-        flat = np.pad(images[..., channel], border, mode=FILLS[fill]).ravel()
+        flat = np.pad(images[..., channel], ((0, 0), (1, 1), (1, 1)), mode=FILLS[fill]).ravel()
         above = _between(flat, first, right)
         below = _between(flat[stride:], first, right)
         below -= above

@@ -67,12 +67,7 @@ class DilatedKernels(Frozen):
 
     def __repr__(self) -> str:
         made = f"{len(self.biases)} features of {self.length} samples"
-        return f"DilatedKernels({made}, {channels(self.n_channels)})"
-
-    @property
-    def n_channels(self) -> int:
-        """Channels of a window."""
-        return int(self.channels.shape[2])
+        return f"DilatedKernels({made}, {channels(self.channels.shape[2])})"
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
         """Return where features of a dilation are, and their biases (84, n_biases)."""
@@ -320,7 +315,7 @@ class MiniRocketFeatures(ImageTransformer):
         if self.kernels is None:
             raise not_made("The biases are", "MiniRocketFeatures")
         windows = self._values(images)
-        expected = (self.kernels.length, self.kernels.n_channels)
+        expected = (self.kernels.length, self.kernels.channels.shape[2])
         if windows.shape[1:] != expected:
             raise ValueError(f"A window has shape {windows.shape[1:]}, expected {expected}")
         return proportions(windows, self.kernels)
