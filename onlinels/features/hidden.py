@@ -74,12 +74,10 @@ def _layer_fits(layer: Any) -> bool:
     return bool(fits and settings_hold(layer))
 
 
-@savable_settings(
-    _layer_fits,
-    _columns=made_of(Columns),
-    _made=made_of(FixedWeights, LandmarkWeights),
-    _lock=made_of(Lock),
-)
+STATE = {"_columns": made_of(Columns), "_made": made_of(FixedWeights, LandmarkWeights)}
+
+
+@savable_settings(_layer_fits, **STATE, _lock=made_of(Lock))
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.

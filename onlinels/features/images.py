@@ -139,12 +139,10 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
                 f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        found = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
+        came = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
         if len(shape) == 1:
-            found = (
-                f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {image_shape}"
-            )
-        raise ValueError(f"{found}. Resize it, or set {kind.name}_shape.")
+            came = f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {image_shape}"
+        raise ValueError(f"{came}. Resize it, or set {kind.name}_shape.")
     return full
 
 

@@ -265,17 +265,11 @@ def _landmarks_fit(made: Any) -> bool:
     return bool(fits and alike and inside)
 
 
-@savable(
-    {
-        "names": row(LABEL),
-        "landmarks": ANY_MATRIX,
-        "landmark_offsets": ANY_VECTOR,
-        "first": PLACES,
-        "second": PLACES,
-        "scales": ANY_VECTOR,
-    },
-    _landmarks_fit,
-)
+LANDMARKS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
+PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR}
+
+
+@savable(LANDMARKS | PAIRS, _landmarks_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
     """Input weights that are scaled differences of landmark examples, never formed."""
@@ -423,8 +417,6 @@ def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights
         landmarks -= landmarks.mean(axis=1, keepdims=True, dtype=np.float64).astype(dtype)
         offsets -= np.einsum("ij,ij->i", landmarks, landmarks, dtype=np.float64) / 2.0
         offsets -= np.einsum("ij,j->i", landmarks, mean, dtype=np.float64)
-    scales = np.concatenate([scales for *_, scales in pairs.blocks()])
+    scales = np.concatenate([scales for *_, scales in pairs.blocks()]).astype(dtype)
     first, second = np.split(places.astype(np.intp), 2)
-    return LandmarkWeights(
-        tuple(names), landmarks, offsets.astype(dtype), first, second, scales.astype(dtype)
-    )
+    return LandmarkWeights(tuple(names), landmarks, offsets.astype(dtype), first, second, scales)

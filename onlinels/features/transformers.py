@@ -118,15 +118,9 @@ class FilteringTransformer(ImageTransformer):
         # Windows have a single row: nothing is padded or pooled across it.
         rows = columns if self.kind is IMAGE else Axis()
         names: dict[Any, str | None] = {True: "map", False: None}
-        return Convolution(
-            rows,
-            columns,
-            names.get(self.normalize, str(self.normalize)),
-            self.before_pooling or SQUARE,
-            self.after_pooling or FOURTH_ROOT,
-            self.channels,
-            self.contrast_offset,
-        )
+        name = names.get(self.normalize, str(self.normalize))
+        before, after = self.before_pooling or SQUARE, self.after_pooling or FOURTH_ROOT
+        return Convolution(rows, columns, name, before, after, self.channels, self.contrast_offset)
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
