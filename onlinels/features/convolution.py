@@ -311,8 +311,7 @@ def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix
     """Average maps (n_groups, rows, ..., columns) along rows and then along columns."""
     # Two calls for all maps, of stacks of products that BLAS does not divide among its threads:
     # several threads may pool at the same time.
-    n_groups, columns = len(maps), maps.shape[-1]
-    n_lines = maps[0, 0].size
+    n_groups, n_lines, columns = len(maps), maps[0, 0].size, maps.shape[-1]
     step = _small_step(n_lines, SMALL_PRODUCT // pool_rows.size)
     along_rows = scratch.array("along_rows", (n_groups, len(pool_rows), n_lines), maps.dtype)
     cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]

@@ -215,9 +215,8 @@ class Recipe:
 
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
-        height, width = shape[:2]
-        if self.size > min(height, width):
-            raise ValueError(f"size={self.size} exceeds images of {height} x {width} pixels.")
+        if self.size > min(shape[:2]):
+            raise ValueError(f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels.")
 
     def outline(self) -> FilterBank:
         """Return a bank that, everywhere, responds as much as any that is made."""

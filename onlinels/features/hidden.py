@@ -150,7 +150,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         check_choice("dtype", self.dtype, DTYPES)
         check_flag("bias", self.bias)
         check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
-        given, dtype = self.input_weights, DTYPES[self.dtype]
+        given = self.input_weights
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCES])
         elif given.n_hidden != self.n_hidden:
@@ -165,14 +165,12 @@ class HiddenLayer(base.MiniBatchTransformer):
                 f"bias=True came with input_weights={given!r}, expected random ones. Leave it "
                 'out; "centred-difference" has offsets of its own.'
             )
-        self._lock = Lock()
-        if isinstance(given, InputWeights):
-            self._columns, self._made = Columns.in_order(given.names), given.astype(dtype)
-            return
-        # Random ones get a row for every column that becomes known.
-        offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if self.bias else None
-        none = FixedWeights((), np.empty((0, self.n_hidden)), offsets)
-        self._columns, self._made = Columns(), none.astype(dtype)
+        if isinstance(given, str):
+            # Random ones get a row for every column that becomes known.
+            offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if self.bias else None
+            given = FixedWeights((), np.empty((0, self.n_hidden)), offsets)
+        self._lock, self._columns = Lock(), Columns.in_order(given.names)
+        self._made = given.astype(DTYPES[self.dtype])
 
     @classmethod
     def from_examples(

@@ -99,11 +99,9 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
     if _only_array(first, kind) is None:
         return _place_pixels(read_batch(X), image_shape, kind)
     images = [read_image(x, image_shape, kind) for x in X]
-    shapes = {image.values.shape[1:] for image in images}
+    shapes = sorted({image.values.shape[1:] for image in images})
     if len(shapes) > 1:
-        raise ValueError(
-            f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
-        )
+        raise ValueError(f"X holds {kind.name}s of shapes {shapes}, expected one. Resize them.")
     values = np.concatenate([image.values for image in images])
     return Images(values, X, has_channels=any(image.has_channels for image in images))
 

@@ -43,11 +43,11 @@ GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 def _kernels_fit(kernels: Any) -> bool:
     n_dilations, n_kernels, _ = kernels.channels.shape
-    fits = len(kernels.n_biases) == n_dilations == len(kernels.dilations)
+    n_each = len(kernels.n_biases), len(kernels.dilations), n_kernels
+    fits = n_each == (n_dilations, n_dilations, N_KERNELS)
     positive = (kernels.dilations > 0).all() and (kernels.n_biases > 0).all()
     within = (2 * REACH * kernels.dilations < kernels.length).all()
-    n_features = sum(kernels.n_biases.tolist()) * n_kernels
-    counted = n_kernels == N_KERNELS and n_features == len(kernels.biases)
+    counted = sum(kernels.n_biases.tolist()) * N_KERNELS == len(kernels.biases)
     return bool(fits and positive and within and counted)
 
 

@@ -76,8 +76,7 @@ def normalize_contrast(patches: Matrix, contrast_offset: float | None, axis: int
     if contrast_offset is None:
         return centred
     variance = np.square(centred).mean(axis=axis, keepdims=True)
-    variance += centred.dtype.type(contrast_offset)
-    centred /= np.sqrt(variance)
+    centred /= np.sqrt(variance + centred.dtype.type(contrast_offset))
     return centred
 
 

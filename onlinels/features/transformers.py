@@ -159,15 +159,14 @@ class FilteringTransformer(ImageTransformer):
         (10, 10)
         """
         check_image_shape("shape", shape, self.kind)
-        n_axes = self.kind.n_axes
-        sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
+        *sizes, n_channels = full_shape(shape, None, self.kind)
         filters = self._bank_for(n_channels).filters
         pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
+                f"{' x '.join(map(str, filters.shape[3 - len(sizes) : 3]))}. Raise padding, lower "
                 f"drop_ring, or pass smaller filters."
             )
         return pooled
