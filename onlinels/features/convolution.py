@@ -335,7 +335,7 @@ NORMALIZATIONS = ("map", "image")
 
 
 def normalize(features: Matrix, by: str) -> None:
-    """Divide maps (n, ..., n_positions), none negative, by their sums, or images by lengths."""
+    """Divide maps (n, ..., n_positions), none negative, by their sum, or images by their length."""
     rows = features if by == "map" else features.reshape(len(features), -1)
     sizes = rows.sum(axis=-1) if by == "map" else np.sqrt(np.vecdot(rows, rows))
     # Zeros stay.

@@ -23,7 +23,7 @@ from onlinels.checks import (
     check_values,
     frozen_copy,
 )
-from onlinels.features.images import Shape, read_images
+from onlinels.features.images import Shape
 from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
@@ -267,27 +267,26 @@ def frozen_filters(filters: Any) -> Any:
 
 def make_bank(
     filters: Any,
-    images: Any = None,
+    images: Matrix | None = None,
     labels: Any = None,
     seed: int = 0,
     joint: bool = False,
     contrast_offset: float | None = None,
 ) -> FilterBank:
-    """Return the filter bank that `filters` stands for: a function of the arguments alone."""
+    """Return the bank that `filters` stands for, made of images (n, height, width, n_channels)."""
     parts = parts_of(filters)
-    values = None if images is None else read_images(images, None).values
-    if values is not None and labels is not None:
-        read_labels(labels, len(values))
+    if images is not None and labels is not None:
+        read_labels(labels, len(images))
     banks = []
     for place, part in enumerate(parts, start=1):
         if isinstance(part, Recipe):
-            if values is None:
+            if images is None:
                 raise ValueError(f"There are no images, expected some for {part!r}. Pass images.")
             # Each place in a tuple has random numbers of its own.
             random = np.random.default_rng([seed, place])
-            part = part.make(values, labels, random, joint, contrast_offset)
+            part = part.make(images, labels, random, joint, contrast_offset)
         banks.append(part)
-    return _combined(banks, joint, None if values is None else values.shape[3])
+    return _combined(banks, joint, None if images is None else images.shape[3])
 
 
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
