@@ -215,9 +215,8 @@ class Axis:
 
     def pooling_matrix(self, image_size: int, filter_size: int, dtype: type) -> Matrix:
         """Return pooling, ring and stride as a matrix (pooled_size, convolved_size)."""
-        convolved = self.convolved_size(image_size, filter_size)
         kept = self.drop_ring + self.stride * np.arange(self.pooled_size(image_size, filter_size))
-        behind = kept[:, None] - np.arange(convolved)[None, :]
+        behind = kept[:, None] - np.arange(self.convolved_size(image_size, filter_size))
         return WINDOWS[self.window](behind, self.pool_size).astype(dtype)
 
 
@@ -318,8 +317,7 @@ def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix
     np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
     step = _small_step(len(lines) // n_groups, SMALL_PRODUCT // pool_columns.size)
-    shape = (len(lines) // step, step, len(pool_columns))
-    pooled = scratch.array("pooled", shape, maps.dtype)
+    pooled = scratch.array("pooled", (len(lines) // step, step, len(pool_columns)), maps.dtype)
     # Measured: by columns of their own, not by rows turned over, in two thirds of the time.
     np.matmul(lines.reshape(-1, step, columns), np.ascontiguousarray(pool_columns.T), out=pooled)
     return pooled.reshape(n_groups, len(pool_rows), *maps.shape[2:-1], len(pool_columns))

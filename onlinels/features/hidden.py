@@ -29,6 +29,7 @@ from onlinels.features.input_weights import (
 from onlinels.labels import read_labels
 from onlinels.numerics import Lock, Update, apply
 from onlinels.rows import (
+    Batch,
     Columns,
     Layout,
     Name,
@@ -38,7 +39,7 @@ from onlinels.rows import (
     output_row,
     output_table,
     read_batch,
-    read_row,
+    read_sample,
 )
 from onlinels.saving import (
     locked_copy,
@@ -219,11 +220,10 @@ class HiddenLayer(base.MiniBatchTransformer):
             return layer
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
-        seen = None
-        if receptive_fields is not None:
-            seen = receptive_fields.seen(columns.names, n_hidden, seed)
+        fields, names = receptive_fields, columns.names
+        seen = None if fields is None else fields.seen(names, n_hidden, seed)
         pairs = Pairs(input_weights, features, *draw_pairs(labels, n_hidden, seed), seen)
-        return cls(n_hidden, make_differences(columns.names, pairs), activation, seed, dtype)
+        return cls(n_hidden, make_differences(names, pairs), activation, seed, dtype)
 
     @property
     def is_fixed(self) -> bool:
@@ -250,34 +250,33 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
-        layout, values = read_row(x)
-        activations = self._activate((layout,), values[None])
-        return output_row(activations[0], holds_array(layout))
+        batch = read_sample(x)
+        return output_row(self._activate(batch)[0], holds_array(batch.layouts[-1]))
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
-        activations = self._activate(batch.layouts, batch.values)
-        return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
+        return output_table(batch.source, self._activate(batch), holds_array(batch.layouts[-1]))
 
-    def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
+    def _activate(self, batch: Batch) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
         # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
         with self._lock, np.errstate(over="ignore", invalid="ignore"):
             columns, made = self._columns, self._made
             if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
-                columns = self._extended(layouts)
-                made = self._drawn(made, columns.names)
-            features = columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
-            projections = made.project(features)
+                columns = self._extended(batch.layouts)
+                if len(columns) > len(made.names):
+                    made = self._drawn(made, columns.names)
+            features = columns.place(batch.layouts, batch.values)
+            projections = made.project(features.astype(DTYPES[self.dtype], copy=False))
             activations = ACTIVATIONS[self.activation](projections, out=projections)
             # Both pass NaN on.
             if not np.isfinite((activations.min(), activations.max())).all():
                 remedy = "" if self.dtype == "float64" else ', or set dtype="float64"'
                 raise ValueError(
                     f"activation={self.activation!r} leaves the range of {self.dtype} with "
-                    f"features as large as {float(np.abs(values).max()):g}, expected finite "
+                    f"features as large as {float(np.abs(batch.values).max()):g}, expected finite "
                     f"activations. Rescale the features{remedy}."
                 )
             apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
@@ -292,8 +291,6 @@ class HiddenLayer(base.MiniBatchTransformer):
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return random input weights with a row for each name, of which the first are made."""
         n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
-        if len(names) == n_made:
-            return made
         check_units(n_hidden, len(names))
         weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)
         weights[:n_made] = made.weights
