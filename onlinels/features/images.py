@@ -87,7 +87,7 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
     """Read an array of images or of rows of pixels, a frame, or a list of samples."""
     if isinstance(X, np.ndarray):
         check_values("X", X)
-        if X.shape[:1] == (0,):
+        if not X.shape or not len(X):
             raise ValueError(f"X has 0 {kind.name}s, expected at least one. Skip empty batches.")
         return _read_arrays(X, image_shape, X, kind)
     first = X[0] if isinstance(X, (list, tuple)) and X else None
