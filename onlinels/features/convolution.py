@@ -346,10 +346,7 @@ ROUNDINGS = 16.0
 
 
 def faintest_maps(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution) -> Floats:
-    """Return how large maps (n, n_groups, n_filters) may be by rounding errors alone.
-
-    Images and filters come with their channels grouped.
-    """
+    """Return how large maps (n, n_groups, n_filters) of grouped channels may be by rounding."""
     # (16 eps s)^p, with s the largest sum of products that a response may consist of.
     brightest = np.abs(images).max(axis=(1, 2)).astype(np.float64)
     if stage.contrast_offset is not None:
