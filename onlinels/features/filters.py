@@ -218,10 +218,6 @@ class Recipe:
         if self.size > min(shape[:2]):
             raise ValueError(f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels.")
 
-    def outline(self) -> FilterBank:
-        """Return a bank that, everywhere, responds as much as any that is made."""
-        return plain_bank(np.full((self.n_filters, self.size, self.size), self.largest))
-
 
 def square_filters(filters: Any, name: str = "filters") -> Matrix:
     """Return an array, or a list, of square filters of one shape, or raise."""
@@ -292,9 +288,12 @@ def make_bank(
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
     """Return the bank that so many channels meet, with bounds of what needs examples."""
     # Each is fitted by itself: offsets of channels, once summed, fit no other channels any more.
-    parts = parts_of(filters)
-    banks = [part.outline() if isinstance(part, Recipe) else part for part in parts]
-    return _combined([bank.for_channels(n_channels) for bank in banks], joint)
+    banks = []
+    for part in parts_of(filters):
+        if isinstance(part, Recipe):
+            part = plain_bank(np.full((part.n_filters, part.size, part.size), part.largest))
+        banks.append(part.for_channels(n_channels))
+    return _combined(banks, joint)
 
 
 def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:

@@ -25,6 +25,7 @@ from onlinels.features.input_weights import (
     draw_pairs,
     draw_row,
     make_differences,
+    visible,
 )
 from onlinels.labels import read_labels
 from onlinels.numerics import Lock, Update, apply
@@ -221,7 +222,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
         fields, names = receptive_fields, columns.names
-        seen = None if fields is None else fields.seen(names, n_hidden, seed)
+        seen = None if fields is None else visible(fields, names, n_hidden, seed)
         pairs = Pairs(input_weights, features, *draw_pairs(labels, n_hidden, seed), seen)
         return cls(n_hidden, make_differences(names, pairs), activation, seed, dtype)
 
@@ -298,5 +299,5 @@ class HiddenLayer(base.MiniBatchTransformer):
             key = key_text(feature_key(name))
             weights[feature] = draw_row(str(self.input_weights), seed, key, n_hidden)
         if self.receptive_fields is not None:
-            weights[n_made:] *= self.receptive_fields.seen(names[n_made:], n_hidden, seed).T
+            weights[n_made:] *= visible(self.receptive_fields, names[n_made:], n_hidden, seed).T
         return FixedWeights(names, weights, made.offsets)

@@ -189,9 +189,12 @@ class ReceptiveFields:
         down = (row >= top) & (row < bottom)
         return np.asarray(down & (column >= left) & (column < right))
 
-    def seen(self, names: Iterable[Name], n_hidden: int, seed: int) -> NDArray[np.bool_]:
-        """Tell which unit sees which feature, (n_hidden, n_features)."""
-        return self.see(self.rectangles(n_hidden, seed), self.positions(names))
+
+def visible(
+    fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int
+) -> NDArray[np.bool_]:
+    """Tell which unit sees which feature, (n_hidden, n_features)."""
+    return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
