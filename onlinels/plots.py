@@ -13,7 +13,6 @@ from onlinels.features.filters import make_bank, recipes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 PIXEL_INCHES = 0.08
 """Side of a filter's pixel in a new figure."""
@@ -71,7 +70,16 @@ def plot_filters(
     axes: Axes | Any = path_or_axes
     is_path = isinstance(path_or_axes, (str, os.PathLike))
     if path_or_axes is None or is_path:
-        axes = _new_figure(picture.shape, shown=not is_path).add_axes((0.0, 0.0, 1.0, 1.0))
+        try:
+            from matplotlib import pyplot
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
+            raise ImportError(problem) from error
+        # Nobody keeps a figure but pyplot, to show it.
+        new_figure: Any = Figure if is_path else pyplot.figure
+        inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
+        axes = new_figure(figsize=inches).add_axes((0.0, 0.0, 1.0, 1.0))
     elif not hasattr(axes, "imshow") or not hasattr(axes, "set_axis_off"):
         # The module pyplot has the first of these only.
         raise TypeError(
@@ -91,7 +99,11 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
     if n_columns is None:
         n_columns = ceil(sqrt(len(filters)))
     n_columns = min(check_count("n_columns", n_columns, 1), len(filters))
-    tiles = _scaled(filters)
+    lowest = filters.min(axis=(1, 2, 3), keepdims=True)
+    ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
+    # Filters of one value are half grey.
+    level = ranges == 0.0
+    tiles = (filters - lowest) / (ranges + level) + 0.5 * level
     n_channels = tiles.shape[3]
     if n_channels not in (1, 3):
         tiles = np.moveaxis(tiles, 3, 1).reshape(-1, *tiles.shape[1:3], 1)
@@ -104,25 +116,3 @@ def mosaic(filters: Floats, n_columns: int | None = None) -> Floats:
         top, left = 1 + row * (height + 1), 1 + column * (width + 1)
         picture[top : top + height, left : left + width] = pixels
     return picture
-
-
-def _scaled(filters: Floats) -> Floats:
-    """Return filters whose values go from 0 to 1, those of one value at 0.5."""
-    lowest = filters.min(axis=(1, 2, 3), keepdims=True)
-    ranges = filters.max(axis=(1, 2, 3), keepdims=True) - lowest
-    level = ranges == 0.0
-    scaled: Floats = (filters - lowest) / (ranges + level) + 0.5 * level
-    return scaled
-
-
-def _new_figure(shape: tuple[int, ...], shown: bool) -> Figure:
-    """Return a new figure: of pyplot's if it will be shown, else one that nobody keeps."""
-    try:
-        from matplotlib import pyplot
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError(
-            "matplotlib is not installed. Install it with: pip install onlinels[demos]"
-        ) from error
-    inches = (shape[1] * PIXEL_INCHES, shape[0] * PIXEL_INCHES)
-    return pyplot.figure(figsize=inches) if shown else Figure(figsize=inches)

@@ -16,9 +16,9 @@ from scipy.signal import convolve2d
 from onlinels import ConvolutionalFeatures, FilterBank, KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.filters import (
     OVERFEAT_FILES,
-    check_filters,
     hand_designed,
     make_bank,
+    parts_of,
     read_filters,
 )
 from onlinels.features.patches import choose, sample_patches
@@ -163,7 +163,7 @@ def test_bad_banks(filters, offsets, error, message):
 )
 def test_bad_filters(filters, error, message):
     with pytest.raises(error, match=message):
-        check_filters(filters)
+        parts_of(filters)
     with pytest.raises(error, match=message):
         make_bank(filters, IMAGES, LABELS)
 

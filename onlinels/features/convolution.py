@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from onlinels.checks import Floats, Integers, Matrix, check_not_negative, check_positive, check_room
-from onlinels.features.images import LARGEST_PIXEL
+from onlinels.features.images import LARGEST_PIXEL, Shape, slices
 from onlinels.features.preprocessing import normalize_contrast
 from onlinels.numerics import SMALL_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.saving import savable_settings
@@ -187,8 +187,7 @@ def gaussian(behind: Integers, pool_size: int) -> Floats:
         return np.exp(-6.0 * ((behind - (pool_size - 1) / 2) / pool_size) ** 2)
 
     # They add up to 1 over all positions of an image without edges.
-    weights: Floats = bell(behind) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum()
-    return weights
+    return np.asarray(bell(behind) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum())
 
 
 WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {"box": box, "gaussian": gaussian}
@@ -216,9 +215,8 @@ class Axis:
 
     def pooling_matrix(self, image_size: int, filter_size: int, dtype: type) -> Matrix:
         """Return pooling, ring and stride as a matrix (pooled_size, convolved_size)."""
-        convolved = self.convolved_size(image_size, filter_size)
         kept = self.drop_ring + self.stride * np.arange(self.pooled_size(image_size, filter_size))
-        behind = kept[:, None] - np.arange(convolved)[None, :]
+        behind = kept[:, None] - np.arange(self.convolved_size(image_size, filter_size))
         return WINDOWS[self.window](behind, self.pool_size).astype(dtype)
 
 
@@ -239,13 +237,15 @@ class Convolution:
         """The power of a response that a feature is, far from a rectifier's threshold."""
         return self.before_pooling.exponent * self.after_pooling.exponent
 
-    def groups(self, n_channels: int) -> list[slice]:
-        """Return the channels whose responses are summed: one by one, or all of them."""
-        if self.channels == "joint":
-            return [slice(0, n_channels)]
-        return [slice(channel, channel + 1) for channel in range(n_channels)]
+    def n_groups(self, n_channels: int) -> int:
+        """Return how many groups of channels there are, each summed: of one, or of all."""
+        return 1 if self.channels == "joint" else n_channels
 
-    def pooled_shape(self, image_shape: tuple[int, ...], filters: Matrix) -> tuple[int, int]:
+    def grouped(self, values: Matrix) -> Matrix:
+        """Return values (..., n_channels) as (..., n_groups, channels of a group)."""
+        return values.reshape(*values.shape[:-1], self.n_groups(values.shape[-1]), -1)
+
+    def pooled_shape(self, image_shape: Shape, filters: Matrix) -> tuple[int, int]:
         """Return height and width of the pooled maps, 0 where nothing is left."""
         rows = self.rows.pooled_size(image_shape[0], filters.shape[1])
         return rows, self.columns.pooled_size(image_shape[1], filters.shape[2])
@@ -254,7 +254,7 @@ class Convolution:
         """Raise if features, and what a padded image is turned into, cannot fit into memory."""
         n_images, height, width, n_channels = images.shape
         padded = height + 2 * self.rows.padding, width + 2 * self.columns.padding
-        n_maps = len(self.groups(n_channels)) * self.before_pooling.n_maps * len(filters)
+        n_maps = self.n_groups(n_channels) * self.before_pooling.n_maps * len(filters)
         n_features = n_maps * prod(self.pooled_shape((height, width), filters))
         # A line for every column of a filter, and of one filter its response and its maps.
         lines = filters.shape[2] * n_channels + 1 + self.before_pooling.n_maps
@@ -263,9 +263,7 @@ class Convolution:
         remedy = "Lower padding, raise stride, or pass fewer images at once."
         check_room(n_bytes, what, n_images, *padded, n_features, remedy=remedy)
 
-    def patches(
-        self, images: Matrix, filter_shape: tuple[int, ...], group: int, scratch: Scratch
-    ) -> Matrix:
+    def patches(self, images: Matrix, filter_shape: Shape, group: int, scratch: Scratch) -> Matrix:
         """Return the patches (n / group, rows, values, group * columns), held by `scratch`."""
         # Of `group` images the columns of positions stand beside one another.
         below, beside = self.rows.padding, self.columns.padding
@@ -289,29 +287,37 @@ class Convolution:
             return patches
         return normalize_contrast(patches, self.contrast_offset, axis=2)
 
+    def responses(
+        self, patches: Matrix, kernel: Matrix, offset: Matrix, scratch: Scratch
+    ) -> tuple[Matrix, ...]:
+        """Return the parts (n / group, rows, n_filters, group * columns) of the responses."""
+        shape = (*patches.shape[:2], len(kernel), patches.shape[3])
+        found = scratch.array("responses", shape, patches.dtype)
+        np.matmul(kernel, patches, out=found)
+        if offset.any():
+            found += offset[:, None]
+        return self.before_pooling.apply(found)
+
     def offsets_of_groups(self, offsets: Matrix, n_channels: int) -> Matrix:
         """Return what is added to the responses of groups of channels (n_groups, n_filters)."""
-        groups = self.groups(n_channels)
         if offsets.ndim == 1:
-            return offsets[None].repeat(len(groups), axis=0)
-        by_channel = np.broadcast_to(offsets, (len(offsets), n_channels)).T
-        return np.stack([by_channel[channels].sum(axis=0) for channels in groups])
+            return offsets[None].repeat(self.n_groups(n_channels), axis=0)
+        by_channel = np.broadcast_to(offsets, (len(offsets), n_channels))
+        return np.asarray(self.grouped(by_channel).sum(axis=2).T)
 
 
-def pool(maps: Matrix, pool_rows: Matrix, pool_columns: Matrix, scratch: Scratch) -> Matrix:
+def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix) -> Matrix:
     """Average maps (n_groups, rows, ..., columns) along rows and then along columns."""
     # Two calls for all maps, of stacks of products that BLAS does not divide among its threads:
     # several threads may pool at the same time.
-    n_groups, columns = len(maps), maps.shape[-1]
-    n_lines = maps[0, 0].size
+    n_groups, n_lines, columns = len(maps), maps[0, 0].size, maps.shape[-1]
     step = _small_step(n_lines, SMALL_PRODUCT // pool_rows.size)
     along_rows = scratch.array("along_rows", (n_groups, len(pool_rows), n_lines), maps.dtype)
     cut = [each.reshape(n_groups, -1, n_lines // step, step) for each in (maps, along_rows)]
     np.matmul(pool_rows, cut[0].swapaxes(1, 2), out=cut[1].swapaxes(1, 2))
     lines = along_rows.reshape(-1, columns)
     step = _small_step(len(lines) // n_groups, SMALL_PRODUCT // pool_columns.size)
-    shape = (len(lines) // step, step, len(pool_columns))
-    pooled = scratch.array("pooled", shape, maps.dtype)
+    pooled = scratch.array("pooled", (len(lines) // step, step, len(pool_columns)), maps.dtype)
     # Measured: by columns of their own, not by rows turned over, in two thirds of the time.
     np.matmul(lines.reshape(-1, step, columns), np.ascontiguousarray(pool_columns.T), out=pooled)
     return pooled.reshape(n_groups, len(pool_rows), *maps.shape[2:-1], len(pool_columns))
@@ -323,25 +329,16 @@ def _small_step(n: int, most: int) -> int:
     return next(step for step in range(max(1, min(most, n)), 0, -1) if n % step == 0)
 
 
-def normalize_maps(features: Matrix) -> None:
-    """Divide every map (n, ..., n_positions), none negative, by its sum; a map of zeros stays."""
-    totals = features.sum(axis=-1, keepdims=True)
-    totals[totals == 0.0] = 1.0
-    features /= totals
+NORMALIZATIONS = ("map", "image")
 
 
-def normalize_images(features: Matrix) -> None:
-    """Divide all features (n, ...) of an image by their length, unless they are zeros."""
-    rows = features.reshape(len(features), -1)
-    lengths = np.sqrt(np.vecdot(rows, rows))
-    lengths[lengths == 0.0] = 1.0
-    rows /= lengths[:, None]
-
-
-NORMALIZATIONS: dict[str, Callable[[Matrix], None]] = {
-    "map": normalize_maps,
-    "image": normalize_images,
-}
+def normalize(features: Matrix, by: str) -> None:
+    """Divide maps (n, ..., n_positions), none negative, by their sum, or images by their length."""
+    rows = features if by == "map" else features.reshape(len(features), -1)
+    sizes = rows.sum(axis=-1) if by == "map" else np.sqrt(np.vecdot(rows, rows))
+    # Zeros stay.
+    sizes[sizes == 0.0] = 1.0
+    rows /= sizes[..., None]
 
 
 ROUNDINGS = 16.0
@@ -349,31 +346,25 @@ ROUNDINGS = 16.0
 
 
 def faintest_maps(images: Matrix, filters: Matrix, offsets: Matrix, stage: Convolution) -> Floats:
-    """Return how large maps (n, n_groups, n_filters) may be by rounding errors alone."""
+    """Return how large maps (n, n_groups, n_filters) of grouped channels may be by rounding."""
     # (16 eps s)^p, with s the largest sum of products that a response may consist of.
-    groups = [
-        _sizes(images[..., channels], filters[..., channels], stage)
-        for channels in stage.groups(images.shape[3])
-    ]
-    sums = np.stack(groups, axis=1) + np.abs(offsets, dtype=np.float64)
-    return np.asarray((ROUNDINGS * np.finfo(images.dtype).eps * sums) ** stage.power)
-
-
-def _sizes(images: Matrix, filters: Matrix, stage: Convolution) -> Floats:
-    """Return the largest sum of products (n, n_filters) of pixels and filters."""
     brightest = np.abs(images).max(axis=(1, 2)).astype(np.float64)
     if stage.contrast_offset is not None:
         # Less than this is left of a pixel without the mean of its patch.
-        brightest[:] = 2.0 * brightest.max(axis=1, keepdims=True) / np.sqrt(stage.contrast_offset)
+        brightest[:] = 2.0 * brightest.max(axis=2, keepdims=True) / np.sqrt(stage.contrast_offset)
     # Not by a product of matrices: its last digits depend on how many images there are.
-    sizes: Floats = (brightest[:, None] * np.abs(filters).sum(axis=(1, 2))).sum(axis=-1)
-    return sizes if stage.contrast_offset is None else np.minimum(sizes, _longest(filters))
+    strengths = np.abs(filters).sum(axis=(1, 2)).swapaxes(0, 1)
+    sums: Floats = (brightest[:, :, None] * strengths).sum(axis=-1)
+    if stage.contrast_offset is not None:
+        sums = np.minimum(sums, _longest(filters))
+    sums += np.abs(offsets, dtype=np.float64)
+    return np.asarray((ROUNDINGS * np.finfo(images.dtype).eps * sums) ** stage.power)
 
 
 def _longest(filters: Matrix) -> Floats:
-    """Return the largest responses (n_filters,) to normalised patches, of length sqrt(K)."""
-    flat = filters.reshape(len(filters), -1)
-    return np.asarray(np.sqrt(flat.shape[1]) * np.linalg.norm(flat, axis=1))
+    """Return the largest responses (n_groups, n_filters) to patches of length sqrt(K)."""
+    flat = np.moveaxis(filters, 3, 0).reshape(filters.shape[3], len(filters), -1)
+    return np.asarray(np.sqrt(flat.shape[2]) * np.linalg.norm(flat, axis=2))
 
 
 LARGEST_SHARE = {"float32": 1e30, "float64": 1e120}
@@ -396,16 +387,16 @@ def largest_pixel(
         feature = LARGEST_SHARE[dtype] if stage.normalization == "map" else LARGEST_FEATURE[dtype]
     before = log10(largest) * 2.0 / stage.before_pooling.exponent
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
-    groups = [filters[..., channels] for channels in stage.groups(filters.shape[3])]
+    filters = stage.grouped(filters)
     fixed = float(np.abs(offsets).max())
     if stage.contrast_offset is not None:
         # Responses to patches of normalised contrast do not depend on the pixels.
-        fixed += max(float(_longest(bank).max()) for bank in groups)
+        fixed += float(_longest(filters).max())
     if fixed > allowed:
         return 0.0
     if stage.contrast_offset is not None:
-        return largest / float(np.sqrt(groups[0][0].size))
-    strength = max(float(np.abs(bank).sum(axis=(1, 2, 3)).max()) for bank in groups)
+        return largest / float(np.sqrt(filters[0, :, :, 0].size))
+    strength = float(np.abs(filters).sum(axis=(1, 2, 4)).max())
     return min((allowed - fixed) / strength, largest**2) if strength else largest**2
 
 
@@ -415,52 +406,16 @@ TILE_BYTES = 1 << 21
 smaller ones pay for more calls, for which threads wait for one another."""
 
 
-class Tiles:
-    """The part of stage 1 that is done tile by tile, for channels whose responses are summed."""
-
-    def __init__(
-        self, filters: Matrix, offsets: Matrix, pooling: tuple[Matrix, Matrix], stage: Convolution
-    ) -> None:
-        self.filter_shape = filters.shape[1:3]
-        # As rows, turned by 180 degrees as a convolution turns them.
-        turned = filters[:, ::-1, ::-1].reshape(len(filters), -1)
-        self.kernel = np.ascontiguousarray(turned, dtype=pooling[0].dtype)
-        self.offsets = offsets[:, None] if offsets.any() else None
-        self.pooling = pooling
-        self.stage = stage
-        rows, columns = pooling[0].shape[1], pooling[1].shape[1]
-        n_bytes = rows * columns * self.kernel.itemsize * stage.before_pooling.n_maps
-        products = self.kernel.shape[1] * columns
-        most = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
-        self.tile_filters = min(len(filters), most)
-        self.together = max(1, SMALL_PRODUCT // (products * self.tile_filters))
-        by_group = n_bytes * self.tile_filters * self.together
-        self.tile_images = self.together * max(1, TILE_BYTES // by_group)
-
-    def fill(self, features: Matrix, images: Matrix, scratch: Scratch) -> None:
-        """Write pooled maps (n, n_sides, n_filters, pooled_rows, pooled_columns) of images."""
-        whole = len(images) - len(images) % self.together
-        for start in range(0, whole, self.tile_images):
-            some = slice(start, min(start + self.tile_images, whole))
-            self._fill_some(features[some], images[some], self.together, scratch)
-        if whole < len(images):
-            # What is left at the end, one by one.
-            self._fill_some(features[whole:], images[whole:], 1, scratch)
-
-    def _fill_some(self, features: Matrix, images: Matrix, together: int, scratch: Scratch) -> None:
-        patches = self.stage.patches(images, self.filter_shape, together, scratch)
-        for first in range(0, len(self.kernel), self.tile_filters):
-            those = slice(first, first + self.tile_filters)
-            kernel, part = self.kernel[those], features[:, :, those]
-            shape = (*patches.shape[:2], len(kernel), patches.shape[3])
-            responses = scratch.array("responses", shape, patches.dtype)
-            np.matmul(kernel, patches, out=responses)
-            if self.offsets is not None:
-                responses += self.offsets[those]
-            for side, maps in enumerate(self.stage.before_pooling.apply(responses)):
-                by_image = maps.reshape(*shape[:3], together, -1)
-                in_order = pool(by_image, *self.pooling, scratch).transpose(0, 3, 2, 1, 4)
-                part[:, side].reshape(in_order.shape)[:] = in_order
+def _tile_sizes(kernels: Matrix, pooling: list[Matrix], n_maps: int) -> tuple[int, int, int]:
+    """Return how many filters, images of one product, and images are dealt with at once."""
+    n_filters, n_values = kernels.shape[1:]
+    rows, columns = (matrix.shape[1] for matrix in pooling)
+    n_bytes, products = rows * columns * kernels.itemsize * n_maps, n_values * columns
+    most = max(1, min(TILE_FILTERS, TILE_BYTES // n_bytes, SMALL_PRODUCT // products))
+    n_filters = min(n_filters, most)
+    together = max(1, SMALL_PRODUCT // (products * n_filters))
+    by_group = n_bytes * n_filters * together
+    return n_filters, together, together * max(1, TILE_BYTES // by_group)
 
 
 PART_IMAGES = 512
@@ -478,37 +433,50 @@ def convolve(
     # position of v, divided by the sum over positions; with g1 the square and g2 the fourth root
     # Algorithm 1. Ordered by channel (if each is kept apart), side of the rectifier (above, then
     # below), filter, row and column.
-    n_channels = images.shape[3]
+    n_images, *sizes, n_channels = images.shape
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
     stage.check_room(images, filters)
     given = np.zeros(len(filters)) if offsets is None else offsets
     added = stage.offsets_of_groups(given, n_channels).astype(images.dtype)
-    pooling = (
-        stage.rows.pooling_matrix(images.shape[1], filters.shape[1], images.dtype.type),
-        stage.columns.pooling_matrix(images.shape[2], filters.shape[2], images.dtype.type),
-    )
-    groups = stage.groups(n_channels)
-    tiles = [
-        Tiles(filters[..., channels], offset, pooling, stage)
-        for channels, offset in zip(groups, added, strict=True)
-    ]
-    shape = (len(groups), stage.before_pooling.n_maps, len(filters), *map(len, pooling))
-    features = np.empty((len(images), *shape), dtype=images.dtype)
-    scratch = Scratch()
+    images, filters = stage.grouped(images), stage.grouped(filters)
+    # As rows, turned by 180 degrees as a convolution turns them.
+    turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)
+    kernels = np.ascontiguousarray(turned.reshape(*turned.shape[:2], -1), images.dtype)
+    axes = zip((stage.rows, stage.columns), sizes, filters.shape[1:3], strict=True)
+    pooling = [axis.pooling_matrix(j, w, images.dtype.type) for axis, j, w in axes]
+    n_maps = stage.before_pooling.n_maps
+    tile_filters, together, tile_images = _tile_sizes(kernels, pooling, n_maps)
+    shape = (len(kernels), n_maps, len(filters), *map(len, pooling))
+    features, scratch = np.empty((n_images, *shape), dtype=images.dtype), Scratch()
+
+    def fill(some: slice, together: int) -> None:
+        """Write the pooled maps of some images."""
+        for group, offset in enumerate(added):
+            part = images[some, :, :, group]
+            patches = stage.patches(part, filters.shape[1:3], together, scratch)
+            for those in slices(0, len(filters), tile_filters):
+                parts = stage.responses(patches, kernels[group, those], offset[those], scratch)
+                for side, maps in enumerate(parts):
+                    by_image = maps.reshape(*maps.shape[:3], together, -1)
+                    in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
+                    features[some, group, side, those].reshape(in_order.shape)[:] = in_order
 
     def work(part: slice) -> None:
-        for group, channels in enumerate(groups):
-            tiles[group].fill(features[part, group], images[part, ..., channels], scratch)
+        whole = part.stop - (part.stop - part.start) % together
+        # What is left at the end is dealt with one by one.
+        rest = slices(whole, part.stop, together)
+        for some in (*slices(part.start, whole, tile_images), *rest):
+            fill(some, together if some.start < whole else 1)
         stage.after_pooling.raise_sizes(features[part])
         if stage.normalization is not None:
             maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
             # What is nothing but rounding errors, as a filter of zero mean leaves of even
             # brightness, would pass for a strong response once it is divided by its size.
             _clear_faint(maps, faintest_maps(images[part], filters, added, stage))
-            NORMALIZATIONS[stage.normalization](maps)
+            normalize(maps, stage.normalization)
 
-    in_threads(work, even_parts(len(images), tiles[0].together, PART_IMAGES))
-    return features.reshape(len(images), -1)
+    in_threads(work, even_parts(n_images, together, PART_IMAGES))
+    return features.reshape(n_images, -1)
 
 
 def _clear_faint(maps: Matrix, faintest: Floats) -> None:

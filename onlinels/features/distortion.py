@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
 from onlinels.checks import (
     Floats,
@@ -23,36 +24,9 @@ REACH = 3
 """Points of noise beyond an image's edges, a standard deviation apart (or a pixel, if larger)."""
 
 
-def inverse_maps(angles: Floats, heights: Floats, widths: Floats, slants: Floats) -> Floats:
-    """Return the inverses (n, 2, 2) of maps that change the size, then slant, then rotate."""
-    cosine, sine = np.cos(angles), np.sin(angles)
-    # Backwards: turn, straighten, then undo the change of size.
-    row = [cosine / heights, -sine / heights]
-    column = [(sine - slants * cosine) / widths, (cosine + slants * sine) / widths]
-    back: Floats = np.array([row, column]).transpose(2, 0, 1)
-    return back
-
-
-def affine_places(
-    back: Floats, shifts: Floats, mirrored: Matrix, height: int, width: int
-) -> tuple[Matrix, Matrix]:
-    """Return where the pixels (n, height, width) of the new image lie in the given one."""
-    # place = back (pixel - centre - shift) + centre; of a mirror image, column width - 1 - column.
-    # One addition per place: a part that depends on the row and one that depends on the column.
-    centre = (np.array([height, width]) - 1.0) / 2.0
-    down = np.arange(height) - centre[0] - shifts[:, :1]
-    right = np.arange(width) - centre[1] - shifts[:, 1:]
-    sign = np.where(mirrored, -1.0, 1.0)[:, None]
-    # The centre goes to the part that it cancels in, so that whole places stay whole.
-    rows = _sums(back[:, 0, :1] * down + centre[0], back[:, 0, 1:] * right)
-    columns = _sums(sign * back[:, 1, :1] * down, sign * back[:, 1, 1:] * right + centre[1])
-    return rows, columns
-
-
 def _sums(per_row: Floats, per_column: Floats) -> Matrix:
     """Return the sum of a part for every row and one for every column: (n, height, width)."""
-    sums: Matrix = per_row.astype(np.float32)[:, :, None] + per_column.astype(np.float32)[:, None]
-    return sums
+    return np.add(per_row.astype(np.float32)[:, :, None], per_column.astype(np.float32)[:, None])
 
 
 def noise_factor(side: int, smoothness: float) -> Matrix:
@@ -65,8 +39,7 @@ def noise_factor(side: int, smoothness: float) -> Matrix:
     # Smoothed by less than a tenth of a pixel, noise is as good as white.
     distances = (np.arange(side)[:, None] - points) / max(0.1, smoothness)
     weights = np.exp(-0.5 * distances**2)
-    factor: Matrix = weights / np.linalg.norm(weights, axis=1, keepdims=True)
-    return factor.astype(np.float32)
+    return np.asarray(weights / np.linalg.norm(weights, axis=1, keepdims=True), np.float32)
 
 
 LARGEST = {"rotation": 180.0, "scale": 0.99, "shear": 10.0, "shift": 1e6, "flip": 1.0}
@@ -153,7 +126,7 @@ class Distortion:
                 "above 0. Pass some pixels, for instance a seventh of the image's side."
             )
 
-    def distort(self, images: Matrix, random: np.random.Generator | int) -> Matrix:
+    def distort(self, images: Matrix, random: Generator | int) -> Matrix:
         """Return every image distorted.
 
         Parameters
@@ -192,9 +165,7 @@ class Distortion:
             distorted[tile] = sampled.reshape(part.shape)
         return distorted
 
-    def copies(
-        self, images: Matrix, n_copies: int, random: np.random.Generator | int
-    ) -> Iterator[Matrix]:
+    def copies(self, images: Matrix, n_copies: int, random: Generator | int) -> Iterator[Matrix]:
         """Return an iterator over `n_copies` differently distorted batches of the same images.
 
         Parameters
@@ -220,7 +191,7 @@ class Distortion:
         return (self.distort(images, generator) for _ in range(n_copies))
 
     def places(
-        self, n_images: int, height: int, width: int, random: np.random.Generator
+        self, n_images: int, height: int, width: int, random: Generator
     ) -> tuple[Matrix, Matrix]:
         """Draw where in the given image every pixel of a distorted image lies.
 
@@ -238,34 +209,45 @@ class Distortion:
         shape = (n_images, 2, *(factor.shape[1] for factor in factors))
         n_noise = int(np.prod(shape[1:])) if self.elastic_strength else 0
         draws = random.random((n_images, N_DRAWS + n_noise), dtype=np.float32)
-        rows, columns = affine_places(*self._affine(draws[:, :N_DRAWS]), height, width)
+        rows, columns = self._affine_places(draws[:, :N_DRAWS], height, width)
         if n_noise:
             # Uniform numbers between -1 and 1 have variance 1/3.
             noise = 2.0 * draws[:, N_DRAWS:].reshape(shape) - 1.0
-            noise *= self.elastic_strength * 3.0**0.5
-            field = factors[0] @ noise @ factors[1].T
+            field = factors[0] @ (noise * (self.elastic_strength * 3.0**0.5)) @ factors[1].T
             rows += field[:, 0]
             columns += field[:, 1]
         return rows, columns
 
-    def _affine(self, draws: Matrix) -> tuple[Floats, Floats, Matrix]:
-        """Return the maps (n, 2, 2), shifts (n, 2) and whether mirrored (n,) that draws mean."""
+    def _affine_places(self, draws: Matrix, height: int, width: int) -> tuple[Matrix, Matrix]:
+        """Return where pixels (n, height, width) lie in the given image, but for the field."""
         # One contiguous row per amount: numpy's cosine of strided numbers may differ in rounding.
-        signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64) - 1.0
+        signed = 2.0 * np.ascontiguousarray(draws.T, dtype=np.float64)[:, :, None] - 1.0
         angles = np.deg2rad(self.rotation) * signed[0]
         heights, widths = 1.0 + self.scale * signed[1:3]
-        back = inverse_maps(angles, heights, widths, self.shear * signed[3])
-        return back, self.shift * signed[4:6].T, draws[:, 6] < self.flip
+        slants, shifts = self.shear * signed[3], self.shift * signed[4:6]
+        cosine, sine = np.cos(angles), np.sin(angles)
+        sign = np.where(draws[:, 6:] < self.flip, -1.0, 1.0)
+        # place = back (pixel - centre - shift) + centre, where back turns, straightens and undoes
+        # the change of size; of a mirror image, column width - 1 - column.
+        middle, centre = (height - 1.0) / 2.0, (width - 1.0) / 2.0
+        down = np.arange(height) - middle - shifts[0]
+        right = np.arange(width) - centre - shifts[1]
+        # One addition per place: a part that depends on the row and one that depends on the column.
+        # The centre goes to the part that it cancels in, so that whole places stay whole.
+        rows = _sums(cosine / heights * down + middle, -sine / heights * right)
+        per_row = sign * ((sine - slants * cosine) / widths) * down
+        per_column = sign * ((cosine + slants * sine) / widths) * right + centre
+        return rows, _sums(per_row, per_column)
 
 
-def _checked(images: Any, random: Any) -> np.random.Generator:
+def _checked(images: Any, random: Any) -> Generator:
     """Return the source of randomness that distorts images, or raise."""
     if not isinstance(images, np.ndarray):
         raise TypeError(f"images are of type {type(images).__name__}, expected an array. Pass one.")
     check_values("images", images)
     if images.ndim not in (3, 4) or 0 in images.shape:
         raise ValueError(f"images has shape {images.shape}. Pass (n, height, width[, n_channels]).")
-    if isinstance(random, np.random.Generator):
+    if isinstance(random, Generator):
         return random
     if isinstance(random, bool) or not isinstance(random, (int, np.integer)):
         raise TypeError(f"random={random!r} must be a numpy Generator or an int. Pass a seed >= 0.")

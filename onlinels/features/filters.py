@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import reprlib
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import combinations
@@ -24,7 +23,7 @@ from onlinels.checks import (
     check_values,
     frozen_copy,
 )
-from onlinels.features.images import Shape, read_images
+from onlinels.features.images import Shape
 from onlinels.features.preprocessing import GREY_WEIGHTS
 from onlinels.labels import read_labels
 from onlinels.numerics import Frozen
@@ -74,10 +73,7 @@ class FilterBank(Frozen):
 
     def __repr__(self) -> str:
         n_filters, height, width, n_channels = self.filters.shape
-        plural = "s" * (n_channels > 1)
-        return (
-            f"FilterBank({n_filters} filters of {height} x {width}, {n_channels} channel{plural})"
-        )
+        return f"FilterBank({n_filters} filters of {height} x {width}, {channels(n_channels)})"
 
     def for_channels(self, n_channels: int) -> FilterBank:
         """Return the bank with a channel for each channel of the images.
@@ -103,6 +99,17 @@ class FilterBank(Frozen):
         return FilterBank(np.pad(self.filters, margins), self.offsets)
 
 
+def channels(number: int) -> str:
+    """Return a number of channels in words."""
+    return f"{number} channel{'s' * (number > 1)}"
+
+
+def plain_bank(filters: Matrix) -> FilterBank:
+    """Return filters (n_filters, height, width[, n_channels]) as a bank without offsets."""
+    with_channels = filters if filters.ndim == 4 else filters[..., None]
+    return FilterBank(with_channels, np.zeros(len(filters)))
+
+
 # Measured: to mix anew for a single image takes a tenth of the time of its convolution.
 @lru_cache(maxsize=8)
 def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
@@ -125,8 +132,7 @@ def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
 
 def zero_mean(bank: Floats) -> Floats:
     """Return the bank with every filter's mean removed (per channel, if it has channels)."""
-    centred: Floats = bank - bank.mean(axis=(1, 2), keepdims=True)
-    return centred
+    return np.asarray(bank - bank.mean(axis=(1, 2), keepdims=True))
 
 
 HAND_DESIGNED_SIZE = 7
@@ -162,8 +168,6 @@ def hand_designed() -> Floats:
     return frozen_copy(zero_mean(np.stack([*bars, *corners, *squares])))
 
 
-BANKS: dict[str, Callable[[], Floats]] = {"hand-designed": hand_designed}
-
 MINIROCKET_SIZE = 9
 
 
@@ -178,12 +182,23 @@ def minirocket_kernels() -> Floats:
     return frozen_copy(kernels)
 
 
-class Recipe(ABC):
+class Recipe:
     """Settings of a filter bank that is made from examples: n_filters of size x size pixels."""
 
     n_filters: int
     size: int
     keep_mean: bool = False
+
+    make: Callable[..., FilterBank]
+    """Returns the bank made from images (n, height, width, n_channels) and their labels.
+
+    Further arguments are a random generator, whether the responses of channels will be summed, and
+    the contrast offset with which patches of an image will be of normalised contrast, or None.
+    """
+
+    def __post_init__(self) -> None:
+        check_count("n_filters", self.n_filters, 1)
+        check_count("size", self.size, 1)
 
     @property
     def largest(self) -> float:
@@ -200,63 +215,43 @@ class Recipe(ABC):
 
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
-        height, width = shape[:2]
-        if self.size > min(height, width):
-            raise ValueError(f"size={self.size} exceeds images of {height} x {width} pixels.")
-
-    @abstractmethod
-    def make(
-        self,
-        images: Matrix,
-        labels: Any,
-        random: np.random.Generator,
-        joint: bool = False,
-        contrast_offset: float | None = None,
-    ) -> FilterBank:
-        """Return the bank made from images (n, height, width, n_channels) and their labels.
-
-        The responses of joint channels will be summed, and with a contrast offset every patch of
-        an image be of normalised contrast.
-        """
+        if self.size > min(shape[:2]):
+            raise ValueError(f"size={self.size} exceeds images of {shape[0]} x {shape[1]} pixels.")
 
 
-def check_filters(filters: Any) -> None:
-    """Raise unless `filters` is a bank, a name, an array, a recipe or a tuple of these."""
-    members = list(_members(filters))
-    if not members:
-        raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
-    for member in members:
-        if isinstance(member, str):
-            check_choice("filters", member, BANKS)
-        elif isinstance(member, (np.ndarray, list)):
-            _check_array(member)
-        elif not isinstance(member, (FilterBank, Recipe)):
-            raise TypeError(
-                f"filters holds {member!r}, expected a name, an array, a FilterBank, a recipe such "
-                "as Patches(), or a tuple of these. Pass one of them."
-            )
-
-
-def _check_array(filters: Any) -> None:
-    """Raise unless an array, or a list, is of square filters of one shape."""
-    bank = as_array("filters", filters)
+def square_filters(filters: Any, name: str = "filters") -> Matrix:
+    """Return an array, or a list, of square filters of one shape, or raise."""
+    bank = as_array(name, filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
-        expected = "square filters (n_filters, W, W[, n_channels])"
-        raise ValueError(f"filters has shape {bank.shape}, expected {expected}. Pad them.")
+        raise ValueError(
+            f"{name} has shape {bank.shape}, expected square filters (n_filters, W, W[, "
+            "n_channels]). Pad them, or transpose(0, 2, 3, 1) what has its channels in front."
+        )
+    return bank
 
 
-def _members(filters: Any) -> Iterator[Any]:
-    """Yield what a combination consists of, tuples in tuples included."""
+def parts_of(filters: Any) -> list[FilterBank | Recipe]:
+    """Return the banks and recipes that `filters` consists of, or raise."""
+    if isinstance(filters, (FilterBank, Recipe)):
+        return [filters]
     if isinstance(filters, tuple):
-        for member in filters:
-            yield from _members(member)
-    else:
-        yield filters
+        if not filters:
+            raise ValueError("filters is an empty tuple, expected at least one bank. Name one.")
+        return [part for member in filters for part in parts_of(member)]
+    if isinstance(filters, str):
+        check_choice("filters", filters, ("hand-designed",))
+        return [plain_bank(hand_designed())]
+    if not isinstance(filters, (np.ndarray, list)):
+        raise TypeError(
+            f"filters holds {filters!r}, expected a name, an array, a FilterBank, a recipe such "
+            "as Patches(), or a tuple of these. Pass one of them."
+        )
+    return [plain_bank(square_filters(filters))]
 
 
 def recipes(filters: Any) -> list[Recipe]:
     """Return the recipes among `filters`, which images have to be given for."""
-    return [member for member in _members(filters) if isinstance(member, Recipe)]
+    return [part for part in parts_of(filters) if isinstance(part, Recipe)]
 
 
 def frozen_filters(filters: Any) -> Any:
@@ -268,44 +263,37 @@ def frozen_filters(filters: Any) -> Any:
 
 def make_bank(
     filters: Any,
-    images: Any = None,
+    images: Matrix | None = None,
     labels: Any = None,
     seed: int = 0,
     joint: bool = False,
     contrast_offset: float | None = None,
 ) -> FilterBank:
-    """Return the filter bank that `filters` stands for: a function of the arguments alone."""
-    check_filters(filters)
-    values = None if images is None else read_images(images, None).values
-    if values is not None and labels is not None:
-        read_labels(labels, len(values))
+    """Return the bank that `filters` stands for, made of images (n, height, width, n_channels)."""
+    parts = parts_of(filters)
+    if images is not None and labels is not None:
+        read_labels(labels, len(images))
     banks = []
-    for place, member in enumerate(_members(filters)):
-        if not isinstance(member, Recipe):
-            banks.append(_as_bank(member))
-        elif values is None:
-            raise ValueError(f"There are no images, expected some for {member!r}. Pass images.")
-        else:
+    for place, part in enumerate(parts, start=1):
+        if isinstance(part, Recipe):
+            if images is None:
+                raise ValueError(f"There are no images, expected some for {part!r}. Pass images.")
             # Each place in a tuple has random numbers of its own.
-            random = np.random.default_rng([seed, place + 1])
-            banks.append(member.make(values, labels, random, joint, contrast_offset))
-    return _combined(banks, joint, None if values is None else values.shape[3])
+            random = np.random.default_rng([seed, place])
+            part = part.make(images, labels, random, joint, contrast_offset)
+        banks.append(part)
+    return _combined(banks, joint, None if images is None else images.shape[3])
 
 
 def outline(filters: Any, n_channels: int, joint: bool = False) -> FilterBank:
     """Return the bank that so many channels meet, with bounds of what needs examples."""
     # Each is fitted by itself: offsets of channels, once summed, fit no other channels any more.
-    return _combined([_as_bank(each).for_channels(n_channels) for each in _members(filters)], joint)
-
-
-def _as_bank(member: Any) -> FilterBank:
-    if isinstance(member, FilterBank):
-        return member
-    if isinstance(member, Recipe):
-        shape = (member.n_filters, member.size, member.size, 1)
-        return FilterBank(np.full(shape, member.largest), np.zeros(member.n_filters))
-    values = BANKS[member]() if isinstance(member, str) else np.asarray(member)
-    return FilterBank(values if values.ndim == 4 else values[..., None], np.zeros(len(values)))
+    banks = []
+    for part in parts_of(filters):
+        if isinstance(part, Recipe):
+            part = plain_bank(np.full((part.n_filters, part.size, part.size), part.largest))
+        banks.append(part.for_channels(n_channels))
+    return _combined(banks, joint)
 
 
 def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = None) -> FilterBank:
@@ -338,9 +326,6 @@ OVERFEAT_FILES = {
 
 MOST_VALUES = 1 << 24
 """Of a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
-
-ZIPPED = b"PK"
-"""What an archive of arrays begins with."""
 
 ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
@@ -410,21 +395,14 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     else:
         raise ValueError(f"{path} has {n_bytes:,} bytes and is no array. {EXPECTED}")
     check_values(f"{file}", values)
-    try:
-        _check_array(values)
-    except ValueError as error:
-        raise ValueError(
-            f"{file}: {error} Filters stored as (n_filters, n_channels, W, W) need "
-            "transpose(0, 2, 3, 1)."
-        ) from error
-    return zero_mean(values.astype(np.float64))
+    return zero_mean(square_filters(values, f"{file}: filters").astype(np.float64))
 
 
 def _read_array(file: Path) -> Matrix:
     """Read a .npy file, or the filters among the arrays of an .npz file."""
     try:
         with file.open("rb") as stream:
-            if stream.peek(len(ZIPPED))[: len(ZIPPED)] != ZIPPED:
+            if not stream.peek(2).startswith(b"PK"):  # As zip files do.
                 return read_npy(stream, file.stat().st_size, MOST_VALUES)
             archive = ArrayArchive(stream)
             names = list(archive.names)

@@ -19,43 +19,41 @@ from onlinels.features.input_weights import (
     FixedWeights,
     InputWeights,
     LandmarkWeights,
+    Pairs,
     ReceptiveFields,
     check_units,
+    draw_pairs,
     draw_row,
-    extend_random,
     make_differences,
+    visible,
 )
 from onlinels.labels import read_labels
-from onlinels.numerics import Lock, Update, apply, product
+from onlinels.numerics import Lock, Update, apply
 from onlinels.rows import (
+    Batch,
     Columns,
     Layout,
+    Name,
+    feature_key,
     holds_array,
+    key_text,
     output_row,
     output_table,
     read_batch,
-    read_row,
+    read_sample,
 )
 from onlinels.saving import (
-    ANY_MATRIX,
-    ANY_VECTOR,
     locked_copy,
     made_of,
-    maybe,
     savable_settings,
     save_method,
     settings_hold,
 )
 
-
-def _rectified(projections: Matrix, out: Matrix) -> Matrix:
-    return np.maximum(projections, 0.0, out=out)
-
-
 ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
     "square": np.square,
-    "relu": _rectified,
-    "rectified-square": lambda u, out: np.square(_rectified(u, out), out=out),
+    "relu": lambda u, out: np.maximum(u, 0.0, out=out),
+    "rectified-square": lambda u, out: np.square(np.maximum(u, 0.0, out=out), out=out),
     "logistic": expit,
     "tanh": np.tanh,
     "softplus": lambda u, out: np.logaddexp(0.0, u, out=out),
@@ -69,65 +67,19 @@ ACTIVATIONS: dict[str, Callable[..., Matrix]] = {
 """Functions of projections and `out`, which may be one array."""
 
 
-def activate(activation: str, projections: Matrix, features: Matrix) -> Matrix:
-    """Return the activations of projections of features, written over them, if all are finite."""
-    # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
-    with np.errstate(over="ignore", invalid="ignore"):
-        activations = ACTIVATIONS[activation](projections, out=projections)
-        # Both pass NaN on.
-        extremes = (activations.min(), activations.max())
-    if not np.isfinite(extremes).all():
-        largest = float(np.abs(features).max())
-        remedy = "" if projections.dtype == np.float64 else ', or set dtype="float64"'
-        raise ValueError(
-            f"activation={activation!r} leaves the range of {projections.dtype} with features as "
-            f"large as {largest:g}, expected finite activations. Rescale the features{remedy}."
-        )
-    return activations
-
-
-def check_input_weights(
-    input_weights: str | InputWeights,
-    n_hidden: int,
-    bias: bool,
-    receptive_fields: ReceptiveFields | None,
-) -> None:
-    """Raise unless input weights are known, of the right width, and go with the other settings."""
-    check_units(n_hidden, 1)
-    if not isinstance(input_weights, InputWeights):
-        check_choice("input_weights", input_weights, [*DISTRIBUTIONS, *DIFFERENCES])
-    elif input_weights.n_hidden != n_hidden:
-        raise ValueError(f"n_hidden={n_hidden} does not fit {input_weights}. Make new ones.")
-    elif receptive_fields is not None:
-        raise ValueError(
-            f"receptive_fields={receptive_fields} came with input weights that are made already, "
-            "expected None. Pass both to HiddenLayer.from_examples."
-        )
-    if bias and input_weights not in DISTRIBUTIONS:
-        raise ValueError(
-            f"bias=True came with input_weights={input_weights!r}, expected random ones. Leave it "
-            'out; "centred-difference" has offsets of its own.'
-        )
-
-
 def _layer_fits(layer: Any) -> bool:
-    rows, columns = layer._weights.shape
-    offsets = layer._offsets
-    fits = columns == layer.n_hidden and (layer._fixed or len(layer._columns) <= rows)
-    # That is checked first: whoever is made with a bias draws as many numbers as it says.
-    fits = fits and (offsets is None) == (layer.bias is False)
-    fits = fits and (offsets is None or offsets.shape == (columns,))
+    made = layer._made
+    fits = (len(made.names), made.n_hidden) == (len(layer._columns), layer.n_hidden)
+    if layer.input_weights in DISTRIBUTIONS:
+        # That is checked first: whoever is made with a bias draws as many numbers as it says.
+        fits = fits and (made.offsets is None) == (layer.bias is False)
     return bool(fits and settings_hold(layer))
 
 
-@savable_settings(
-    _layer_fits,
-    _columns=made_of(Columns),
-    _fixed=maybe(made_of(FixedWeights, LandmarkWeights)),
-    _lock=made_of(Lock),
-    _weights=ANY_MATRIX,
-    _offsets=maybe(ANY_VECTOR),
-)
+STATE = {"_columns": made_of(Columns), "_made": made_of(FixedWeights, LandmarkWeights)}
+
+
+@savable_settings(_layer_fits, **STATE, _lock=made_of(Lock))
 @dataclass(eq=False, repr=False)
 class HiddenLayer(base.MiniBatchTransformer):
     """Expand features into hidden activations g(x W_in) with fixed input weights W_in.
@@ -193,25 +145,34 @@ class HiddenLayer(base.MiniBatchTransformer):
     receptive_fields: ReceptiveFields | None = None
 
     def __post_init__(self) -> None:
-        n_hidden, input_weights, seed = self.n_hidden, self.input_weights, self.seed
-        check_count("n_hidden", n_hidden, 1)
+        check_count("n_hidden", self.n_hidden, 1)
+        check_units(self.n_hidden, 1)
         check_choice("activation", self.activation, ACTIVATIONS)
-        check_count("seed", seed, 0)
+        check_count("seed", self.seed, 0)
         check_choice("dtype", self.dtype, DTYPES)
         check_flag("bias", self.bias)
         check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
-        check_input_weights(input_weights, n_hidden, self.bias, self.receptive_fields)
-        self._lock = Lock()
-        dtype = DTYPES[self.dtype]
-        self._columns, self._fixed = Columns(), None
-        # Random ones, a row for every known column, and room for more.
-        self._weights = np.empty((0, n_hidden), dtype)
-        self._offsets: Matrix | None = None
-        if self.bias:
-            self._offsets = draw_row(str(input_weights), seed, BIAS_KEY, n_hidden).astype(dtype)
-        if isinstance(input_weights, InputWeights):
-            self._columns = Columns(input_weights.names)
-            self._fixed = input_weights.astype(dtype)
+        given = self.input_weights
+        if not isinstance(given, InputWeights):
+            check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCES])
+        elif given.n_hidden != self.n_hidden:
+            raise ValueError(f"n_hidden={self.n_hidden} does not fit {given}. Make new ones.")
+        elif self.receptive_fields is not None:
+            raise ValueError(
+                f"receptive_fields={self.receptive_fields} came with input weights that are made "
+                "already, expected None. Pass both to HiddenLayer.from_examples."
+            )
+        if self.bias and given not in DISTRIBUTIONS:
+            raise ValueError(
+                f"bias=True came with input_weights={given!r}, expected random ones. Leave it "
+                'out; "centred-difference" has offsets of its own.'
+            )
+        if isinstance(given, str):
+            # Random ones get a row for every column that becomes known.
+            offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if self.bias else None
+            given = FixedWeights((), np.empty((0, self.n_hidden)), offsets)
+        self._lock, self._columns = Lock(), Columns(given.names)
+        self._made = given.astype(DTYPES[self.dtype])
 
     @classmethod
     def from_examples(
@@ -260,9 +221,10 @@ class HiddenLayer(base.MiniBatchTransformer):
             return layer
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
-        examples = (columns.names, features, labels)
-        made = make_differences(input_weights, *examples, n_hidden, seed, receptive_fields)
-        return cls(n_hidden, made, activation, seed, dtype)
+        fields, names = receptive_fields, columns.names
+        seen = None if fields is None else visible(fields, names, n_hidden, seed)
+        pairs = Pairs(input_weights, features, *draw_pairs(labels, n_hidden, seed), seen)
+        return cls(n_hidden, make_differences(names, pairs), activation, seed, dtype)
 
     @property
     def is_fixed(self) -> bool:
@@ -280,51 +242,62 @@ class HiddenLayer(base.MiniBatchTransformer):
         """
         if self.receptive_fields is not None:
             self.receptive_fields.check_width(n_features)
-        if self._fixed is not None and len(self._fixed.names) != n_features:
+        made = self.input_weights
+        if isinstance(made, InputWeights) and len(made.names) != n_features:
             raise ValueError(
-                f"There are {n_features} features, expected {len(self._fixed.names)} as in the "
+                f"There are {n_features} features, expected {len(made.names)} as in the "
                 "examples that the input weights were made from. Make new ones with from_examples."
             )
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
-        layout, values = read_row(x)
-        activations = self._activate((layout,), values[None])
-        return output_row(activations[0], holds_array(layout))
+        batch = read_sample(x)
+        return output_row(self._activate(batch)[0], holds_array(batch.layouts[-1]))
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
-        activations = self._activate(batch.layouts, batch.values)
-        return output_table(batch.source, activations, holds_array(batch.layouts[-1]))
+        return output_table(batch.source, self._activate(batch), holds_array(batch.layouts[-1]))
 
-    def _activate(self, layouts: tuple[Layout, ...], values: Matrix) -> Matrix:
+    def _activate(self, batch: Batch) -> Matrix:
         if not self.is_fixed:
             raise not_made(f"input_weights={self.input_weights!r} is", "HiddenLayer")
-        with self._lock:
-            columns, weights = self._columns, self._weights
-            if self._fixed is None:
-                columns = self._extended(layouts)
-                if len(columns) > len(self._columns):
-                    drawn = (len(self._columns), columns.names, str(self.input_weights), self.seed)
-                    weights = extend_random(weights, *drawn, self.receptive_fields)
-            with np.errstate(over="ignore", invalid="ignore"):  # Shows in what comes out.
-                features = columns.place(layouts, values).astype(DTYPES[self.dtype], copy=False)
-                projections = self._project(features, weights)
-            activations = activate(self.activation, projections, values)
-            apply(Update(state=((self, "_columns", columns), (self, "_weights", weights))))
+        # Overflow on the way may lead to a limit, as of e^(-u^2): only what comes out counts.
+        with self._lock, np.errstate(over="ignore", invalid="ignore"):
+            columns, made = self._columns, self._made
+            if isinstance(made, FixedWeights) and isinstance(self.input_weights, str):
+                columns = self._extended(batch.layouts)
+                if len(columns) > len(made.names):
+                    made = self._drawn(made, columns.names)
+            features = columns.place(batch.layouts, batch.values)
+            projections = made.project(features.astype(DTYPES[self.dtype], copy=False))
+            activations = ACTIVATIONS[self.activation](projections, out=projections)
+            # Both pass NaN on.
+            if not np.isfinite((activations.min(), activations.max())).all():
+                remedy = "" if self.dtype == "float64" else ', or set dtype="float64"'
+                raise ValueError(
+                    f"activation={self.activation!r} leaves the range of {self.dtype} with "
+                    f"features as large as {float(np.abs(batch.values).max()):g}, expected finite "
+                    f"activations. Rescale the features{remedy}."
+                )
+            apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
             return activations
-
-    def _project(self, features: Matrix, weights: Matrix) -> Matrix:
-        if self._fixed is not None:
-            return self._fixed.project(features)
-        projections = product(features, weights[: features.shape[1]])
-        if self._offsets is not None:
-            projections += self._offsets
-        return projections
 
     def _extended(self, layouts: tuple[Layout, ...]) -> Columns:
         """Return columns that know the layouts too, which must be of whole maps."""
         if self.receptive_fields is not None:
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
+
+    def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
+        """Return random input weights with a row for each name, of which the first are made."""
+        n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
+        check_units(n_hidden, len(names))
+        weights = np.empty((len(names), n_hidden), dtype=made.weights.dtype)
+        weights[:n_made] = made.weights
+        for feature, name in enumerate(names[n_made:], start=n_made):
+            key = key_text(feature_key(name))
+            weights[feature] = draw_row(str(self.input_weights), seed, key, n_hidden)
+        if self.receptive_fields is not None:
+            weights[n_made:] *= visible(self.receptive_fields, names[n_made:], n_hidden, seed).T
+        return FixedWeights(names, weights, made.offsets)

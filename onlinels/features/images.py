@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
+from river import base
 
-from onlinels.checks import Matrix, check_values
-from onlinels.rows import ArrayFeature, Batch, Name, names_of, read_batch, read_sample
+from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_values
+from onlinels.rows import (
+    Batch,
+    Name,
+    holds_array,
+    output_row,
+    output_table,
+    read_batch,
+    read_sample,
+)
+from onlinels.saving import locked_copy, save_method
 
 Shape = tuple[int, ...]
 
@@ -55,26 +66,21 @@ class Images:
         return values if self.has_channels else values[..., 0]
 
 
-def check_image_shape(
-    image_shape: Any, kind: Kind = IMAGE, optional: bool = True, name: str | None = None
-) -> None:
-    """Raise ValueError unless `image_shape` is a shape of this kind, or None where that may be."""
-    if image_shape is None and optional:
-        return
-    sizes = image_shape if isinstance(image_shape, tuple) else ()
+def check_image_shape(name: str, shape: Any, kind: Kind = IMAGE) -> None:
+    """Raise ValueError unless an argument is a shape of this kind."""
+    sizes = shape if isinstance(shape, tuple) else ()
     whole = all(isinstance(s, (int, np.integer)) and not isinstance(s, bool) for s in sizes)
     if len(sizes) - kind.n_axes not in (0, 1) or not whole or min(sizes) < 1:
-        given = f"{name or f'{kind.name}_shape'}={image_shape!r}"
-        raise ValueError(f"{given} is no {kind.name} shape. Pass {kind.sizes}.")
+        raise ValueError(f"{name}={shape!r} is no {kind.name} shape. Pass {kind.sizes}.")
 
 
 def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read one river sample: {"image": array}, or a dict of pixels if their shape is given."""
     array = _only_array(x, kind)
-    if array is not None:
-        check_values(kind.name, array)
-        return _read_arrays(array[None], image_shape, None, kind)
-    return Images(_place_pixels(read_sample(x), image_shape, kind), None, from_pixels=True)
+    if array is None:
+        return _place_pixels(read_sample(x), image_shape, kind)
+    check_values(kind.name, array)
+    return _read_arrays(array[None], image_shape, None, kind)
 
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
@@ -84,29 +90,20 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         if not X.shape or not len(X):
             raise ValueError(f"X has 0 {kind.name}s, expected at least one. Skip empty batches.")
         return _read_arrays(X, image_shape, X, kind)
-    if isinstance(X, (list, tuple)) and X and _only_array(X[0], kind) is not None:
-        images = [read_image(x, image_shape, kind) for x in X]
-        shapes = {image.values.shape[1:] for image in images}
-        if len(shapes) > 1:
-            raise ValueError(
-                f"X holds {kind.name}s of shapes {sorted(shapes)}, expected one. Resize them."
-            )
-        values = np.concatenate([image.values for image in images])
-        return Images(values, X, has_channels=any(image.has_channels for image in images))
-    if isinstance(X, (list, tuple)) and X and isinstance(X[0], np.ndarray):
+    first = X[0] if isinstance(X, (list, tuple)) and X else None
+    if isinstance(first, np.ndarray):
         raise TypeError(
             f"X is a {type(X).__name__} of arrays, expected one array. Pass np.stack(X), or "
             f"samples such as {kind.example}."
         )
-    batch = read_batch(X)
-    return Images(_place_pixels(batch, image_shape, kind), batch.source, from_pixels=True)
-
-
-def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: Kind) -> Images:
-    is_flat = values.ndim == 2 and image_shape is not None and len(image_shape) > 1
-    n_axes = len(image_shape or ()) if is_flat else values.ndim - 1
-    images = _as_images(values, image_shape, kind)
-    return Images(images, source, has_channels=n_axes > kind.n_axes)
+    if _only_array(first, kind) is None:
+        return _place_pixels(read_batch(X), image_shape, kind)
+    images = [read_image(x, image_shape, kind) for x in X]
+    shapes = sorted({image.values.shape[1:] for image in images})
+    if len(shapes) > 1:
+        raise ValueError(f"X holds {kind.name}s of shapes {shapes}, expected one. Resize them.")
+    values = np.concatenate([image.values for image in images])
+    return Images(values, X, has_channels=any(image.has_channels for image in images))
 
 
 def _only_array(x: Any, kind: Kind) -> Matrix | None:
@@ -122,54 +119,49 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
     return arrays[0] if arrays else None
 
 
+def _read_arrays(values: Matrix, image_shape: Shape | None, source: Any, kind: Kind) -> Images:
+    """Read images (n, ...), windows or rows of values."""
+    full = full_shape(values.shape[1:], image_shape, kind)
+    given = image_shape if values.ndim == 2 and image_shape else values.shape[1:]
+    images = values.reshape(len(values), *(1,) * (2 - kind.n_axes), *full)
+    return Images(images, source, has_channels=len(given) > kind.n_axes)
+
+
 def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> Shape:
     """Return the shape with channels that arrays of a shape have, which must fit `image_shape`."""
+    full = (*(image_shape or shape), 1)[: kind.n_axes + 1]
     if image_shape is None:
         if len(shape) - kind.n_axes not in (0, 1) or 0 in shape:
             raise ValueError(
                 f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}. "
                 f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
             )
-        return (*shape, 1)[: kind.n_axes + 1]
-    full = (*image_shape, 1)[: kind.n_axes + 1]
-    if len(shape) == 1 and shape[0] != prod(full):
-        raise ValueError(
-            f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {kind.one} of shape "
-            f"{image_shape}. Resize it, or set {kind.name}_shape."
-        )
-    if shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
-        raise ValueError(
-            f"{kind.one.capitalize()} has shape {shape}, expected {image_shape} or a row of "
-            f"{prod(full)} {kind.pixel}s. Resize it, or set {kind.name}_shape."
-        )
+    elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
+        came = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
+        if len(shape) == 1:
+            came = f"A row has {shape[0]} {kind.pixel}s, expected the {prod(full)} of {image_shape}"
+        raise ValueError(f"{came}. Resize it, or set {kind.name}_shape.")
     return full
 
 
-def _as_images(values: Matrix, image_shape: Shape | None, kind: Kind) -> Matrix:
-    """Return (n, height, width, n_channels) from images, windows or rows of pixels."""
-    full = full_shape(values.shape[1:], image_shape, kind)
-    return values.reshape(len(values), *(1,) * (2 - kind.n_axes), *full)
-
-
-def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Matrix:
-    """Return images from rows of named pixels."""
+def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images:
+    """Read images from rows of named pixels."""
     if image_shape is None:
         raise ValueError(
             f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays as "
             f"{kind.name}_shape=None. Set {kind.name}_shape to {kind.sizes}."
         )
-    if any(isinstance(entry, ArrayFeature) for layout in batch.layouts for entry in layout):
+    if any(map(holds_array, batch.layouts)):
         raise ValueError(
             f"A sample holds an array among its {kind.pixel}s, expected numbers by {kind.pixel} or "
             f"one {kind.name}. Pass {kind.example}."
         )
-    names = names_of(batch.layouts[-1])
-    positions = [_pixel_position(name, image_shape, kind) for name in names]
+    positions = [_pixel_position(name, image_shape, kind) for name in batch.layouts[-1]]
     if len(set(positions)) < len(positions):
         raise ValueError(f"Two names stand for one {kind.pixel}, expected each once. Rename one.")
     rows = np.zeros((len(batch.values), prod(image_shape)), dtype=batch.values.dtype)
     rows[:, np.array(positions, dtype=np.intp)] = batch.values
-    return _as_images(rows, image_shape, kind)
+    return replace(_read_arrays(rows, image_shape, batch.source, kind), from_pixels=True)
 
 
 def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
@@ -195,13 +187,74 @@ def not_made(what: str, maker: str) -> ValueError:
     return ValueError(f"{what} made from examples, and none were given. {use}")
 
 
+class ImageTransformer(base.MiniBatchTransformer):
+    """Turn images or windows into rows of features; subclasses say which, by `_transform`."""
+
+    save = save_method
+    __copy__ = locked_copy
+
+    kind: ClassVar[Kind]
+
+    # Settings that come last in the dataclasses below; only those that filter have a pooling.
+    dtype: str
+    seed: int
+    pooling: str
+
+    def _check_settings(self) -> None:
+        check_choice("dtype", self.dtype, DTYPES)
+        check_count("seed", self.seed, 0)
+        if self._shape is not None:
+            check_image_shape(f"{self.kind.name}_shape", self._shape, self.kind)
+
+    @property
+    def _shape(self) -> Shape | None:
+        """The shape of one image or window, if it was set."""
+        return cast("Shape | None", getattr(self, f"{self.kind.name}_shape"))
+
+    @abstractmethod
+    def _transform(self, images: Matrix) -> Matrix:
+        """Return the features (n, n_features) of images (n, height, width, n_channels)."""
+
+    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
+        """Return the features of a sample with one array, or of a dict of numbers.
+
+        Parameters
+        ----------
+        x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
+        """
+        images = read_image(x, self._shape, self.kind)
+        return output_row(self._transform(images.values)[0], as_array=not images.from_pixels)
+
+    def transform_many(self, X: Any) -> Any:
+        """Return the features of a mini-batch, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
+            Windows are (n, length[, n_channels]). A column per pixel needs their shape.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` cannot be read as images or windows of one shape that fits the filters.
+        """
+        images = read_images(X, self._shape, self.kind)
+        features = self._transform(images.values)
+        return output_table(images.source, features, as_array=not images.from_pixels)
+
+
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}
 """Largest pixel, before and after scaling, and largest response of a filter: squares fit too."""
 
 
-def magnitude(images: Matrix) -> float:
-    """Return the largest magnitude of a pixel."""
-    return max(-float(images.min()), float(images.max()))
+def check_pixels(images: Matrix, allowed: float, reason: str, kind: Kind = IMAGE) -> None:
+    """Raise ValueError if a pixel is larger than is allowed for a reason."""
+    largest = max(-float(images.min()), float(images.max()))
+    if largest > allowed:
+        raise ValueError(
+            f"{kind.one.capitalize()} holds {kind.pixel}s as large as {largest:g}, expected at "
+            f"most {allowed:g} for {reason}. Rescale."
+        )
 
 
 def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
@@ -210,9 +263,8 @@ def block_means(images: Matrix, size: int, dtype: type) -> Matrix:
     means = np.zeros((n_images, height // size, width // size, n_channels), dtype=dtype)
     # One sum over the images per pixel of a block: three times as fast as numpy's mean over axes
     # of blocks, on 96 x 96 pixels in blocks of 3.
-    for row in range(size):
-        for column in range(size):
-            means += images[:, row::size, column::size]
+    for row, column in np.ndindex(size, size):
+        means += images[:, row::size, column::size]
     means /= size**2
     return means
 
@@ -224,10 +276,14 @@ TILE_PIXELS = 1 << 16
 """Pixels sampled at once. Measured: larger tiles gain little, smaller ones pay for calls."""
 
 
+def slices(start: int, stop: int, step: int) -> Iterator[slice]:
+    """Yield slices of `step` from start to stop, the last of what is left."""
+    return (slice(first, min(first + step, stop)) for first in range(start, stop, step))
+
+
 def tiles(n_images: int, n_pixels: int) -> Iterator[slice]:
     """Yield slices of as many images of `n_pixels` pixels as are fast to sample at once."""
-    tile = max(1, TILE_PIXELS // n_pixels)
-    return (slice(start, start + tile) for start in range(0, n_images, tile))
+    return slices(0, n_images, max(1, TILE_PIXELS // n_pixels))
 
 
 def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
@@ -241,10 +297,9 @@ def sample(images: Matrix, rows: Matrix, columns: Matrix, fill: str) -> Matrix:
     # Positions of the upper left neighbours in the flat array of padded images.
     first += first_rows * stride
     first += (np.arange(n_images) * ((height + 2) * stride))[:, None, None]
-    sampled = np.empty((*rows.shape, n_channels), dtype=images.dtype)
+    sampled = np.empty((*first.shape, n_channels), dtype=images.dtype)
     for channel in range(n_channels):
-        border = ((0, 0), (1, 1), (1, 1))
-        flat = np.pad(images[..., channel], border, mode=FILLS[fill]).ravel()
+        flat = np.pad(images[..., channel], ((0, 0), (1, 1), (1, 1)), mode=FILLS[fill]).ravel()
         above = _between(flat, first, right)
         below = _between(flat[stride:], first, right)
         below -= above

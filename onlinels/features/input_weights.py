@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_room
+from onlinels.features.images import slices
+from onlinels.labels import Classes
 from onlinels.numerics import Frozen, product
-from onlinels.rows import ArrayFeature, Layout, Name, feature_key, key_text
+from onlinels.rows import ArrayFeature, Layout, Name, feature_key
 from onlinels.saving import (
     ANY_MATRIX,
     ANY_VECTOR,
@@ -54,27 +56,6 @@ def generator_of(seed: int, key: str) -> np.random.Generator:
 def draw_row(distribution: str, seed: int, key: str, n_hidden: int) -> Matrix:
     """Draw one feature's weights (n_hidden,) by seed and key; the first are the same for any M."""
     return DISTRIBUTIONS[distribution](generator_of(seed, key), n_hidden)
-
-
-def extend_random(
-    weights: Matrix,
-    n_drawn: int,
-    names: Sequence[Name],
-    distribution: str,
-    seed: int,
-    fields: ReceptiveFields | None,
-) -> Matrix:
-    """Return weights (n_names, n_hidden) with a row for each name, some being drawn already."""
-    new, n_hidden = names[n_drawn:], weights.shape[1]
-    check_units(n_hidden, len(names))
-    keys = [key_text(feature_key(name)) for name in new]
-    seen = _seen(fields, new, n_hidden, seed)
-    larger = np.zeros((len(names), n_hidden), dtype=weights.dtype)
-    larger[:n_drawn] = weights[:n_drawn]
-    for feature, key in enumerate(keys):
-        drawn = draw_row(distribution, seed, key, n_hidden)
-        larger[n_drawn + feature] = drawn * (1.0 if seen is None else seen[:, feature])
-    return larger
 
 
 @savable_settings()
@@ -205,17 +186,14 @@ class ReceptiveFields:
         """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
-        held: NDArray[np.bool_] = (row >= top) & (row < bottom)
-        held &= (column >= left) & (column < right)
-        return held
+        down = (row >= top) & (row < bottom)
+        return np.asarray(down & (column >= left) & (column < right))
 
 
-def _seen(
-    fields: ReceptiveFields | None, names: Iterable[Name], n_hidden: int, seed: int
-) -> NDArray[np.bool_] | None:
-    """Tell which unit sees which feature, (n_hidden, n_features); None if all see all."""
-    if fields is None:
-        return None
+def visible(
+    fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int
+) -> NDArray[np.bool_]:
+    """Tell which unit sees which feature, (n_hidden, n_features)."""
     return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
 
@@ -236,12 +214,10 @@ class InputWeights(Frozen, ABC):
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
-        arrays = {name: each for name, each in vars(self).items() if isinstance(each, np.ndarray)}
-        changed: dict[str, Any] = {
-            name: each.astype(dtype)
-            for name, each in arrays.items()
-            if each.dtype.kind == "f" and each.dtype != dtype
-        }
+        changed: dict[str, Any] = {}
+        for name, each in vars(self).items():
+            if isinstance(each, np.ndarray) and each.dtype.kind == "f" and each.dtype != dtype:
+                changed[name] = each.astype(dtype)
         return replace(self, **changed) if changed else self
 
     def __repr__(self) -> str:
@@ -292,17 +268,11 @@ def _landmarks_fit(made: Any) -> bool:
     return bool(fits and alike and inside)
 
 
-@savable(
-    {
-        "names": row(LABEL),
-        "landmarks": ANY_MATRIX,
-        "landmark_offsets": ANY_VECTOR,
-        "first": PLACES,
-        "second": PLACES,
-        "scales": ANY_VECTOR,
-    },
-    _landmarks_fit,
-)
+LANDMARKS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
+PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR}
+
+
+@savable(LANDMARKS | PAIRS, _landmarks_fit)
 @dataclass(frozen=True, eq=False, repr=False)
 class LandmarkWeights(InputWeights):
     """Input weights that are scaled differences of landmark examples, never formed."""
@@ -356,9 +326,9 @@ BLOCK_UNITS = 64
 
 def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Integers, Integers]:
     """Draw pairs of rows with different labels, uniformly among the first row's possible mates."""
-    codes: dict[Hashable, int] = {}
-    column = np.array([codes.setdefault(label, len(codes)) for label in labels])
-    if len(codes) < 2:
+    classes = Classes().extended(labels)
+    column = classes.columns(labels)
+    if len(classes) < 2:
         raise ValueError(
             f"y holds only the label {labels[0]!r}, expected examples of at least two classes. "
             "Pass more examples, or use random input weights."
@@ -392,8 +362,7 @@ class Pairs:
 
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""
-        for start in range(0, len(self.first), BLOCK_UNITS):
-            units = slice(start, start + BLOCK_UNITS)
+        for units in slices(0, len(self.first), BLOCK_UNITS):
             a = self.features[self.first[units]].astype(np.float64)
             b = self.features[self.second[units]].astype(np.float64)
             differences, smallest = a - b, np.zeros(len(a))
@@ -410,25 +379,16 @@ class Pairs:
             yield units, differences, (a + b) / 2.0, kept / np.where(kept, lengths, 1.0)
 
 
-def make_differences(
-    kind: str,
-    names: Sequence[Name],
-    features: Matrix,
-    labels: Sequence[Hashable],
-    n_hidden: int,
-    seed: int,
-    fields: ReceptiveFields | None = None,
-) -> InputWeights:
+def make_differences(names: Sequence[Name], pairs: Pairs) -> InputWeights:
     """Return unit-length differences of examples of distinct classes as input weights."""
     # For a random pair a, b of different labels, one pair a hidden unit, "difference" projects
     # features x on w = (x_a - x_b) / |x_a - x_b|. "centred-difference" first removes the mean over
     # features from x_a - x_b, and measures from midway: x w - (x_a + x_b) w / 2 is positive on the
     # side of a, negative on that of b. See section II-B of the paper: "C" input weights.
-    first, second = draw_pairs(labels, n_hidden, seed)
-    pairs = Pairs(kind, features, first, second, _seen(fields, names, n_hidden, seed))
-    n_features, n_landmarks = features.shape[1], len(np.union1d(first, second))
+    (_, n_features), n_hidden = pairs.features.shape, len(pairs.first)
+    n_landmarks = len(np.union1d(pairs.first, pairs.second))
     fewer = n_features * n_landmarks + GATHER_COST * n_hidden < n_features * n_hidden
-    make = landmark_differences if fewer and fields is None else formed_differences
+    make = landmark_differences if fewer and pairs.seen is None else formed_differences
     return make(names, pairs)
 
 
@@ -460,8 +420,6 @@ def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights
         landmarks -= landmarks.mean(axis=1, keepdims=True, dtype=np.float64).astype(dtype)
         offsets -= np.einsum("ij,ij->i", landmarks, landmarks, dtype=np.float64) / 2.0
         offsets -= np.einsum("ij,j->i", landmarks, mean, dtype=np.float64)
-    scales = np.concatenate([scales for *_, scales in pairs.blocks()])
+    scales = np.concatenate([scales for *_, scales in pairs.blocks()]).astype(dtype)
     first, second = np.split(places.astype(np.intp), 2)
-    return LandmarkWeights(
-        tuple(names), landmarks, offsets.astype(dtype), first, second, scales.astype(dtype)
-    )
+    return LandmarkWeights(tuple(names), landmarks, offsets.astype(dtype), first, second, scales)

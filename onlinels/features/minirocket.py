@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from river import base
 
-from onlinels.checks import DTYPES, Floats, Integers, Matrix, check_choice, check_count, check_part
-from onlinels.features.filters import MINIROCKET_SIZE, minirocket_kernels
+from onlinels.checks import DTYPES, Floats, Integers, Matrix, check_count, check_part
+from onlinels.features.filters import MINIROCKET_SIZE, channels, minirocket_kernels
 from onlinels.features.images import (
     LARGEST_PIXEL,
     WINDOW,
-    Images,
+    ImageTransformer,
+    Kind,
     Shape,
-    check_image_shape,
-    magnitude,
+    check_pixels,
     not_made,
-    read_image,
     read_images,
+    slices,
 )
 from onlinels.numerics import Frozen, even_parts, in_threads
-from onlinels.rows import output_row, output_table
 from onlinels.saving import (
     PLACES,
     VECTOR,
     WHOLE,
     array,
-    locked_copy,
     savable,
     savable_settings,
-    save_method,
 )
 
 Flags = NDArray[np.bool_]
@@ -48,11 +43,11 @@ GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 def _kernels_fit(kernels: Any) -> bool:
     n_dilations, n_kernels, _ = kernels.channels.shape
-    fits = len(kernels.n_biases) == n_dilations == len(kernels.dilations)
+    n_each = len(kernels.n_biases), len(kernels.dilations), n_kernels
+    fits = n_each == (n_dilations, n_dilations, N_KERNELS)
     positive = (kernels.dilations > 0).all() and (kernels.n_biases > 0).all()
     within = (2 * REACH * kernels.dilations < kernels.length).all()
-    n_features = sum(kernels.n_biases.tolist()) * n_kernels
-    counted = n_kernels == N_KERNELS and n_features == len(kernels.biases)
+    counted = sum(kernels.n_biases.tolist()) * N_KERNELS == len(kernels.biases)
     return bool(fits and positive and within and counted)
 
 
@@ -71,15 +66,8 @@ class DilatedKernels(Frozen):
     biases: Floats
 
     def __repr__(self) -> str:
-        return (
-            f"DilatedKernels({len(self.biases)} features of {self.length} samples, "
-            f"{self.n_channels} channel{'s' * (self.n_channels > 1)})"
-        )
-
-    @property
-    def n_channels(self) -> int:
-        """Channels of a window."""
-        return int(self.channels.shape[2])
+        made = f"{len(self.biases)} features of {self.length} samples"
+        return f"DilatedKernels({made}, {channels(self.channels.shape[2])})"
 
     def of_dilation(self, number: int) -> tuple[slice, Floats]:
         """Return where features of a dilation are, and their biases (84, n_biases)."""
@@ -105,17 +93,6 @@ def make_dilations(length: int, n_features: int, max_dilations: int) -> tuple[In
     return dilations, n_biases
 
 
-def draw_channels(n_dilations: int, n_channels: int, random: np.random.Generator) -> Flags:
-    """Draw the channels (n_dilations, 84, n_channels) of every kernel: as few more likely."""
-    shape = (n_dilations, N_KERNELS)
-    # floor(2^u) of them, u uniform.
-    largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
-    n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
-    ranks = random.random((*shape, n_channels)).argsort(axis=-1)
-    chosen: Flags = ranks < n_chosen[..., None]
-    return chosen
-
-
 def quantiles(n: int) -> Floats:
     """Return n numbers spread evenly in [0, 1): the fractions of k times the golden ratio."""
     return np.asarray((np.arange(1, n + 1) * GOLDEN_RATIO) % 1.0)
@@ -125,18 +102,20 @@ def make_kernels(windows: Matrix, n_features: int, max_dilations: int, seed: int
     """Return kernels whose biases are quantiles of responses to windows (n, length, n_channels)."""
     random = np.random.default_rng(seed)
     dilations, n_biases = make_dilations(windows.shape[1], n_features, max_dilations)
-    channels = draw_channels(len(dilations), windows.shape[2], random)
-    # One for each kernel and dilation.
-    examples = random.integers(len(windows), size=channels.shape[:2])
-    wanted = quantiles(channels.shape[1] * int(n_biases.sum()))
+    shape, n_channels = (len(dilations), N_KERNELS), windows.shape[2]
+    # Of each kernel at each dilation: floor(2^u) channels, u uniform, so that few are as likely.
+    largest = np.log2(min(n_channels, MOST_CHANNELS) + 1)
+    n_chosen = (2.0 ** random.uniform(0.0, largest, shape)).astype(np.intp)
+    channels = random.random((*shape, n_channels)).argsort(axis=-1) < n_chosen[..., None]
+    examples = random.integers(len(windows), size=shape)
+    wanted = quantiles(N_KERNELS * int(n_biases.sum()))
     kernels = DilatedKernels(windows.shape[1], dilations, n_biases, channels, wanted)
     biases: list[Floats] = []
-    for number, dilation in enumerate(dilations.tolist()):
+    for (number, kernel), example in np.ndenumerate(examples):
+        samples, chosen = windows[example][..., None], np.array([kernel])
+        found = responses(samples, int(dilations[number]), chosen, channels[number][chosen])
         _, shares = kernels.of_dilation(number)
-        for kernel, example in enumerate(examples[number]):
-            samples, chosen = windows[example][..., None], np.array([kernel])
-            found = responses(samples, dilation, chosen, channels[number][chosen])
-            biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
+        biases.append(np.quantile(found.astype(np.float64), shares[kernel]))
     return replace(kernels, biases=np.concatenate(biases))
 
 
@@ -164,8 +143,7 @@ def proportions(windows: Matrix, kernels: DilatedKernels) -> Matrix:
     together = max(1, 2 * TILE_VALUES // (kernels.length * N_KERNELS))
 
     def work(part: slice) -> None:
-        for start in range(part.start, part.stop, together):
-            tile = slice(start, min(start + together, part.stop))
+        for tile in slices(part.start, part.stop, together):
             _fill(features[tile], windows[tile], kernels)
 
     in_threads(work, even_parts(len(windows), together, PART_WINDOWS))
@@ -181,9 +159,8 @@ def _fill(features: Matrix, windows: Matrix, kernels: DilatedKernels) -> None:
         shares = features[:, places].reshape(len(windows), *biases.shape)
         n_channels = kernels.channels[number].sum(axis=1)
         # Every second kernel sees zeros around the window, the others only what lies inside.
-        padded = (np.arange(N_KERNELS) + number) % 2 == 0
-        for inside, edge in ((padded, 0), (~padded, REACH * dilation)):
-            numbers = np.flatnonzero(inside)
+        for first, edge in ((number % 2, 0), (1 - number % 2, REACH * dilation)):
+            numbers = np.arange(first, N_KERNELS, 2)
             chosen = numbers[np.argsort(-n_channels[numbers], kind="stable")]
             found = responses(samples, dilation, chosen, kernels.channels[number][chosen])
             kept = found[edge : len(found) - edge]
@@ -223,20 +200,17 @@ def _shares(found: Matrix, biases: Matrix) -> Matrix:
     limits = np.repeat(biases.T, n, axis=1)
     counts = np.zeros(limits.shape, dtype=np.intp)
     together = max(1, COMPARED_VALUES // rows.size)
-    for first in range(0, len(limits), together):
-        some = slice(first, first + together)
+    for some in slices(0, len(limits), together):
         over = (rows > limits[some, None]).view(np.uint8)
         # Bytes add up many times as fast as wider numbers, and 255 of them cannot overflow.
-        for start in range(0, length, LARGEST_BYTE):
-            part = over[:, start : start + LARGEST_BYTE]
-            counts[some] += np.add.reduce(part, axis=1, dtype=np.uint8)
-    shares: Matrix = counts.reshape(-1, n_kernels, n) / length
-    return shares.transpose(2, 1, 0)
+        for part in slices(0, length, LARGEST_BYTE):
+            counts[some] += np.add.reduce(over[:, part], axis=1, dtype=np.uint8)
+    return np.transpose(counts.reshape(-1, n_kernels, n) / length, (2, 1, 0))
 
 
 @savable_settings()
 @dataclass(eq=False, repr=False)
-class MiniRocketFeatures(base.MiniBatchTransformer):
+class MiniRocketFeatures(ImageTransformer):
     """Turn windows of sensor values into shares of positive responses to dilated kernels.
 
     Of each of 84 kernels of length 9, with weights -1 and 2, at each dilation: the share of samples
@@ -284,8 +258,7 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
     (DilatedKernels(924 features of 50 samples, 3 channels), (924,))
     """
 
-    save = save_method
-    __copy__ = locked_copy
+    kind: ClassVar[Kind] = WINDOW
 
     n_features: int = 10_000
     max_dilations: int = 32
@@ -297,16 +270,8 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
     def __post_init__(self) -> None:
         check_count("n_features", self.n_features, N_KERNELS)
         check_count("max_dilations", self.max_dilations, 1)
-        check_image_shape(self.window_shape, WINDOW)
-        check_choice("dtype", self.dtype, DTYPES)
-        check_count("seed", self.seed, 0)
         check_part("kernels", self.kernels, DilatedKernels)
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        examples = np.random.default_rng(0).normal(size=(5, 12))
-        made = cls.from_examples(examples, n_features=84, window_shape=(12,))
-        yield made._get_params()
+        self._check_settings()
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
@@ -334,7 +299,7 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
         model = cls(**settings)
         if model.is_fixed:
             return model
-        windows = model._values(read_images(X, model.window_shape, WINDOW))
+        windows = model._values(read_images(X, model.window_shape, WINDOW).values)
         if windows.shape[1] < MINIROCKET_SIZE:
             found = f"Windows have {windows.shape[1]} samples"
             raise ValueError(f"{found}, expected at least {MINIROCKET_SIZE}. Pass longer windows.")
@@ -346,47 +311,16 @@ class MiniRocketFeatures(base.MiniBatchTransformer):
         """Whether it can transform: whether its kernels are made."""
         return self.kernels is not None
 
-    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return the features of a sample with one array, or of a dict of numbers.
-
-        Parameters
-        ----------
-        x : {"window": array}, or a dict of values if their shape is set
-        """
-        windows = read_image(x, self.window_shape, WINDOW)
-        return output_row(self._transform(windows)[0], as_array=not windows.from_pixels)
-
-    def transform_many(self, X: Any) -> Any:
-        """Return the features of a mini-batch, in the kind of `X`.
-
-        Parameters
-        ----------
-        X : ndarray (n, length[, n_channels]), or (n, n_values), frame or list of dicts
-            A column per value needs `window_shape`.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `X` cannot be read as windows of the examples' shape.
-        """
-        windows = read_images(X, self.window_shape, WINDOW)
-        return output_table(windows.source, self._transform(windows), not windows.from_pixels)
-
-    def _transform(self, windows: Images) -> Matrix:
+    def _transform(self, images: Matrix) -> Matrix:
         if self.kernels is None:
             raise not_made("The biases are", "MiniRocketFeatures")
-        values = self._values(windows)
-        expected = (self.kernels.length, self.kernels.n_channels)
-        if values.shape[1:] != expected:
-            raise ValueError(f"A window has shape {values.shape[1:]}, expected {expected}")
-        return proportions(values, self.kernels)
+        windows = self._values(images)
+        expected = (self.kernels.length, self.kernels.channels.shape[2])
+        if windows.shape[1:] != expected:
+            raise ValueError(f"A window has shape {windows.shape[1:]}, expected {expected}")
+        return proportions(windows, self.kernels)
 
-    def _values(self, windows: Images) -> Matrix:
+    def _values(self, images: Matrix) -> Matrix:
         """Return windows (n, length, n_channels) in the precision, which must hold their sums."""
-        largest = magnitude(windows.values)
-        if largest > LARGEST_PIXEL[self.dtype]:
-            raise ValueError(
-                f"A window holds values as large as {largest:g}, expected at most "
-                f"{LARGEST_PIXEL[self.dtype]:g} for dtype={self.dtype!r}. Rescale."
-            )
-        return windows.values[:, 0].astype(DTYPES[self.dtype], copy=False)
+        check_pixels(images, LARGEST_PIXEL[self.dtype], f"dtype={self.dtype!r}", WINDOW)
+        return images[:, 0].astype(DTYPES[self.dtype], copy=False)

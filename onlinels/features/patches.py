@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.random import Generator
 from scipy.cluster.vq import kmeans2
 
 from onlinels.checks import Floats, Integers, Matrix, check_count, check_flag, check_positive
@@ -23,7 +24,7 @@ EVEN = 1e-12
 """Length of a patch, relative to its largest pixel, that is nothing but rounding errors."""
 
 
-def draw(random: np.random.Generator, n_available: int, n_wanted: int) -> Integers:
+def draw(random: Generator, n_available: int, n_wanted: int) -> Integers:
     """Draw positions (n_wanted,) below `n_available`, with replacement only if they are too few."""
     return random.choice(n_available, n_wanted, replace=n_wanted > n_available)
 
@@ -68,15 +69,11 @@ class Patches(Recipe):
     n_filters: int = 17
     size: int = 7
 
-    def __post_init__(self) -> None:
-        check_count("n_filters", self.n_filters, 1)
-        check_count("size", self.size, 1)
-
     def make(
         self,
         images: Matrix,
         labels: Any,
-        random: np.random.Generator,
+        random: Generator,
         joint: bool = False,
         contrast_offset: float | None = None,
     ) -> FilterBank:
@@ -99,7 +96,7 @@ class Patches(Recipe):
         filters[even], lengths[even] = 0.0, 1.0
         return FilterBank(filters / lengths[:, None, None, None], np.zeros(len(rows)))
 
-    def _draw_rows(self, labels: list[Any], random: np.random.Generator) -> Integers:
+    def _draw_rows(self, labels: list[Any], random: Generator) -> Integers:
         """Draw the images, class by class."""
         classes = Classes().extended(labels)
         columns = classes.columns(labels)
@@ -115,9 +112,7 @@ SAMPLE_BYTES = 1 << 28
 """Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
 
 
-def sample_patches(
-    images: Matrix, size: int, n_patches: int, random: np.random.Generator
-) -> Floats:
+def sample_patches(images: Matrix, size: int, n_patches: int, random: Generator) -> Floats:
     """Draw patches (n, size, size, n_channels) of images, every place at most once."""
     windows = sliding_window_view(images, (size, size), axis=(1, 2))
     n_places = int(np.prod(windows.shape[:3]))
@@ -126,15 +121,14 @@ def sample_patches(
     return np.ascontiguousarray(np.moveaxis(patches, 1, 3), dtype=np.float64)
 
 
-def choose(patches: Floats, n_wanted: int, random: np.random.Generator, joint: bool) -> Integers:
+def choose(patches: Floats, n_wanted: int, random: Generator, joint: bool) -> Integers:
     """Choose rows (n_wanted,) of patches (n, size, size, n_channels) that are not even, if any."""
     spread = np.ptp(patches, axis=(1, 2))
     # Of channels that are kept apart, none should be even; of joint ones, not all.
     groups = [spread.any(axis=1)] if joint else [spread.all(axis=1), spread.any(axis=1)]
     uneven = [np.flatnonzero(group) for group in groups if group.any()]
     rows = uneven[0] if uneven else np.arange(len(patches))
-    chosen: Integers = rows[draw(random, len(rows), n_wanted)]
-    return chosen
+    return np.asarray(rows[draw(random, len(rows), n_wanted)])
 
 
 @savable_settings()
@@ -202,8 +196,7 @@ class WhitenedPatches(Recipe):
     keep_mean: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
-        check_count("n_filters", self.n_filters, 1)
-        check_count("size", self.size, 1)
+        super().__post_init__()
         check_positive("variance_offset", self.variance_offset)
         check_count("n_sample", self.n_sample, self.n_filters)
         check_flag("keep_mean", self.keep_mean)
@@ -212,7 +205,7 @@ class WhitenedPatches(Recipe):
         self,
         images: Matrix,
         labels: Any,
-        random: np.random.Generator,
+        random: Generator,
         joint: bool = False,
         contrast_offset: float | None = None,
     ) -> FilterBank:
@@ -312,7 +305,5 @@ class KMeansPatches(WhitenedPatches):
         whitened = whiten(rows)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "One of the clusters is empty")
-            centroids: Floats = kmeans2(
-                whitened, whitened[chosen], self.n_iterations, minit="matrix"
-            )[0]
-        return centroids
+            centroids, _ = kmeans2(whitened, whitened[chosen], self.n_iterations, minit="matrix")
+        return np.asarray(centroids)

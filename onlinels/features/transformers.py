@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from river import base
 
 from onlinels.checks import (
     DTYPES,
-    Floats,
     Matrix,
     as_array,
     check_between,
@@ -35,57 +32,50 @@ from onlinels.features.convolution import (
 )
 from onlinels.features.filters import (
     FilterBank,
-    check_filters,
     frozen_filters,
     make_bank,
     minirocket_kernels,
     outline,
+    plain_bank,
     recipes,
 )
 from onlinels.features.images import (
     IMAGE,
     WINDOW,
-    Images,
+    ImageTransformer,
     Kind,
     Shape,
     check_image_shape,
+    check_pixels,
     full_shape,
-    magnitude,
     not_made,
-    read_image,
     read_images,
 )
 from onlinels.features.patches import Patches
-from onlinels.rows import output_row, output_table
-from onlinels.saving import locked_copy, made_of, maybe, savable_settings, save_method
+from onlinels.saving import made_of, maybe, savable_settings
 
 
-class FilteringTransformer(base.MiniBatchTransformer):
+@dataclass(eq=False, repr=False)
+class FilteringTransformer(ImageTransformer):
     """Turn images or windows into features with fixed filters; subclasses say which filters."""
 
-    save = save_method
-    __copy__ = locked_copy
-
-    kind: ClassVar[Kind]
-
+    # Settings that come first; subclasses add the shape, and others behind it.
     filters: Any
-    pool_size: int
-    stride: int
-    padding: int
-    drop_ring: int
-    normalize: bool | str
-    before_pooling: Power | TwoSidedRectifier | None
-    after_pooling: Power | None
-    channels: str
-    contrast_offset: float | None
-    dtype: str
-    seed: int
-    pooling: str
-    _bank: FilterBank | None
+    pool_size: int = 8
+    stride: int = 2
+    padding: int = 0
+    drop_ring: int = 0
+    normalize: bool | str = True
+    before_pooling: Power | TwoSidedRectifier | None = None
+    after_pooling: Power | None = None
+    channels: str = "each"
+    contrast_offset: float | None = None
 
     def _check_settings(self) -> None:
         """Check the settings but for the filters."""
-        minima = {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0, "seed": 0}
+        super()._check_settings()
+        self._bank: FilterBank | None = None
+        minima = {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}
         for name, minimum in minima.items():
             check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
@@ -93,7 +83,6 @@ class FilteringTransformer(base.MiniBatchTransformer):
             known = f"True, False, {' or '.join(map(repr, NORMALIZATIONS))}"
             raise ValueError(f"normalize={self.normalize!r} is not known. Pass {known}.")
         check_choice("channels", self.channels, ("each", "joint"))
-        check_choice("dtype", self.dtype, DTYPES)
         if self.contrast_offset is not None:
             # What is less is 0 in this precision.
             limits = np.finfo(self.dtype)
@@ -104,7 +93,6 @@ class FilteringTransformer(base.MiniBatchTransformer):
         self.after_pooling = FOURTH_ROOT if self.after_pooling is None else self.after_pooling
         check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
         check_kind("after_pooling", self.after_pooling, (Power,))
-        check_image_shape(self._shape, self.kind)
 
     @property
     def bank(self) -> FilterBank:
@@ -125,26 +113,14 @@ class FilteringTransformer(base.MiniBatchTransformer):
     def _bank_for(self, n_channels: int) -> FilterBank:
         """Return the bank for so many channels, a bound if it is not made yet, or raise."""
 
-    @property
-    def _shape(self) -> Shape | None:
-        """The shape of one image or window, if it was set."""
-        shape: Shape | None = getattr(self, f"{self.kind.name}_shape")
-        return shape
-
     def _stage(self) -> Convolution:
         columns = Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
         # Windows have a single row: nothing is padded or pooled across it.
         rows = columns if self.kind is IMAGE else Axis()
         names: dict[Any, str | None] = {True: "map", False: None}
-        return Convolution(
-            rows,
-            columns,
-            names.get(self.normalize, str(self.normalize)),
-            self.before_pooling or SQUARE,
-            self.after_pooling or FOURTH_ROOT,
-            self.channels,
-            self.contrast_offset,
-        )
+        name = names.get(self.normalize, str(self.normalize))
+        before, after = self.before_pooling or SQUARE, self.after_pooling or FOURTH_ROOT
+        return Convolution(rows, columns, name, before, after, self.channels, self.contrast_offset)
 
     def n_features(self, shape: Shape) -> int:
         """Return the number of features of images or windows of this shape.
@@ -168,7 +144,7 @@ class FilteringTransformer(base.MiniBatchTransformer):
         rows, columns = self.map_shape(shape)
         n_channels = (*shape, 1)[self.kind.n_axes]
         stage, n_filters = self._stage(), len(self._bank_for(n_channels))
-        n_maps = len(stage.groups(n_channels)) * stage.before_pooling.n_maps * n_filters
+        n_maps = stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters
         return n_maps * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
@@ -182,16 +158,15 @@ class FilteringTransformer(base.MiniBatchTransformer):
         >>> ConvolutionalFeatures(stride=2, drop_ring=5).map_shape((28, 28))
         (10, 10)
         """
-        check_image_shape(shape, self.kind, optional=False, name="shape")
-        n_axes = self.kind.n_axes
-        sizes, n_channels = shape[:n_axes], (*shape, 1)[n_axes]
+        check_image_shape("shape", shape, self.kind)
+        *sizes, n_channels = full_shape(shape, None, self.kind)
         filters = self._bank_for(n_channels).filters
         pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
             raise ValueError(
                 f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
                 f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{' x '.join(map(str, filters.shape[3 - n_axes : 3]))}. Raise padding, lower "
+                f"{' x '.join(map(str, filters.shape[3 - len(sizes) : 3]))}. Raise padding, lower "
                 f"drop_ring, or pass smaller filters."
             )
         return pooled
@@ -215,56 +190,24 @@ class FilteringTransformer(base.MiniBatchTransformer):
         """
         shape = images.shape[3 - self.kind.n_axes :]
         full_shape(shape, self._shape, self.kind)
-        for recipe in recipes(self.filters):
-            recipe.check_size(shape)
+        if self._bank is None:
+            for recipe in recipes(self.filters):
+                recipe.check_size(shape)
         n_features, bank, stage = self.n_features(shape), self._bank_for(shape[-1]), self._stage()
         added = stage.offsets_of_groups(bank.offsets, shape[-1])
-        following, largest = next_dtype or self.dtype, magnitude(images)
+        following = next_dtype or self.dtype
         allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
-        if largest > allowed:
-            narrower = min(self.dtype, following)  # "float32" comes before "float64".
-            raise ValueError(
-                f"{self.kind.one.capitalize()} holds {self.kind.pixel}s as large as {largest:g}, "
-                f"expected at most {allowed:g} for dtype={narrower!r}, {stage.before_pooling} and "
-                "the filters. Rescale."
-            )
+        narrower = min(self.dtype, following)  # "float32" comes before "float64".
+        reason = f"dtype={narrower!r}, {stage.before_pooling} and the filters"
+        check_pixels(images, allowed, reason, self.kind)
         return n_features
 
-    def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
-        """Return the features of a sample with one array, or of a dict of numbers.
-
-        Parameters
-        ----------
-        x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
-        """
-        images = read_image(x, self._shape, self.kind)
-        return output_row(self._convolve(images)[0], as_array=not images.from_pixels)
-
-    def transform_many(self, X: Any) -> Any:
-        """Return the features of a mini-batch, in the kind of `X`.
-
-        Parameters
-        ----------
-        X : ndarray (n, height, width[, n_channels]), or (n, n_pixels), frame or list of dicts
-            Windows are (n, length[, n_channels]). A column per pixel needs their shape.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `X` cannot be read as images or windows of one shape that fits the filters.
-        """
-        images = read_images(X, self._shape, self.kind)
-        return output_table(images.source, self._convolve(images), not images.from_pixels)
-
-    def _convolve(self, images: Images) -> Matrix:
+    def _transform(self, images: Matrix) -> Matrix:
         _ = self.bank  # Raises if there is none yet.
-        self.check_images(images.values)
-        values = images.values.astype(DTYPES[self.dtype], copy=False)
-        bank = self._bank_for(values.shape[3])
+        self.check_images(images)
+        bank = self._bank_for(images.shape[3])
+        values = images.astype(DTYPES[self.dtype], copy=False)
         return convolve(values, bank.filters, self._stage(), bank.offsets)
-
-
-KERNELS: dict[str, Callable[[], Floats]] = {"minirocket": minirocket_kernels}
 
 
 @savable_settings(_bank=made_of(FilterBank))
@@ -315,15 +258,7 @@ class WindowFeatures(FilteringTransformer):
     kind: ClassVar[Kind] = WINDOW
 
     filters: str | Matrix = "minirocket"
-    pool_size: int = 8
-    stride: int = 2
-    padding: int = 0
-    drop_ring: int = 0
     normalize: bool | str = False
-    before_pooling: Power | TwoSidedRectifier | None = None
-    after_pooling: Power | None = None
-    channels: str = "each"
-    contrast_offset: float | None = None
     window_shape: Shape | None = None
     dtype: str = "float64"
     seed: int = 0
@@ -332,19 +267,14 @@ class WindowFeatures(FilteringTransformer):
     def __post_init__(self) -> None:
         self._check_settings()
         if isinstance(self.filters, str):
-            check_choice("filters", self.filters, KERNELS)
-            values = KERNELS[self.filters]()
+            check_choice("filters", self.filters, ("minirocket",))
+            values = minirocket_kernels()
         else:
             self.filters = values = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
             expected = "(n_filters, filter_size[, n_channels])"
             raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
-        values = values if values.ndim == 3 else values[..., None]
-        self._bank = FilterBank(values[:, None], np.zeros(len(values)))
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"window_shape": (12,), "padding": 4}
+        self._bank = plain_bank(values[:, None])
 
     def _bank_for(self, n_channels: int) -> FilterBank:
         # Channels of sensors are no colours, which a bank would mix.
@@ -436,31 +366,18 @@ class ConvolutionalFeatures(FilteringTransformer):
     kind: ClassVar[Kind] = IMAGE
 
     filters: Any = "hand-designed"
-    pool_size: int = 8
-    stride: int = 2
-    padding: int = 0
-    drop_ring: int = 0
-    normalize: bool | str = True
-    before_pooling: Power | TwoSidedRectifier | None = None
-    after_pooling: Power | None = None
-    channels: str = "each"
-    contrast_offset: float | None = None
     image_shape: Shape | None = None
     dtype: str = "float64"
     seed: int = 0
     pooling: str = "box"
 
     def __post_init__(self) -> None:
-        check_filters(self.filters)
         self._check_settings()
-        for recipe in recipes(self.filters):
+        unmade = recipes(self.filters)
+        for recipe in unmade:
             recipe.check_contrast(self.contrast_offset)
         self.filters = frozen_filters(self.filters)
-        self._bank = make_bank(self.filters, joint=self._joint) if self.is_fixed else None
-
-    @classmethod
-    def _unit_test_params(cls) -> Any:
-        yield {"image_shape": (8, 8), "padding": 3}
+        self._bank = None if unmade else make_bank(self.filters, joint=self.channels == "joint")
 
     @classmethod
     def from_examples(cls, X: Any, y: Any = None, **settings: Any) -> Self:
@@ -494,21 +411,18 @@ class ConvolutionalFeatures(FilteringTransformer):
             return model
         images = read_images(X, model.image_shape).values
         model.check_images(images)
-        made = make_bank(model.filters, images, y, model.seed, model._joint, model.contrast_offset)
+        joint, contrast_offset = model.channels == "joint", model.contrast_offset
+        made = make_bank(model.filters, images, y, model.seed, joint, contrast_offset)
         return cls(**{**settings, "filters": made})
 
     @property
     def is_fixed(self) -> bool:
         """Whether it can transform; only recipes without examples cannot."""
-        return not recipes(self.filters)
-
-    @property
-    def _joint(self) -> bool:
-        return self.channels == "joint"
+        return self._bank is not None
 
     def _bank_for(self, n_channels: int) -> FilterBank:
         # Of a combination every member is fitted to the channels by itself.
         alone = not isinstance(self.filters, tuple)
         if self._bank is not None and (alone or self._bank.filters.shape[3] == n_channels):
             return self._bank.for_channels(n_channels)
-        return outline(self.filters, n_channels, self._joint)
+        return outline(self.filters, n_channels, self.channels == "joint")
