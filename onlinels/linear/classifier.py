@@ -369,7 +369,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _score_variances(self, batch: Batch) -> Floats:
         rows = self._split(batch.layouts, batch.values)
-        variances = self._known_spread().score_variances(*rows)
+        variances = self._known_spread().variances(*rows, own=0.0)
         if np.isfinite(variances).all():
             with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
                 variances = self._corrected(self._corrected(variances))

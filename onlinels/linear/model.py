@@ -116,30 +116,18 @@ class Spread:
     ridge: float
     covariance: Covariance
 
-    def variances(self, rows: Floats, unknown: Floats) -> Floats:
-        """Return the variance of every row's targets, (n, n_targets)."""
-        return self._times_noise(1.0 + self.leverages(rows, unknown))
+    def variances(self, rows: Floats, unknown: Floats, own: float) -> Floats:
+        """Return the variance of every row's predictions, (n, n_targets).
 
-    def score_variances(self, rows: Floats, unknown: Floats) -> Floats:
-        """Return the variance of every row's predictions alone, without that of a fresh target."""
-        leverages = self.leverages(rows, unknown)
-        if np.isinf(self.noise).any():
-            # Not even of rows without any leverage is anything known.
-            return np.full((len(leverages), len(self.noise)), np.inf)
-        return self._times_noise(leverages)
-
-    def leverages(self, rows: Floats, unknown: Floats) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row, (n,), unknown features being at the ridge."""
+        `own` is that of a fresh target about its prediction, in units of the noise: 1, or 0 for
+        that of the prediction alone. Unknown features (n, n_unknown) are at the ridge.
+        """
         with np.errstate(**OVERFLOW):
             leverages = self.covariance.leverages(rows)
             if self.ridge > 0.0:
                 leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
-        return leverages
-
-    def _times_noise(self, leverages: Floats) -> Floats:
-        """Return every leverage times every noise variance; infinite where beyond float64."""
-        with np.errstate(**OVERFLOW):
-            variances = np.outer(leverages, self.noise)
+            variances = np.outer(own + leverages, self.noise)
+        # Beyond float64, or nothing is known of the noise.
         variances[np.isnan(variances)] = np.inf
         return variances
 

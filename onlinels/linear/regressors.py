@@ -283,8 +283,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             if not with_dist:
                 return prediction
             row = read_sample(x)
-            spread = self._known_spread()
-            variance = float(spread.variances(*self._split(row.layouts, row.values))[0, 0])
+            known, unknown = self._split(row.layouts, row.values)
+            variance = float(self._known_spread().variances(known, unknown, own=1.0)[0, 0])
             gaussian: Any = proba.Gaussian
             return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
 
