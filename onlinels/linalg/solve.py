@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh, qr, svd
@@ -207,45 +206,6 @@ def _solve_in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Float
     return solution
 
 
-@dataclass(frozen=True)
-class System:
-    """Triangular equations whose solution is the output weights of the active features.
-
-    Parameters
-    ----------
-    triangle : ndarray (n_active, n_active), float64, Fortran order
-        T in T W = Z.
-    rotated : ndarray (n_active, n_targets), float64, Fortran order
-        Z.
-    of_rows : ndarray (n_active, n_active), optional
-        The triangle of the rows and the ridge alone, where T holds rows of the null space too.
-    """
-
-    triangle: Floats
-    rotated: Floats
-    of_rows: Floats | None = None
-
-    def solve(self) -> Floats:
-        """Return the output weights (n_active, n_targets)."""
-        solution: Floats = dtrtrs(self.triangle, self.rotated)[0]
-        return solution
-
-    def root_of_inverse(self) -> Floats:
-        """Return S with S'S = (A'A + c I)^-1, (n_active, n_active)."""
-        root: Floats = dtrtrs(self.triangle, np.eye(len(self.triangle), order="F"), trans=1)[0]
-        if self.of_rows is not None:
-            root = self.of_rows @ dtrtrs(self.triangle, root)[0]
-        return root
-
-    def with_rows(self, rows: Floats, n_triangular: int = 0) -> System:
-        """Return the equations with rows added whose targets are 0; the rows are overwritten."""
-
-        def nothing(columns: slice) -> Floats:
-            return np.zeros((len(rows), columns.stop - columns.start), order="F")
-
-        return System(*with_rows(self.triangle, self.rotated, rows, nothing, n_triangular))
-
-
 def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats) -> Floats:
     """Solve the least-squares problem min |R W - Z|^2 + c |W|^2 for the output weights W.
 
@@ -286,7 +246,8 @@ def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats
     weights = np.zeros(rotated.shape, order="F")
     active = np.flatnonzero(diagonal > 0.0)
     if active.size and rotated.size:
-        weights[active] = _system(factor, rotated, ridge, diagonal, active).solve()
+        triangle, turned, _ = _system(factor, rotated, ridge, diagonal, active)
+        weights[active] = dtrtrs(triangle, turned)[0]
     return weights
 
 
@@ -312,39 +273,43 @@ def invert_factor(factor: Floats, ridge: float, diagonal: Floats) -> tuple[Float
     if not active.size:
         return inverse, 0.0
     nothing = np.zeros((len(factor), 0), order="F")
-    root = _system(factor, nothing, ridge, diagonal, active).root_of_inverse()
+    triangle, _, of_rows = _system(factor, nothing, ridge, diagonal, active)
+    # S with S'S = (A'A + c I)^-1.
+    root = dtrtrs(triangle, np.eye(len(triangle), order="F"), trans=1)[0]
+    if of_rows is not None:
+        root = of_rows @ dtrtrs(triangle, root)[0]
     inverse[np.ix_(active, active)] = root.T @ root
     return inverse, float(np.sum((factor[:, active] @ root.T) ** 2))
 
 
 def _system(
     factor: Floats, rotated: Floats, ridge: float, diagonal: Floats, active: Integers
-) -> System:
-    system = _of_active(factor, rotated, active)
-    squares, rows = diagonal[active], system.triangle
+) -> tuple[Floats, Floats, Floats | None]:
+    """Return T and Z of T W = Z for the output weights W of the active features.
+
+    Where T holds rows of the null space, the triangle without them comes third.
+    """
+    system = np.asfortranarray(factor), np.asfortranarray(rotated)
+    if active.size < len(factor):
+        # What is left of a triangle without some columns is made triangular again.
+        empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
+        system = with_rows(*empty, factor[:, active], lambda part: rotated[:, part])
+    squares, rows = diagonal[active], system[0]
     if ridge > 0.0:
         ridge_rows = np.zeros(rows.shape, order="F")
         np.fill_diagonal(ridge_rows, np.sqrt(ridge))
-        system = system.with_rows(ridge_rows, len(ridge_rows))
+        system = with_rows(*system, ridge_rows, n_triangular=len(ridge_rows))
     # The estimate, in the 1-norm, is off by a factor of up to M, and some.
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
     if (
         _reciprocal_condition(rows, squares) > full_rank
-        or _reciprocal_condition(system.triangle, squares + ridge) > WELL_CONDITIONED
+        or _reciprocal_condition(system[0], squares + ridge) > WELL_CONDITIONED
     ):
-        return system
+        return *system, None
     dependent = _null_rows(rows, np.sqrt(squares))
     if dependent is None:
-        return system
-    return replace(system.with_rows(dependent), of_rows=system.triangle)
-
-
-def _of_active(factor: Floats, rotated: Floats, active: Integers) -> System:
-    """Return the equations of some of the features: triangular again."""
-    if active.size == len(factor):
-        return System(np.asfortranarray(factor), np.asfortranarray(rotated))
-    empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
-    return System(*with_rows(*empty, factor[:, active], lambda part: rotated[:, part]))
+        return *system, None
+    return *with_rows(*system, dependent), system[0]
 
 
 def _reciprocal_condition(triangle: Floats, squares: Floats) -> float:
@@ -436,13 +401,13 @@ def with_rows(
     factor: Floats,
     rotated: Floats,
     rows: Floats,
-    targets: Callable[[slice], Floats],
+    targets: Callable[[slice], Floats] | None = None,
     n_triangular: int = 0,
 ) -> tuple[Floats, Floats]:
     """Return a triangular factor and its targets with rows rotated in: [R; A] = Q [R'; 0].
 
-    The targets of the rows are asked for some columns at a time. The last `n_triangular` rows are
-    upper triangular.
+    The targets of the rows, 0 by default, are asked for some columns at a time. The last
+    `n_triangular` rows are upper triangular.
 
     Examples
     --------
@@ -460,6 +425,8 @@ def with_rows(
     for start in range(0, rotated.shape[1], width):
         part = slice(start, min(start + width, rotated.shape[1]))
         # Columns of an array in Fortran order lie together: LAPACK writes into them.
-        above, below = turned[:, part], targets(part)
+        above = turned[:, part]
+        zeros = np.zeros((len(rows), above.shape[1]), order="F")
+        below = zeros if targets is None else targets(part)
         dtpmqrt(n_triangular, reflectors, blocks, above, below, trans="T", overwrite_a=1)
     return new, turned
