@@ -426,7 +426,9 @@ def with_rows(
         part = slice(start, min(start + width, rotated.shape[1]))
         # Columns of an array in Fortran order lie together: LAPACK writes into them.
         above = turned[:, part]
-        zeros = np.zeros((len(rows), above.shape[1]), order="F")
-        below = zeros if targets is None else targets(part)
+        if targets is None:
+            below = np.zeros((len(rows), above.shape[1]), order="F")
+        else:
+            below = targets(part)
         dtpmqrt(n_triangular, reflectors, blocks, above, below, trans="T", overwrite_a=1)
     return new, turned
