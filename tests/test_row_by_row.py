@@ -19,8 +19,6 @@ import strategies
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
-    LeastSquaresMultiTargetRegressor,
-    LeastSquaresRegressor,
 )
 
 SETTINGS = [
@@ -56,21 +54,6 @@ def assert_same_answers(model, other):
     found = laws.aligned_weights(model, other)
     np.testing.assert_allclose(found, other.output_weights, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(model.intercept, other.intercept, rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@strategies.examples(12)
-@given(st.lists(st.integers(0, 140), max_size=4), st.integers(2, 140), st.integers(0, 99))
-def test_looks_in_between_change_nothing(settings, looks, n_rows, seed):
-    X, y = stream(n_rows, seed)
-    model = LeastSquaresClassifier(**settings)
-    for number, (x, label) in enumerate(zip(X, y, strict=True)):
-        if number in looks:
-            model.predict_one(x)
-        model.learn_one(x, label)
-    batch = LeastSquaresClassifier(**settings)
-    batch.learn_many(X, y)
-    assert_same_answers(model, batch)
 
 
 @strategies.examples(40)
@@ -145,54 +128,6 @@ def test_the_order_of_keys_changes_no_bit(settings, seed, random):
             assert plain.scores_one(X[0]) == shuffled.scores_one(dict(reversed(X[0].items())))
     assert plain.feature_names == shuffled.feature_names
     assert (plain.output_weights == shuffled.output_weights).all()
-
-
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_copies_between_rows_go_on_alike_to_the_last_bit(settings, copied):
-    X, y = stream(60)
-    model = LeastSquaresClassifier(**settings)
-    for x, label in zip(X[:30], y[:30], strict=True):
-        model.predict_one(x)
-        model.learn_one(x, label)
-    twin = copied(model)
-    for x, label in zip(X[30:], y[30:], strict=True):
-        assert model.scores_one(x) == twin.scores_one(x)
-        for each in (model, twin):
-            each.learn_one(x, label)
-    assert (model.output_weights == twin.output_weights).all()
-
-
-@pytest.mark.parametrize("ridge", ["paper", "auto", 7.0])
-@pytest.mark.parametrize("n_rows", [3, 64, 65])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_ridge_set_between_rows_is_in_force_however_rows_are_looked_at(settings, ridge, n_rows):
-    X, y = stream(70)
-    models = [LeastSquaresClassifier(**settings) for _ in range(2)]
-    for number, model in enumerate(models):
-        for row, (x, label) in enumerate(zip(X, y, strict=True)):
-            if row == n_rows:
-                model.ridge = ridge
-            model.learn_one(x, label)
-            if number:
-                model.predict_one(x)
-    scores = [list(model.scores_one(X[0]).values()) for model in models]
-    np.testing.assert_allclose(scores[1], scores[0], rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize("refused", [KFold(5), -1.0, 0.0, "none"])
-@pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_ridge_that_cannot_be_loses_no_row(settings, refused):
-    X, y = stream(20)
-    model, whole = (learnt(LeastSquaresClassifier(**settings), X, y) for _ in range(2))
-    first, model.ridge = model.ridge, refused
-    try:
-        model.predict_one(X[0])
-    except ValueError:
-        assert refused != 0.0 or settings.get("accumulator") == "recursive"
-    model.ridge = first
-    assert model.count == 20
-    assert model.scores_one(X[0]) == pytest.approx(whole.scores_one(X[0]), abs=1e-9)
 
 
 BAD_ROWS = [
@@ -282,32 +217,6 @@ def test_arrays_in_samples_are_learnt_as_they_were(dtype):
     assert_same_answers(model, batch)
     with pytest.raises(ValueError, match="expected 4 as before"):
         model.learn_one({"h": np.ones(5)}, 0)
-
-
-def test_dates_are_asked_for_in_every_row():
-    model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(days=1))
-    for _ in range(3):
-        with pytest.raises(ValueError, match="t is None"):
-            model.learn_one({"a": 1.0}, 0)
-
-
-@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
-def test_regressors_learn_rows_as_batches(kind):
-    X, y = stream(50)
-    if kind is LeastSquaresMultiTargetRegressor:
-        y = [{"p": label, "q": -2.0 * label} for label in y]
-        y[10:] = [{"q": each["q"], "p": each["p"]} for each in y[10:]]
-    model, batch = kind(ridge=1.0), kind(ridge=1.0)
-    for x, target in zip(X, y, strict=True):
-        model.predict_one(x)
-        model.learn_one(x, target)
-    batch.learn_many(X, y)
-    np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9, atol=1e-12)
-    before = pickle.dumps(model)
-    for bad in ("1", None, float("nan"), 1e200, {"p": 1.0}):
-        with pytest.raises((TypeError, ValueError)):
-            model.learn_one(X[0], bad)
-    assert pickle.dumps(model) == before
 
 
 VALUES = st.one_of(
