@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import pickle
+import re
 from decimal import Decimal
 from fractions import Fraction
 
@@ -289,6 +290,21 @@ def test_folds_that_are_needed_must_be_as_many():
     assert [pickle.dumps(model) for model in models] == before
     with pytest.raises(ValueError, match="ridge: KFold"):
         LeastSquaresClassifier(ridge=KFold(3)).merge(LeastSquaresClassifier(ridge=KFold(4)))
+
+
+def test_a_fold_gives_no_more_weight_than_it_has():
+    model = LeastSquaresClassifier(ridge=KFold(5))
+    for number in range(30):
+        model.learn_one({"a": float(number)}, number % 2, w=0.01 if number < 29 else 10.0)
+    refused = []
+    for number in range(20):
+        try:
+            model.unlearn_one({"a": float(number)}, number % 2, w=0.05)
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 10
+    assert all(re.match(r"In fold \d [Tt]he .* to be taken out is", each) for each in refused)
+    assert model.count == 10 + len(refused)
 
 
 def solve(A, Y, ridge):
