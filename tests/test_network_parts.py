@@ -153,20 +153,6 @@ def test_networks_merge_in_every_state(data, case):
     chain.assert_learnt(merged, range(len(case)))
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.data(), strategies.network_cases())
-def test_what_is_unlearnt_was_never_learnt(data, case):
-    """The features stay: they were made from the warm-up images."""
-    chain = Chain.of(case)
-    model = chain.learn(chain.network(), range(len(case)))
-    n_out = data.draw(st.integers(1, len(case) - 1))
-    out = data.draw(st.permutations(range(len(case))))[:n_out]
-    if out[1:]:
-        model.unlearn_many(case.images[out[1:]], [case.labels[row] for row in out[1:]])
-    model.unlearn_one({"image": case.images[out[0]]}, case.labels[out[0]])
-    chain.assert_learnt(model, sorted(set(range(len(case))) - set(out)))
-
-
 @pytest.mark.parametrize(
     ("shape", "n_pixels"),
     [((32, 32), 1024), ((33, 64), 17 * 32), ((32, 32, 3), 768), ((1, 1, 2000), 2000)],
