@@ -207,6 +207,7 @@ BAD_CALLS = [
     (lambda folder: stream_image_data(folder, 1, extra=True), ValueError, "extra=True is of SVHN"),
     (lambda folder: read_image_data(folder, extra=True), ValueError, "extra=True is of SVHN only"),
     (lambda folder: read_image_data(folder / "data.npz", extra=True), ValueError, "SVHN only"),
+    (lambda folder: stream_image_data(folder / "data.npz", 1, extra=True), ValueError, "SVHN only"),
     (lambda folder: read_image_data(folder, extra="yes"), TypeError, "extra='yes' must be a bool"),
     (lambda folder: download("mnist", 5), TypeError, "^folder=5 must be a path"),
     (lambda folder: stream_image_data(None, 5), TypeError, "^path=None must be a path"),
