@@ -357,6 +357,7 @@ def test_arrays(tmp_path_factory, name, filters, dtype):
     assert read.dtype == np.float64
     expected = stored.astype(float) - stored.astype(float).mean(axis=(1, 2), keepdims=True)
     np.testing.assert_allclose(read, expected, atol=1e-9, strict=True)
+    assert ConvolutionalFeatures(read).bank.filters.shape[:3] == filters.shape[:3]
 
 
 @pytest.mark.parametrize(("n_bytes", "side"), [(583_683_488, 11), (578_625_952, 7)])
