@@ -1,7 +1,5 @@
 """One or more models of every class that can be saved, and how each goes on learning."""
 
-from __future__ import annotations
-
 import numpy as np
 from river import (
     compose,

@@ -1,7 +1,5 @@
 """The accumulators against definitions in plain numpy, and what they refuse."""
 
-from __future__ import annotations
-
 import pickle
 import tracemalloc
 

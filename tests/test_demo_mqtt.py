@@ -1,7 +1,5 @@
 """The MQTT demo: nothing is lost or doubled, killed in the middle or not."""
 
-from __future__ import annotations
-
 import math
 import os
 import re

@@ -1,7 +1,5 @@
 """Every demo in its quick form: it says what it found, and draws it."""
 
-from __future__ import annotations
-
 import importlib
 import re
 

@@ -1,7 +1,5 @@
 """Distortions of images against scipy's interpolation, and the laws they obey."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

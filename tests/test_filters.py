@@ -1,7 +1,5 @@
 """Filter banks: what `filters` may be, recipes from examples, and filters from files."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from itertools import permutations

@@ -1,7 +1,5 @@
 """Files in genuine formats read back as the arrays they were written from; damaged ones raise."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import tracemalloc

@@ -1,7 +1,5 @@
 """Labels and names of any kind: how they come, what they become, and which are refused."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """No row is kept, models take the memory that they say, and what cannot fit is refused."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import tracemalloc

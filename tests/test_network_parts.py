@@ -1,7 +1,5 @@
 """The network of every kind of part: the explicit chain and a batch solution, and refusals."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import pickle

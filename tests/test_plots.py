@@ -1,7 +1,5 @@
 """Pictures of filters."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np

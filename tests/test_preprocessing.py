@@ -1,7 +1,5 @@
 """Preprocessing of images against literal loops, and the forms in which images come and go."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Presets: every value can be overridden, and small versions learn images of the genuine shapes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """From scores to probabilities: the nearest distribution with something for every class."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

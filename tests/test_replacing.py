@@ -1,7 +1,5 @@
 """Files that are replaced by saving: whole or not at all, in private, with long names."""
 
-from __future__ import annotations
-
 import errno
 import os
 import stat

@@ -1,7 +1,5 @@
 """The ridge: the paper's, selected at checkpoints or by folds, and solutions at any rank."""
 
-from __future__ import annotations
-
 import functools
 import operator
 import pickle

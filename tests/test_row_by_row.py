@@ -1,7 +1,5 @@
 """Rows that come one by one: asked in between or not, what is learnt is that of the batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Stage 1: windows, nonlinearities, normalised contrast, and how large values may be."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

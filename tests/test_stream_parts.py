@@ -1,7 +1,5 @@
 """StreamClassifier against a literal one, what it refuses before anything changes, and bears."""
 
-from __future__ import annotations
-
 import datetime
 
 import numpy as np
