@@ -1,14 +1,7 @@
 """One or more models of every class that can be saved, and how each goes on learning."""
 
 import numpy as np
-from river import (
-    compose,
-    drift,
-    feature_extraction,
-    feature_selection,
-    preprocessing,
-    stats,
-)
+from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
 
 from onlinels import (
     ZCA,

@@ -11,10 +11,6 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 
-
-
-
-
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
     """Run a demo, and return what it prints in one line."""

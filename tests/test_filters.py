@@ -299,12 +299,7 @@ def test_whitening_is_folded_into_filters(examples, case):
     assert matches.any(axis=1).all()
 
 
-@given(
-    st.integers(0, 2**32 - 1),
-    st.integers(1, 3),
-    st.data(),
-    st.integers(1, 5),
-)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.data(), st.integers(1, 5))
 def test_centroids_are_folded_into_filters(seed, n_channels, data, n_iterations):
     """From some of the five patches, whichever they are."""
     images = np.random.default_rng(seed).random((5, 3, 3, n_channels))

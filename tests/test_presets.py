@@ -3,14 +3,7 @@
 import numpy as np
 import pytest
 
-from onlinels import (
-    ZCA,
-    Patches,
-    Power,
-    ReceptiveFields,
-    ShallowConvClassifier,
-    TwoSidedRectifier,
-)
+from onlinels import ZCA, Patches, Power, ReceptiveFields, ShallowConvClassifier, TwoSidedRectifier
 
 SHAPES = {
     "mnist": (28, 28),

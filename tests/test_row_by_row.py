@@ -13,10 +13,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import (
-    KFold,
-    LeastSquaresClassifier,
-)
+from onlinels import KFold, LeastSquaresClassifier
 
 SETTINGS = [
     {"ridge": 1.0},
