@@ -128,6 +128,23 @@ def test_a_setting_that_changes_takes_effect():
     assert selected == pytest.approx(ridge_of(rows.take(range(32))))
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("setting", ["paper", "auto", 7.0])
+def test_a_ridge_set_between_rows_is_in_force(accumulator, setting):
+    rows = stream(70)
+    asked, silent = (LeastSquaresClassifier(1.0, accumulator) for _ in range(2))
+    for number, (x, y) in enumerate(zip(rows.dicts(), rows.y, strict=True)):
+        for model in (asked, silent):
+            if number in (3, 64):
+                model.ridge = setting
+            model.learn_one(x, y)
+        asked.predict_one(x)
+    scores = [list(model.scores_one(rows.dicts()[0]).values()) for model in (asked, silent)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-7, atol=1e-9)
+    for model in (asked, silent):
+        laws.assert_is_batch_solution(model, rows)
+
+
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
     """Few rows, or all of one class at the checkpoint: nothing can be selected."""
