@@ -264,8 +264,12 @@ def test_damaged_gzip_files_raise_while_streaming_at_the_latest(tmp_path, kind):
         path.write_bytes(gzip.compress(other))
         with pytest.raises(ValueError, match=f"holds {held} values"):
             read_image_data(tmp_path)
+
+
+def test_a_small_gzip_file_that_states_gigabytes(tmp_path):
+    path = tmp_path / "bomb.mat.gz"
     path.write_bytes(gzip.compress(words(0x1E3D4C55, 4, 2**16, 2, 96, 96) + bytes(10**5)))
-    with pytest.raises(ValueError, match=r"before zipping|begins with"):
+    with pytest.raises(ValueError, match="before zipping"):
         read_norb(path)
 
 
