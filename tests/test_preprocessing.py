@@ -209,6 +209,8 @@ def test_a_whitening_that_is_made_may_be_passed_on():
     model = ImagePreprocessing.from_examples(PHOTOS, grey_channel=True)
     assert model.is_fixed
     assert model.clone().whitening is model.whitening
+    # It is kept once.
+    assert len(pickle.dumps(model)) < 1.5 * len(pickle.dumps(model.whitening))
     single = ImagePreprocessing(whitening=model.whitening, grey_channel=True, dtype="float32")
     assert single.transform_many(PHOTOS).dtype == np.float32
     expected = model.transform_many(PHOTOS)
