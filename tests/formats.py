@@ -1,7 +1,5 @@
 """Files of image data sets in their genuine formats, written from drawn arrays."""
 
-from __future__ import annotations
-
 import gzip
 from pathlib import Path
 

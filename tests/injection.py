@@ -1,7 +1,5 @@
 """Raise an exception at points of one public call, and judge what it left behind."""
 
-from __future__ import annotations
-
 import dis
 import pickle
 import random

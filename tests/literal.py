@@ -1,7 +1,5 @@
 """Stage 1 written down literally: scipy's convolution, loops over patches, one map at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Processes that run the MQTT demo, and may die in a chosen call of a chosen function."""
 
-from __future__ import annotations
-
 import importlib
 import multiprocessing
 import os

@@ -1,16 +1,7 @@
 """One or more models of every class that can be saved, and how each goes on learning."""
 
-from __future__ import annotations
-
 import numpy as np
-from river import (
-    compose,
-    drift,
-    feature_extraction,
-    feature_selection,
-    preprocessing,
-    stats,
-)
+from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
 
 from onlinels import (
     ZCA,
@@ -111,32 +102,63 @@ def learn_images(model, random):
 
 
 def learn_sums(accumulator, random):
-    X, y = rows(random, 20)
-    accumulator.update(X, y)
+    accumulator.update(*rows(random, 20))
 
 
-def transform(features, random):
-    features.transform_many(random.random((3, 9)))
-
-
-def transform_images(features, random):
-    features.transform_many(random.random((3, 16, 16)))
-
-
-def transform_windows(features, random):
-    features.transform_many(random.random((3, 16, 1)))
+def transform(*shape):
+    """Return what transforms a few arrays of a shape."""
+    return lambda features, random: features.transform_many(random.random((3, *shape)))
 
 
 def linear(**settings):
     return lambda random: LeastSquaresClassifier(**settings)
 
 
+def of(kind, **settings):
+    return lambda random: kind(**settings)
+
+
 def network(**settings):
     return lambda random: ShallowConvClassifier.from_preset("digits", n_hidden=30, **settings)
 
 
+def scaled(**settings):
+    imputer = preprocessing.StatImputer(("a", stats.Mean()), ("b", 0.0))
+    return imputer | preprocessing.StandardScaler() | LeastSquaresClassifier(**settings)
+
+
+def union(random):
+    both = preprocessing.MinMaxScaler() + (
+        preprocessing.MaxAbsScaler() | HiddenLayer(5, activation="tanh")
+    )
+    return both | LeastSquaresClassifier(accumulator="recursive")
+
+
 def windows(random):
-    return random.normal(size=(6, 16, 2))
+    return MiniRocketFeatures.from_examples(random.normal(size=(6, 16, 2)), n_features=84)
+
+
+def windowed(**settings):
+    return lambda random: WindowedClassifier(
+        windows(random) | LeastSquaresClassifier(ridge=1.0), window=16, hop=5, **settings
+    )
+
+
+def differences(n_rows, n_features, n_hidden):
+    return lambda random: HiddenLayer.from_examples(
+        random.random((n_rows, n_features)), [0, 1] * (n_rows // 2), n_hidden, "difference"
+    )
+
+
+def whitened(random):
+    photos = random.random((9, 6, 6, 3))
+    return ImagePreprocessing.from_examples(photos, whitening=ZCA(0.1), downsample=2)
+
+
+def patches(recipe):
+    return lambda random: ConvolutionalFeatures.from_examples(
+        random.random((20, 16, 16)), [0, 1] * 10, filters=recipe
+    )
 
 
 LINEAR = {
@@ -150,146 +172,96 @@ LINEAR = {
         {"balance": "priors"},
     )
 }
-STEPS_OF_NUMBERS = [
-    (learn_singly, step)
-    for step in (
-        preprocessing.PreviousImputer(),
-        preprocessing.Normalizer(),
-        preprocessing.StatImputer(("a", stats.Sum()), ("b", stats.Count()), ("c", stats.Mode())),
-        feature_extraction.PolynomialExtender(),
-        feature_selection.VarianceThreshold(0.1),
-        compose.Select("a", "b"),
-        compose.Discard("a"),
-        compose.Prefixer("x_"),
-        compose.Suffixer("_x"),
-        compose.Renamer({"a": "other"}),
-    )
+STEPS = [
+    preprocessing.PreviousImputer(),
+    preprocessing.Normalizer(),
+    preprocessing.StatImputer(("a", stats.Sum()), ("b", stats.Count()), ("c", stats.Mode())),
+    feature_extraction.PolynomialExtender(),
+    feature_selection.VarianceThreshold(0.1),
+    compose.Select("a", "b"),
+    compose.Discard("a"),
+    compose.Prefixer("x_"),
+    compose.Suffixer("_x"),
+    compose.Renamer({"a": "other"}),
 ]
+STEPS_OF_WORDS = [
+    preprocessing.OneHotEncoder(),
+    preprocessing.OrdinalEncoder(),
+    preprocessing.FeatureHasher(n_features=8, seed=1),
+]
+DETECTORS = [
+    drift.ADWIN(),
+    drift.PageHinkley(),
+    drift.binary.DDM(),
+    drift.binary.EDDM(),
+    drift.binary.HDDMA(),
+    drift.NoDrift(),
+]
+RECIPES = [Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3)]
+
+
+def named(prefix, things):
+    return {f"{prefix} {type(thing).__name__}": thing for thing in things}
+
+
+def after(step):
+    return lambda random: step.clone() | LeastSquaresClassifier(ridge=1.0)
+
+
+def warned_by(detector):
+    return lambda random: DriftAwareClassifier(scaled(), detector.clone())
+
+
 MODELS = {
     **LINEAR,
     "folds": (linear(ridge=KFold(3)), learn_rows),
     "classwise": (linear(balance="classwise"), learn_rows),
-    "regressor": (lambda random: LeastSquaresRegressor(), learn_numbers),
-    "targets": (lambda random: LeastSquaresMultiTargetRegressor(), learn_targets),
-    "stream": (lambda random: StreamClassifier(seed=3), learn_mixed),
-    "delayed": (lambda random: StreamClassifier(label_delay=4), learn_mixed),
+    "regressor": (of(LeastSquaresRegressor), learn_numbers),
+    "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
+    "stream": (of(StreamClassifier, seed=3), learn_mixed),
+    "delayed": (of(StreamClassifier, label_delay=4), learn_mixed),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
-    "scaled": (lambda random: scaled(LeastSquaresClassifier(ridge=0.1)), learn_singly),
-    "union": (lambda random: union(), learn_singly),
-    **{
-        f"drift, {type(detector).__name__}": (
-            lambda random, detector=detector: DriftAwareClassifier(
-                scaled(LeastSquaresClassifier()), detector.clone()
-            ),
-            learn_singly,
-        )
-        for detector in (
-            drift.ADWIN(),
-            drift.PageHinkley(),
-            drift.binary.DDM(),
-            drift.binary.EDDM(),
-            drift.binary.HDDMA(),
-            drift.NoDrift(),
-        )
-    },
-    **{
-        f"after {type(step).__name__}": (
-            lambda random, step=step: step.clone() | LeastSquaresClassifier(ridge=1.0),
-            learn,
-        )
-        for learn, step in (
-            (learn_words, preprocessing.OneHotEncoder()),
-            (learn_words, preprocessing.OrdinalEncoder()),
-            (learn_words, preprocessing.FeatureHasher(n_features=8, seed=1)),
-            *STEPS_OF_NUMBERS,
-        )
-    },
-    "windowed": (lambda random: windowed(random), learn_readings),
-    "timed": (lambda random: windowed(random, timestamp="t"), learn_readings),
-    "resampled": (
-        lambda random: windowed(random, timestamp="t", sample_rate=11.0),
-        learn_readings,
-    ),
-    "unlabelled": (lambda random: windowed(random, label_rule="unanimous"), learn_readings),
+    "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
+    "union": (union, learn_singly),
+    **{name: (warned_by(each), learn_singly) for name, each in named("drift,", DETECTORS).items()},
+    **{name: (after(step), learn_words) for name, step in named("after", STEPS_OF_WORDS).items()},
+    **{name: (after(step), learn_singly) for name, step in named("after", STEPS).items()},
+    "windowed": (windowed(), learn_readings),
+    "timed": (windowed(timestamp="t"), learn_readings),
+    "resampled": (windowed(timestamp="t", sample_rate=11.0), learn_readings),
+    "unlabelled": (windowed(label_rule="unanimous"), learn_readings),
     "network that waits": (network(warm_up=100), learn_images),
     "network": (network(warm_up=12), learn_images),
     "whitened network": (network(warm_up=12, whitening=ZCA()), learn_images),
-    "network with fields": (
+    "network with patches": (
         network(input_weights="gaussian", dtype="float32", warm_up=12, filters=Patches(5, 3)),
         learn_images,
     ),
-    "gram": (lambda random: GramAccumulator(), learn_sums),
-    "orthogonal": (lambda random: OrthogonalAccumulator(), learn_sums),
-    "recursive": (lambda random: RecursiveAccumulator(ridge=0.3), learn_sums),
-    "recursive, no ridge yet": (lambda random: RecursiveAccumulator(), learn_sums),
-    "hidden": (lambda random: HiddenLayer(20, bias=True, seed=5), transform),
-    "hidden, float32": (lambda random: HiddenLayer(20, dtype="float32"), transform),
+    "gram": (of(GramAccumulator), learn_sums),
+    "orthogonal": (of(OrthogonalAccumulator), learn_sums),
+    "recursive": (of(RecursiveAccumulator, ridge=0.3), learn_sums),
+    "recursive, no ridge yet": (of(RecursiveAccumulator), learn_sums),
+    "hidden": (of(HiddenLayer, n_hidden=20, bias=True, seed=5), transform(9)),
+    "hidden, float32": (of(HiddenLayer, n_hidden=20, dtype="float32"), transform(9)),
     "hidden, fields": (
-        lambda random: HiddenLayer(9, receptive_fields=ReceptiveFields((3, 3), 2)),
-        transform,
+        of(HiddenLayer, n_hidden=9, receptive_fields=ReceptiveFields((3, 3), 2)),
+        transform(9),
     ),
-    "differences": (
-        lambda random: HiddenLayer.from_examples(
-            random.random((8, 9)), [0, 1] * 4, 15, "difference"
-        ),
-        transform,
-    ),
-    "landmarks": (
-        lambda random: HiddenLayer.from_examples(
-            random.random((4, 400)), [0, 1] * 2, 900, "difference"
-        ),
-        lambda layer, random: layer.transform_many(random.random((2, 400))),
-    ),
-    "convolution": (lambda random: ConvolutionalFeatures(), transform_images),
+    "differences": (differences(8, 9, 15), transform(9)),
+    "landmarks": (differences(4, 400, 900), transform(400)),
+    "convolution": (of(ConvolutionalFeatures), transform(16, 16)),
     "rectified": (
         lambda random: ConvolutionalFeatures(
             random.random((2, 3, 3)), before_pooling=TwoSidedRectifier(0.1)
         ),
-        transform_images,
+        transform(16, 16),
     ),
+    **{name: (patches(each), transform(16, 16)) for name, each in named("fixed", RECIPES).items()},
     **{
-        f"fixed {type(recipe).__name__}": (
-            lambda random, recipe=recipe: ConvolutionalFeatures.from_examples(
-                random.random((20, 16, 16)), [0, 1] * 10, filters=recipe
-            ),
-            transform_images,
-        )
-        for recipe in (Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3))
+        name: (of(ConvolutionalFeatures, filters=recipe), lambda features, random: None)
+        for name, recipe in named("unfixed", RECIPES).items()
     },
-    **{
-        f"unfixed {type(recipe).__name__}": (
-            lambda random, recipe=recipe: ConvolutionalFeatures(filters=recipe),
-            lambda features, random: None,
-        )
-        for recipe in (Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3))
-    },
-    "window features": (lambda random: WindowFeatures(), transform_windows),
-    "minirocket": (
-        lambda random: MiniRocketFeatures.from_examples(windows(random), n_features=168),
-        lambda features, random: features.transform_many(windows(random)),
-    ),
-    "preprocessing": (
-        lambda random: ImagePreprocessing.from_examples(
-            random.random((9, 6, 6, 3)), whitening=ZCA(0.1), downsample=2
-        ),
-        lambda features, random: features.transform_many(random.random((2, 6, 6, 3))),
-    ),
+    "window features": (of(WindowFeatures), transform(16, 1)),
+    "minirocket": (windows, transform(16, 2)),
+    "preprocessing": (whitened, transform(6, 6, 3)),
 }
-
-
-def scaled(classifier):
-    imputer = preprocessing.StatImputer(("a", stats.Mean()), ("b", 0.0))
-    return imputer | preprocessing.StandardScaler() | classifier
-
-
-def union():
-    both = preprocessing.MinMaxScaler() + (
-        preprocessing.MaxAbsScaler() | HiddenLayer(5, activation="tanh")
-    )
-    return both | LeastSquaresClassifier(accumulator="recursive")
-
-
-def windowed(random, **settings):
-    features = MiniRocketFeatures.from_examples(windows(random), n_features=84)
-    model = features | LeastSquaresClassifier(ridge=1.0)
-    return WindowedClassifier(model, window=16, hop=5, **settings)

@@ -1,7 +1,5 @@
 """Processes that learn and save in a loop until they are killed; run as a script, it makes them."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

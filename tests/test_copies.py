@@ -1,7 +1,5 @@
 """Copies of models are whole and independent, however they are made."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """The MQTT demo: nothing is lost or doubled, killed in the middle or not."""
 
-from __future__ import annotations
-
 import math
 import os
 import re
@@ -22,7 +20,7 @@ pytest.importorskip("rich")
 pytest.importorskip("matplotlib")
 pytest.importorskip("paho.mqtt", reason="needs paho-mqtt: pip install '.[mqtt]'")
 
-from mqtt_sensors.learner import Join, Label, Learner, Numbers, Reading, Topics, read_message
+from mqtt_sensors.learner import Label, Learner, Numbers, Reading, Topics, read_message
 from mqtt_sensors.simulator import labelled_rows, publish, script
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
@@ -36,50 +34,8 @@ needs_broker = pytest.mark.skipif(
 )
 PATIENCE = 60.0
 TOPICS = Topics("kills")
-KINDS = "reading", "label"
 LAST = Reading(("the end", 0), {"f1": 1.0})
 """Sent last of all; it waits for its label from then on."""
-
-
-@given(numbers=st.lists(st.integers(0, 200)), most_gaps=st.integers(0, 40))
-def test_numbers_are_a_set_that_forgets_nothing(numbers, most_gaps):
-    ranges = Numbers(most_gaps)
-    for number in numbers:
-        ranges.add(number)
-        assert len(ranges) <= most_gaps + 1
-    filled = {number for number in range(202) if number in ranges}
-    assert set(numbers) <= filled
-    # A number that was given up may still come, and is a duplicate then.
-    assert ranges.given_up >= len(filled - set(numbers))
-    if ranges.given_up == 0:
-        assert len(ranges) == sum(number - 1 not in filled for number in filled)
-
-
-def settle(join, sent):
-    """Return the keys of the rows that the join hands out."""
-    rows = []
-    for kind, key in sent:
-        found = None
-        if kind == "reading" and join.is_new_reading(key):
-            found = join.add_reading(key, key)
-        elif kind == "label" and join.is_new_label(key):
-            found = join.add_label(key, f"label of {key}")
-        rows += [key] if found is not None else []
-    return rows
-
-
-@given(sent=deliveries())
-def test_rows_are_joined_once_and_none_is_missing(sent):
-    join = Join()
-    rows = settle(join, sent)
-    readings, labels = ({key for each, key in sent if each == kind} for kind in KINDS)
-    assert len(rows) == len(set(rows))
-    assert set(rows) == readings & labels
-    assert set(join.readings) == readings - labels
-    assert set(join.labels) == labels - readings
-    assert join.dropped == join.given_up == 0
-    # Once more, all of it: nothing new.
-    assert settle(join, sent) == []
 
 
 def message_of(delivery):
@@ -114,19 +70,33 @@ def test_a_learner_that_was_saved_goes_on_as_it_would_have(sent, place, tmp_path
         loaded.handle(message)
     assert essence(loaded) == essence(whole)
     assert loaded.outbox == whole.outbox
+    # Rows are joined once, and none is missing.
+    readings, labels = (
+        {key for each, key in sent if each == kind} for kind in ("reading", "label")
+    )
+    assert loaded.learnt == len(readings & labels)
+    assert set(loaded.join.readings) == readings - labels
+    assert set(loaded.join.labels) == labels - readings
+    assert loaded.join.dropped == loaded.join.given_up == 0
 
 
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"[]", b"{}", b'{"sensor": 1}', b'{"sensor": "a", "number": -1}', b"[" * 10_000, b"\xff"],
-)
-def test_payloads_that_are_no_messages(content):
-    for topic in (TOPICS.readings, TOPICS.labels, "another"):
-        with pytest.raises(ValueError, match=r"payload|sensor|number|topic"):
-            read_message(topic, content, TOPICS)
+@given(numbers=st.lists(st.integers(0, 200)), most_gaps=st.integers(0, 40))
+def test_numbers_are_a_set_that_forgets_nothing_but_gaps(numbers, most_gaps):
+    ranges = Numbers(most_gaps)
+    for number in numbers:
+        ranges.add(number)
+        assert len(ranges) <= most_gaps + 1
+    filled = {number for number in range(202) if number in ranges}
+    assert set(numbers) <= filled
+    # A number that was given up may still come, and is a duplicate then.
+    assert ranges.given_up >= len(filled - set(numbers))
 
 
-def test_a_damaged_state_is_refused_and_kept(tmp_path):
+def test_what_is_no_message_and_no_state_is_refused(tmp_path):
+    for content in (b"", b"[]", b"{}", b'{"sensor": "a", "number": -1}', b"[" * 10_000, b"\xff"):
+        for topic in (TOPICS.readings, TOPICS.labels, "another"):
+            with pytest.raises(ValueError, match=r"payload|sensor|number|topic"):
+                read_message(topic, content, TOPICS)
     (tmp_path / "state").write_bytes(b"damaged")
     with pytest.raises(ValueError, match="move it away"):
         Learner.load(tmp_path / "state")

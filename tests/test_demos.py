@@ -1,7 +1,5 @@
 """Every demo in its quick form: it says what it found, and draws it."""
 
-from __future__ import annotations
-
 import importlib
 import re
 
@@ -13,17 +11,17 @@ pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
 
-def run(demo, words, tmp_path, monkeypatch, capsys):
-    """Return what a demo prints, in one line."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "160")
-    importlib.import_module(demo).main(words)
-    return " ".join(capsys.readouterr().out.split())
-
-
 @pytest.fixture
 def printed(tmp_path, monkeypatch, capsys):
-    return lambda demo, *words: run(demo, list(words), tmp_path, monkeypatch, capsys)
+    """Run a demo, and return what it prints in one line."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(demo, *words):
+        importlib.import_module(demo).main(list(words))
+        return " ".join(capsys.readouterr().out.split())
+
+    return run
 
 
 def is_drawn(path):

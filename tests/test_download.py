@@ -1,7 +1,5 @@
 """Data sets are fetched once, checked and unpacked; no test goes further than this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import io

@@ -5,8 +5,6 @@ Printed are a reader's files, those read and refused, milliseconds of the slowes
 largest allocation.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

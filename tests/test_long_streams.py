@@ -6,8 +6,6 @@ A stream goes round and round a table of rows. What any row weighs, however many
 a geometric series, so that the definition needs no pass over the stream and knows no rounding.
 """
 
-from __future__ import annotations
-
 import os
 from decimal import Decimal, localcontext
 

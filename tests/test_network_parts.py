@@ -1,7 +1,6 @@
-"""The network with every kind of part: always the explicit chain and a batch solution."""
+"""The network of every kind of part: the explicit chain and a batch solution, and refusals."""
 
-from __future__ import annotations
-
+import contextlib
 import copy
 import pickle
 from dataclasses import dataclass
@@ -11,17 +10,40 @@ import pandas as pd
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from sklearn.datasets import load_digits
 
+import laws
 import strategies
 from onlinels import (
     ZCA,
     ConvolutionalFeatures,
     HiddenLayer,
     ImagePreprocessing,
+    KMeansPatches,
     LeastSquaresClassifier,
     Patches,
+    Power,
     ShallowConvClassifier,
+    WhitenedPatches,
+    WindowFeatures,
 )
+
+DIGITS = load_digits()
+IMAGES, LABELS = DIGITS.images, DIGITS.target
+PLAIN = {"normalize": False, "before_pooling": Power(1.0), "after_pooling": Power(1.0)}
+
+PARTS = {
+    "whitened patches": ({}, {"filters": WhitenedPatches(5, size=3), "contrast_offset": 1.0}),
+    "clusters": ({}, {"filters": ("hand-designed", KMeansPatches(5, size=3))}),
+    "all": (
+        {"downsample": 2, "scale": 16.0, "whitening": ZCA(0.1)},
+        {"filters": ("hand-designed", Patches(5, size=3)), "channels": "joint"},
+    ),
+    "single precision": (
+        {"scale": 16.0, "whitening": ZCA(0.1), "dtype": "float32"},
+        {"filters": Patches(5, size=3), "dtype": "float32"},
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -129,20 +151,6 @@ def test_networks_merge_in_every_state(data, case):
     chain.assert_learnt(merged, range(len(case)))
 
 
-@settings(max_examples=30, deadline=None)
-@given(st.data(), strategies.network_cases())
-def test_what_is_unlearnt_was_never_learnt(data, case):
-    """The features stay: they were made from the warm-up images."""
-    chain = Chain.of(case)
-    model = chain.learn(chain.network(), range(len(case)))
-    n_out = data.draw(st.integers(1, len(case) - 1))
-    out = data.draw(st.permutations(range(len(case))))[:n_out]
-    if out[1:]:
-        model.unlearn_many(case.images[out[1:]], [case.labels[row] for row in out[1:]])
-    model.unlearn_one({"image": case.images[out[0]]}, case.labels[out[0]])
-    chain.assert_learnt(model, sorted(set(range(len(case))) - set(out)))
-
-
 @pytest.mark.parametrize(
     ("shape", "n_pixels"),
     [((32, 32), 1024), ((33, 64), 17 * 32), ((32, 32, 3), 768), ((1, 1, 2000), 2000)],
@@ -160,115 +168,266 @@ def test_large_images_are_made_small_for_answers_in_the_warm_up(shape, n_pixels)
         np.testing.assert_allclose(model.scores_many(images), expected, atol=1e-9)
 
 
-FORMS = {
-    "array": lambda images: images,
-    "flat": lambda images: images.reshape(len(images), -1),
-    "images": lambda images: [{"image": image} for image in images],
-    "dicts": lambda images: [dict(enumerate(image.ravel().tolist())) for image in images],
-    "frame": lambda images: pd.DataFrame(
-        images.reshape(len(images), -1), columns=[f"pixel_{k}" for k in range(images[0].size)]
-    ),
-}
-
-
-@pytest.mark.parametrize("preprocessed", [False, True])
-def test_images_in_every_form(preprocessed):
-    """Rows of pixels go by the shape of images as they come, not as the filters meet them."""
+def test_rows_of_pixels_go_by_the_shape_of_images_as_they_come():
+    """Not as the filters meet them, after they were made smaller and greyed."""
     random = np.random.default_rng(0)
     images, labels = random.integers(0, 256, (40, 8, 10, 3)), list("abcd" * 10)
-    steps = {"downsample": 2, "scale": 255.0, "grey_channel": True, "whitening": ZCA(0.1)}
-    before = ImagePreprocessing(image_shape=(8, 10, 3), **(steps if preprocessed else {}))
+    flat = images.reshape(40, -1)
+    before = ImagePreprocessing(2, 255.0, True, ZCA(0.1), image_shape=(8, 10, 3))
     features = ConvolutionalFeatures(Patches(5, size=3), pool_size=2, padding=1)
     answers = []
-    for form in FORMS.values():
+    for X in (images, flat, [dict(enumerate(row)) for row in flat.tolist()], pd.DataFrame(flat)):
         layer = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
         hidden = HiddenLayer(9, "difference")
         model = ShallowConvClassifier(features, hidden, layer, 20, preprocessing=before)
-        for rows in (slice(0, 7), slice(7, 31), slice(31, 32)):
-            model.learn_many(form(images[rows]), labels[rows])
-        for image, label in zip(images[32:], labels[32:], strict=True):
-            model.learn_one(dict(enumerate(image.ravel().tolist())), label)
-        assert list(model.predict_many(form(images))) == list(model.predict_many(images))
+        for rows in (slice(0, 7), slice(7, 31), slice(31, 40)):
+            model.learn_many(X[rows], labels[rows])
+        assert list(model.predict_many(X)) == list(model.predict_many(images))
         answers.append(model.scores_many(images))
     for other in answers[1:]:
         np.testing.assert_allclose(other, answers[0], atol=1e-6)
 
 
-def digits(n_images):
-    """Return a network that has learnt so many digits, and all digits with their labels."""
-    images = np.random.default_rng(0).integers(0, 256, (40, 8, 8))
+def network(parts="all", learnt=0, **settings):
+    preprocessing, features = PARTS[parts]
+    settings = {"ridge": 1.0, "fit_intercept": False, **settings}
     model = ShallowConvClassifier(
-        ConvolutionalFeatures(Patches(5, size=3), pool_size=2),
-        HiddenLayer(20, "difference"),
-        LeastSquaresClassifier(ridge=1.0, half_life=10.0, fit_intercept=False),
+        ConvolutionalFeatures(**{"pool_size": 3, "stride": 4, "padding": 3, **features}),
+        HiddenLayer(30, "difference"),
+        LeastSquaresClassifier(**settings),
         warm_up=20,
-        preprocessing=ImagePreprocessing(whitening=ZCA(0.1)),
+        preprocessing=ImagePreprocessing(image_shape=(8, 8), **preprocessing),
     )
-    model.learn_many(images[:n_images], list("abcd" * 10)[:n_images])
-    return model, images, list("abcd" * 10)
+    if learnt:
+        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
+    return model
 
 
-def test_networks_of_empty_learn_apart_and_merge():
-    first, images, labels = digits(40)
-    sites = [first.empty(), first.empty()]
-    before = [pickle.dumps(model) for model in (first, sites[1])]
-    sites[0].learn_many(images, labels)
-    sites[0].predict_many(images)
-    assert [pickle.dumps(model) for model in (first, sites[1])] == before
-    pair = pickle.loads(pickle.dumps(sites))
-    pair[0].learn_many(images, labels)
-    assert (sites[0].count, pair[0].count, pair[1].count) == (40, 80, 0)
-    assert (pair[0] + sites[1] + copy.deepcopy(first)).count == 120
+def assert_refused(model, images, labels, message, w=None):
+    before = pickle.dumps(model)
+    with pytest.raises(ValueError, match=message):
+        model.learn_many(images, labels, w)
+    laws.assert_unchanged(before, model, pickle.dumps)
 
 
 def test_a_bank_that_was_made_may_be_passed_on():
     """The same filters in two networks, which then merge."""
-    model, images, labels = digits(30)
-    sites = []
+    bank, sites = network(learnt=30).bank, []
     for rows in (slice(0, 10), slice(10, 20)):
-        features = ConvolutionalFeatures(model.bank, pool_size=3, stride=4, padding=3)
-        site = ShallowConvClassifier(features, HiddenLayer(5, "gaussian"))
-        assert site.bank is model.bank
-        site.learn_many(images[rows], labels[rows])
-        sites.append(site)
+        features = ConvolutionalFeatures(bank, channels="joint", padding=3)
+        sites.append(ShallowConvClassifier(features, HiddenLayer(5, "gaussian")))
+        assert sites[-1].bank is bank
+        sites[-1].learn_many(IMAGES[rows], LABELS[rows])
     assert (sites[0] + sites[1]).count == 20
 
 
 def test_some_images_held_have_times_and_others_are_counted():
-    model, images, labels = digits(6)
+    model = network(half_life=10.0)
     layer = model.classifier.clone()
-    batches = [(slice(6, 9), 3.0), (slice(9, 30), None), (slice(30, 35), 12.0)]
-    for rows, t in batches:
-        model.learn_many(images[rows], labels[rows], t=t)
-    for rows, t in [(slice(0, 6), None), *batches]:
-        layer.learn_many(model.transform_many(images[rows]), labels[rows], t=t)
+    batches = [(0, 6, None), (6, 9, 3.0), (9, 30, None), (30, 35, 12.0)]
+    for start, stop, t in batches:
+        model.learn_many(IMAGES[start:stop], LABELS[start:stop], t=t)
+    for start, stop, t in batches:
+        layer.learn_many(model.transform_many(IMAGES[start:stop]), LABELS[start:stop], t=t)
     scale = np.abs(layer.output_weights).max()
     np.testing.assert_allclose(model.output_weights, layer.output_weights, atol=1e-6 * scale)
 
 
 def test_images_are_worked_through_a_block_at_a_time(monkeypatch):
     monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 5)
-    (model, images, labels), sizes = digits(20), []
-    process = ImagePreprocessing.transform_many
+    model, sizes, process = network(learnt=20), [], ImagePreprocessing.transform_many
     monkeypatch.setattr(
         ImagePreprocessing,
         "transform_many",
         lambda self, X: sizes.append(len(X)) or process(self, X),
     )
-    model.learn_many(images[20:], labels[20:])
-    model.predict_many(images)
+    model.learn_many(IMAGES[20:40], LABELS[20:40])
+    model.predict_many(IMAGES[:40])
     assert max(sizes) == 5
     assert model.count == 40
 
 
 def test_answers_in_the_warm_up_do_not_depend_on_questions_before():
-    asked, images, labels = digits(7)
-    plain, *_ = digits(7)
-    for start in range(7, 19):
-        rows = slice(start, start + 1)
-        asked.predict_many(images[rows])
+    asked, plain = network(learnt=7), network(learnt=7)
+    for row in range(7, 19):
+        asked.predict_many(IMAGES[row : row + 1])
         for model in (asked, plain):
-            model.learn_many(images[rows], labels[rows])
-    scores = plain.scores_many(images)
-    np.testing.assert_allclose(asked.scores_many(images), scores, atol=1e-9)
-    assert asked.classes == plain.classes == tuple("abcd")
+            model.learn_many(IMAGES[row : row + 1], LABELS[row : row + 1])
+    np.testing.assert_allclose(
+        asked.scores_many(IMAGES[:40]), plain.scores_many(IMAGES[:40]), atol=1e-9
+    )
+    assert asked.classes == plain.classes
+
+
+@pytest.mark.parametrize("learnt", [0, 12, 40])
+@pytest.mark.parametrize("parts", PARTS)
+def test_one_bad_image_among_many_changes_nothing(parts, learnt):
+    """Before the edge of the warm-up, at it, after it and in a batch that crosses it."""
+    model = network(parts, learnt)
+    for row in (0, 7, 8, 30):
+        images = IMAGES[40:80].copy()
+        images[row, 3, 3] = 1e140
+        assert_refused(model, images, LABELS[40:80], "Rescale")
+    model.learn_many(IMAGES[40:80], LABELS[40:80])
+    assert model.count == learnt + 40
+
+
+@pytest.mark.parametrize(
+    ("activation", "size", "weight"), [("cube", 1e57, 1.0), ("square", 1e55, 1e149)]
+)
+def test_activations_that_are_refused_halfway_leave_nothing_learnt(
+    monkeypatch, activation, size, weight
+):
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
+    features = ConvolutionalFeatures(**PLAIN)
+    model = ShallowConvClassifier(features, HiddenLayer(10, "gaussian", activation))
+    model.learn_many(IMAGES[:30], LABELS[:30])
+    images, w = IMAGES[30:80].copy(), np.ones(50)
+    images[45] *= size
+    w[45] = weight
+    assert_refused(model, images, LABELS[30:80], r"[Rr]escale", w)
+
+
+@pytest.mark.parametrize("normalize", [False, "image", "map"])
+@pytest.mark.parametrize("learnt", [0, 30])
+def test_pixels_must_fit_the_precision_of_the_hidden_layer_too(monkeypatch, learnt, normalize):
+    """Else a block that is learnt could stand before one that is refused, or a held image."""
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 20)
+    features = ConvolutionalFeatures(normalize=normalize)
+    hidden = HiddenLayer(10, "difference", dtype="float32")
+    model = ShallowConvClassifier(features, hidden, warm_up=25)
+    if learnt:
+        model.learn_many(IMAGES[:learnt], LABELS[:learnt])
+    images = IMAGES[30:80].copy()
+    images[45] *= 1e45
+    if normalize:
+        model.learn_many(images, LABELS[30:80])
+        assert model.count == learnt + 50
+    else:
+        assert_refused(model, images, LABELS[30:80], r"dtype='float32'.*Rescale")
+
+
+def test_masked_arrays_are_refused():
+    """What is under a mask would be learnt, NaN included."""
+    masked = np.ma.array(np.where(IMAGES[:9] > 8.0, np.nan, IMAGES[:9]), mask=IMAGES[:9] > 8.0)
+    for read in (
+        lambda: ConvolutionalFeatures().transform_many(masked),
+        lambda: ConvolutionalFeatures().transform_one({"image": masked[0]}),
+        lambda: ConvolutionalFeatures(masked),
+        lambda: ConvolutionalFeatures.from_examples(masked, filters=WhitenedPatches(2, 3)),
+        lambda: WindowFeatures().transform_many(masked),
+        lambda: ImagePreprocessing().transform_many(masked),
+        lambda: ImagePreprocessing.from_examples(masked),
+        lambda: ShallowConvClassifier().learn_many(masked, LABELS[:9]),
+        lambda: ShallowConvClassifier().predict_many(masked),
+    ):
+        with pytest.raises(TypeError, match=r"is a masked array.*filled"):
+            read()
+
+
+@pytest.mark.parametrize(
+    ("preprocessing", "features", "images", "message"),
+    [
+        ({}, {"filters": Patches(5, size=9)}, np.ones((1, 8, 8)), "size=9 exceeds images of 8 x 8"),
+        ({"downsample": 3}, {}, np.ones((1, 8, 8)), "multiples of downsample=3"),
+        ({"downsample": 2}, {"image_shape": (8, 8)}, np.ones((1, 8, 8)), r"expected \(8, 8\)"),
+        ({}, {"image_shape": (9, 9)}, np.ones((1, 9, 9)), r"expected \(8, 8\)"),
+        ({"grey_channel": True, "image_shape": (8, 8, 2)}, {}, np.ones((1, 8, 8, 2)), "3 .RGB"),
+        ({}, {"filters": np.ones((2, 3, 3, 5))}, np.ones((1, 8, 8)), "1 channels, expected 5"),
+    ],
+)
+def test_images_that_can_never_be_learnt_are_not_held(preprocessing, features, images, message):
+    """Else the end of the warm-up would be refused, however the stream went on."""
+    with pytest.raises(ValueError, match=message):
+        ShallowConvClassifier(
+            ConvolutionalFeatures(pool_size=3, padding=4, **features),
+            preprocessing=ImagePreprocessing(**{"image_shape": (8, 8), **preprocessing}),
+        ).learn_many(images, [1])
+
+
+def largest_held(parts):
+    """Return by how much digits can be multiplied and still be held, as a power of 10."""
+    for exponent in range(140, 0, -1):
+        with contextlib.suppress(ValueError):
+            network(parts).learn_many(IMAGES[35:36] * 10.0**exponent, LABELS[35:36])
+            return 10.0**exponent
+    return 1.0
+
+
+@pytest.mark.parametrize("parts", PARTS)
+def test_what_is_held_can_be_learnt_when_the_warm_up_ends(parts):
+    """However large a pixel is held, whatever is then made of it."""
+    model = network(parts)
+    model.learn_many(IMAGES[:1] * largest_held(parts), LABELS[:1])
+    model.learn_many(IMAGES[10:50], LABELS[10:50])
+    assert model.count == 41
+
+
+@pytest.mark.parametrize(
+    ("settings", "hidden", "images", "cause"),
+    [
+        ({"accumulator": "recursive", "ridge": 1e-12}, {}, IMAGES * 1e5, "outweigh"),
+        ({"ridge": 1.0}, {"activation": "cube", "dtype": "float32"}, IMAGES * 6e10, "float32"),
+    ],
+)
+def test_images_held_that_cannot_be_learnt_say_what_to_do(settings, hidden, images, cause):
+    """The advice about rows comes too late for those that are held."""
+    features = ConvolutionalFeatures(np.ones((20, 3, 3)), pool_size=1, **PLAIN)
+    parts = (features, HiddenLayer(30, "difference", **hidden))
+    model = ShallowConvClassifier(*parts, LeastSquaresClassifier(**settings), warm_up=20)
+    with pytest.raises(ValueError, match=cause) as caught:
+        model.learn_many(images[:20], LABELS[:20])
+    assert "held" not in str(caught.value)
+    model.learn_many(images[:12], LABELS[:12])
+    message = rf"(?s){cause}.*12 of these images were held.*Start a new model"
+    assert_refused(model, images[12:30], LABELS[12:30], message)
+    with pytest.raises(ValueError, match=message):
+        model.fix_features()
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("parts", PARTS)
+def test_merging_is_all_or_nothing(parts, turned):
+    """An image that was held may be too large for the filters of the other network."""
+    fixed, waiting = network(parts, learnt=30), network(parts)
+    waiting.learn_many(IMAGES[30:35], LABELS[30:35])
+    waiting.learn_many(IMAGES[35:36] * largest_held(parts), LABELS[35:36])
+    models = (waiting, fixed) if turned else (fixed, waiting)
+    before = [pickle.dumps(model) for model in models]
+    merged = False
+    with contextlib.suppress(ValueError):
+        merged = models[0].merge(models[1]).count == 36
+    assert [pickle.dumps(model) for model in models][merged:] == before[merged:]
+
+
+MERGED = Patches(5, size=3), {"whitening": ZCA(0.1)}
+OTHERS = [
+    ("preprocessing", Patches(5, size=3), {"scale": 16.0}),
+    ("preprocessing", Patches(5, size=3), {"whitening": ZCA(0.2)}),
+    ("features", Patches(6, size=3), {"whitening": ZCA(0.1)}),
+    ("features", (Patches(5, size=3), Patches(5, size=3)), {"whitening": ZCA(0.1)}),
+    ("features", KMeansPatches(5, size=3), {"whitening": ZCA(0.1)}),
+    ("features", np.ones((5, 3, 3)), {"whitening": ZCA(0.1)}),
+]
+
+
+def test_networks_of_other_parts_or_warm_up_images_do_not_merge():
+    def made(filters, preprocessing):
+        features = ConvolutionalFeatures(filters, pool_size=3, stride=4, padding=3)
+        before = ImagePreprocessing(**preprocessing)
+        return ShallowConvClassifier(features, warm_up=20, preprocessing=before)
+
+    mine, twin, later = (made(*MERGED) for _ in range(3))
+    for learnt in (10, 30):
+        mine.learn_many(IMAGES[:learnt], LABELS[:learnt])
+        before = pickle.dumps(mine)
+        for name, *parts in OTHERS:
+            with pytest.raises(ValueError, match=rf"different settings \({name}: "):
+                mine.merge(made(*parts))
+        assert pickle.dumps(mine) == before
+    later.learn_many(IMAGES[30:60], LABELS[30:60])
+    with pytest.raises(ValueError, match="made from other images"):
+        mine.merge(later)
+    twin.learn_many(IMAGES[:10], LABELS[:10])
+    twin.learn_many(IMAGES[:30], LABELS[:30])
+    assert mine.merge(twin).count == 80

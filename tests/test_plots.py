@@ -1,7 +1,5 @@
 """Pictures of filters."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -16,11 +14,15 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
-from onlinels.features.filters import FilterBank, make_bank
-from onlinels.features.patches import Patches
-from onlinels.plots import mosaic, plot_filters
+from onlinels import ConvolutionalFeatures, FilterBank, Patches, plot_filters
 
 mpl.use("Agg")
+
+
+def mosaic(filters, n_columns=None):
+    axes = Figure().add_subplot()
+    plot_filters(filters, axes, n_columns=n_columns)
+    return np.asarray(axes.images[0].get_array())
 
 
 @given(
@@ -36,7 +38,7 @@ def test_every_filter_has_a_tile_scaled_to_its_own_range(
     random = np.random.default_rng(0)
     filters = random.normal(size=(n_filters, height, width, n_channels))
     filters[0] = 3.0
-    picture = mosaic(filters, n_columns)
+    picture = mosaic(FilterBank(filters, np.zeros(n_filters)), n_columns)
     assert picture.min() >= 0.0
     assert picture.max() == 1.0
     in_colour = n_channels in (1, 3)
@@ -60,12 +62,12 @@ def test_a_picture_is_saved(tmp_path):
     filters = np.random.default_rng(0).normal(size=(5, 6, 6, 3))
     axes = plot_filters(filters, tmp_path / "bank.png", n_columns=5)
     picture = imread(tmp_path / "bank.png")[..., :3]
-    assert np.array_equal(axes.images[0].get_array(), mosaic(filters, 5))
+    expected = axes.images[0].get_array()
     # One pixel of the mosaic is a square of pixels of the picture.
     step = picture.shape[0] / 8
     centres = [int((k + 0.5) * step) for k in range(8)]
     across = [int((k + 0.5) * picture.shape[1] / 36) for k in range(36)]
-    np.testing.assert_allclose(picture[np.ix_(centres, across)], mosaic(filters, 5), atol=1 / 254)
+    np.testing.assert_allclose(picture[np.ix_(centres, across)], expected, atol=1 / 254)
     plot_filters("hand-designed", str(tmp_path / "hand.pdf"))
     assert (tmp_path / "hand.pdf").stat().st_size
     assert pyplot.get_fignums() == open_figures
@@ -76,27 +78,23 @@ def test_axes_of_ones_own_and_of_pyplot():
     bank = FilterBank(np.eye(3).reshape(1, 3, 3, 1), np.zeros(1))
     assert plot_filters(bank, mine) is mine
     np.testing.assert_allclose(mine.images[0].get_array()[1:4, 1:4, 0], np.eye(3))
-    shown = plot_filters(make_bank("hand-designed"))
+    shown = plot_filters(ConvolutionalFeatures().bank)
     assert shown.figure.number in pyplot.get_fignums()
     pyplot.close(shown.figure)
 
 
-def test_what_cannot_be_drawn():
-    with pytest.raises(ValueError, match=r"made from examples.*Pass the `bank` of"):
-        plot_filters(("hand-designed", Patches()))
-    with pytest.raises(TypeError, match=r"path_or_axes=5 .*Pass where to save"):
-        plot_filters("hand-designed", 5)
-    with pytest.raises(TypeError, match=r"path_or_axes=<module.*Pass where to save.*gca"):
-        plot_filters("hand-designed", pyplot)
+def test_what_cannot_be_drawn_or_saved(tmp_path):
+    for filters, place, error, message in [
+        (("hand-designed", Patches()), None, ValueError, r"from examples.*Pass the `bank` of"),
+        ("hand-designed", 5, TypeError, r"path_or_axes=5 .*Pass where to save"),
+        ("hand-designed", pyplot, TypeError, r"path_or_axes=<module.*Pass where to save.*gca"),
+        ("hand-designed", tmp_path / "missing" / "bank.png", FileNotFoundError, "missing"),
+        ("hand-designed", "bank.xyz", ValueError, r"xyz.* png"),
+    ]:
+        with pytest.raises(error, match=message):
+            plot_filters(filters, place)
     with pytest.raises(ValueError, match="n_columns=0"):
         plot_filters("hand-designed", n_columns=0)
-
-
-def test_where_pictures_cannot_be_saved(tmp_path):
-    with pytest.raises(FileNotFoundError, match="missing"):
-        plot_filters("hand-designed", tmp_path / "missing" / "bank.png")
-    with pytest.raises(ValueError, match=r"xyz.* png"):
-        plot_filters("hand-designed", "bank.xyz")
     plot_filters("hand-designed", tmp_path / "capitals.PNG")
     assert (tmp_path / "capitals.PNG").exists()
 

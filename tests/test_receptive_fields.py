@@ -1,7 +1,5 @@
 """Receptive fields: weights outside a unit's rectangle are 0, and the others are as without."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,12 +1,11 @@
-"""Files that are replaced: whole or not at all, in private, with long names."""
-
-from __future__ import annotations
+"""Files that are replaced by saving: whole or not at all, in private, with long names."""
 
 import errno
 import os
 import stat
 import tempfile
 import threading
+import zipfile
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,16 +13,9 @@ import pytest
 
 import onlinels
 from onlinels import LeastSquaresClassifier
-from onlinels.saving import files
-from onlinels.saving.files import replace_file
 
 MODES = pytest.mark.skipif(os.name != "posix", reason="files have modes as on POSIX")
-
-OLD, NEW = b"old" * 9, b"new" * 9_999
-
-
-def write(path, content):
-    replace_file(path, lambda file: file.write(content))
+OLD, MODEL = b"old" * 9, LeastSquaresClassifier()
 
 
 def mode_of(path):
@@ -52,12 +44,22 @@ def path(tmp_path):
     return path
 
 
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Have something done when a file is written and not yet in its place."""
+
+    def arrange(act):
+        monkeypatch.setattr(os, "fsync", lambda file: (monkeypatch.undo(), act(file)))
+
+    return arrange
+
+
 @MODES
 @pytest.mark.parametrize("umask", [0o022, 0o007, 0o077, 0])
 def test_new_files_have_the_mode_of_new_files(tmp_path, umask):
     before = os.umask(umask)
     try:
-        write(tmp_path / "model.npz", NEW)
+        MODEL.save(tmp_path / "model.npz")
     finally:
         os.umask(before)
     assert mode_of(tmp_path / "model.npz") == 0o666 & ~umask
@@ -65,31 +67,23 @@ def test_new_files_have_the_mode_of_new_files(tmp_path, umask):
 
 @MODES
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o644, 0o666, 0o444, 0o400])
-def test_nobody_can_read_the_file_that_takes_the_place_of_another(path, mode):
+def test_nobody_can_read_the_file_that_takes_the_place_of_another(path, mode, meanwhile):
     path.chmod(mode)
     modes = []
-
-    def write_and_look(file):
-        file.write(NEW)
-        modes.append(stat.S_IMODE(os.fstat(file.fileno()).st_mode))
-
+    meanwhile(lambda file: modes.append(stat.S_IMODE(os.fstat(file).st_mode)))
     with open(path, "rb") as seen_before:
-        replace_file(path, write_and_look)
+        MODEL.save(path)
         assert seen_before.read() == OLD
     assert modes == [0o600]
     assert mode_of(path) == mode
-    assert path.read_bytes() == NEW
+    assert onlinels.load(path).count == 0
 
 
 @MODES
-def test_a_file_that_is_made_private_meanwhile_stays_so(path):
+def test_a_file_that_is_made_private_meanwhile_stays_so(path, meanwhile):
     path.chmod(0o644)
-
-    def write_slowly(file):
-        file.write(NEW)
-        path.chmod(0o600)
-
-    replace_file(path, write_slowly)
+    meanwhile(lambda _: path.chmod(0o600))
+    MODEL.save(path)
     assert mode_of(path) == 0o600
 
 
@@ -101,14 +95,14 @@ def test_a_file_that_is_read_only_may_be_saved_to_by_several():
         path.chmod(0o444)
         failed = []
 
-        def save(content):
+        def save():
             try:
                 for _ in range(50):
-                    write(path, content)
+                    MODEL.save(path)
             except OSError as error:
                 failed.append(error)
 
-        threads = [threading.Thread(target=save, args=(bytes([n]) * 99,)) for n in range(4)]
+        threads = [threading.Thread(target=save) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -123,62 +117,49 @@ def test_folders_that_may_not_be_written_say_so():
     with plain_user() as folder:
         folder.chmod(0o500)
         with pytest.raises(PermissionError, match="save where files can be written"):
-            write(folder / "model.npz", NEW)
+            MODEL.save(folder / "model.npz")
         folder.chmod(0o700)
         assert os.listdir(folder) == []
 
 
 @pytest.mark.parametrize("name", ["m" * n for n in (1, 127, 248, 255)] + ["é" * 127])
 def test_names_may_be_as_long_as_the_system_allows(tmp_path, name):
-    path = tmp_path / name
-    write(path, NEW)
-    assert path.read_bytes() == NEW
+    MODEL.save(tmp_path / name)
+    assert onlinels.load(tmp_path / name).count == 0
     assert os.listdir(tmp_path) == [name]
 
 
-def test_who_saves_last_has_the_file(path):
-    def write_slowly(file):
-        file.write(NEW)
-        write(path, b"amid")
-        assert path.read_bytes() == b"amid"
+def test_who_saves_last_has_the_file(path, meanwhile):
+    amid = LeastSquaresClassifier()
+    amid.learn_one({"a": 1.0}, "x")
 
-    replace_file(path, write_slowly)
-    assert path.read_bytes() == NEW
+    def save_amid(_):
+        amid.save(path)
+        assert onlinels.load(path).count == 1
+
+    meanwhile(save_amid)
+    MODEL.save(path)
+    assert onlinels.load(path).count == 0
     assert os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.parametrize("raised", [OSError(errno.ENOSPC, "No space"), KeyboardInterrupt()])
-def test_what_fails_leaves_the_old_file(path, raised):
-    def failing(file):
-        file.write(NEW)
+@pytest.mark.parametrize(
+    ("owner", "name", "raised", "message"),
+    [
+        (zipfile.ZipInfo, "FileHeader", KeyboardInterrupt(), None),
+        (os, "fsync", KeyboardInterrupt(), None),
+        (os, "replace", PermissionError(errno.EACCES, "Access is denied"), "as it was"),
+    ],
+)
+def test_what_fails_leaves_the_old_file(path, monkeypatch, owner, name, raised, message):
+    def failing(*_):
         raise raised
 
-    with pytest.raises(type(raised)):
-        replace_file(path, failing)
-    assert path.read_bytes() == OLD
-    assert os.listdir(path.parent) == [path.name]
-
-
-def test_a_file_that_cannot_be_moved_leaves_the_old_one(path, monkeypatch):
-    def denied(*_):
-        raise PermissionError(errno.EACCES, "Access is denied")
-
-    monkeypatch.setattr(files.os, "replace", denied)
-    with pytest.raises(PermissionError, match="as it was"):
-        write(path, NEW)
-    assert path.read_bytes() == OLD
-    assert os.listdir(path.parent) == [path.name]
-
-
-def test_an_interrupt_amid_saving_a_model_comes_out_as_what_it_is(path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(files.zipfile.ZipInfo, "FileHeader", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        LeastSquaresClassifier().save(path)
+    monkeypatch.setattr(owner, name, failing)
+    with pytest.raises(type(raised), match=message):
+        MODEL.save(path)
     monkeypatch.undo()
     assert path.read_bytes() == OLD
     assert os.listdir(path.parent) == [path.name]
-    LeastSquaresClassifier().save(path)
+    MODEL.save(path)
     assert onlinels.load(path).count == 0

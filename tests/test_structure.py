@@ -1,7 +1,5 @@
 """The shape of the package: six floors, short ancestries, documented public names."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 from pathlib import Path

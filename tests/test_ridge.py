@@ -1,0 +1,403 @@
+"""The ridge: the paper's, selected at checkpoints or by folds, and solutions at any rank."""
+
+import functools
+import operator
+import pickle
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import GramAccumulator, KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels.accumulators.grouped import fold_of_rows
+
+fold_counts = st.integers(2, 5)
+
+BAD_RIDGES = [-1.0, np.nan, np.inf, np.float32(np.inf), 10**400, Fraction(-1, 3), "best"]
+BAD_TYPES = [Decimal(1), None, KFold, True, [1.0]]
+
+
+def test_what_a_ridge_may_be():
+    for ridge in (0, 2.5, np.float32(1.0), Fraction(1, 3), "paper", "auto", KFold(), KFold(2)):
+        assert LeastSquaresClassifier(ridge=ridge).ridge is ridge
+    for error, ridges in ((ValueError, BAD_RIDGES), (TypeError, BAD_TYPES)):
+        for ridge in ridges:
+            with pytest.raises(error, match=r'ridge=.*Pass a float >= 0, "paper", "auto" or KF'):
+                LeastSquaresClassifier(ridge=ridge)
+    assert KFold() == KFold(n_folds=5)
+    assert hash(KFold(3)) != hash(KFold(4))
+    assert pickle.loads(pickle.dumps(KFold(7))) == KFold(7)
+    for n_folds, error in ((1, ValueError), (2.0, TypeError), (True, TypeError)):
+        with pytest.raises(error, match="n_folds="):
+            KFold(n_folds)
+    for accumulator in ("recursive", "orthogonal"):
+        with pytest.raises(ValueError, match="do not go together"):
+            LeastSquaresClassifier(ridge=KFold(3), accumulator=accumulator)
+
+
+def paper_ridge(A, n_classes):
+    """Return the ridge of a model that learnt rows of so many classes."""
+    model = LeastSquaresClassifier(ridge="paper", fit_intercept=False)
+    model.learn_many(A, np.arange(len(A)) % n_classes)
+    return model.ridge_
+
+
+def test_paper_ridge_is_the_papers_formula():
+    A = np.random.default_rng(0).normal(size=(100, 8))
+    assert paper_ridge(A, 3) == pytest.approx((3 / 8) ** 2 * (A**2).sum(axis=0).min())
+    # Units that are always zero are left out of the minimum.
+    assert paper_ridge(np.diag([0.0, 2.0, 8.0, 0.0]), 4) == 4.0
+    assert paper_ridge(np.zeros((4, 3)), 4) == 0.0
+    assert paper_ridge(np.zeros((4, 0)), 4) == 0.0
+    # One unit that hardly ever fires must not make the system singular.
+    A = np.diag(np.full(100, 1e2))
+    A[7, 7] = 1e-15
+    assert 10 * np.finfo(float).eps * 100 * 1e4 == pytest.approx(paper_ridge(A, 10))
+
+
+def stream(n_rows, seed=0):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, 6))
+    return strategies.Rows(X, (X[:, 0] + random.normal(size=n_rows) > 0).tolist(), np.ones(n_rows))
+
+
+def ridge_of(rows):
+    """The ridge selected from the statistics of some rows: a merged model selects anew."""
+    model, last = LeastSquaresClassifier(), LeastSquaresClassifier()
+    model.learn_many(rows.X[:-1], rows.y[:-1], rows.w[:-1])
+    last.learn_many(rows.X[-1:], rows.y[-1:], rows.w[-1:])
+    return (model + last).ridge_
+
+
+@strategies.examples(25)
+@given(st.data(), st.integers(1, 70), st.booleans(), st.sampled_from([1.0, 0.97]))
+def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
+    rows = stream(n_rows)
+    settings = {"ridge": "auto", "fit_intercept": fit_intercept, "forgetting_factor": factor}
+    whole, cut = LeastSquaresClassifier(**settings), LeastSquaresClassifier(**settings)
+    whole.learn_many(rows.X, rows.y)
+    for batch in data.draw(strategies.splits(n_rows)):
+        part = rows.take(batch)
+        if data.draw(st.booleans()):
+            cut.predict_many(part.X)
+        if len(batch) == 1:
+            cut.learn_one(part.dicts()[0], part.y[0])
+        else:
+            cut.learn_many(part.X, part.y)
+    assert cut.ridge_ == pytest.approx(whole.ridge_)
+    np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("n_rows", [16, 17, 31, 32, 33, 64, 100])
+def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
+    rows = stream(n_rows)
+    model = LeastSquaresClassifier(ridge="auto")
+    model.learn_many(rows.X, rows.y)
+    checkpoint = 2 ** int(np.log2(n_rows))
+    assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
+    laws.assert_is_batch_solution(model, rows)
+
+
+def test_merging_and_unlearning_select_anew():
+    rows = stream(50)
+    left, right = LeastSquaresClassifier(ridge="auto"), LeastSquaresClassifier(ridge="auto")
+    left.learn_many(rows.X[:30], rows.y[:30])
+    right.learn_many(rows.X[30:], rows.y[30:])
+    merged, reverse = left + right, right + left
+    assert merged.ridge_ == reverse.ridge_ == pytest.approx(ridge_of(rows))
+    merged.unlearn_many(rows.X[40:], rows.y[40:])
+    assert merged.ridge_ == pytest.approx(ridge_of(rows.take(range(40))))
+    laws.assert_is_batch_solution(merged, rows.take(range(40)), size=300.0)
+
+
+def test_a_setting_that_changes_takes_effect():
+    rows = stream(45)
+    model = LeastSquaresClassifier(ridge="auto")
+    model.learn_many(rows.X, rows.y)
+    selected = model.ridge_
+    model.mutate({"ridge": 7.0})
+    assert model.ridge_ == 7.0
+    model.mutate({"ridge": "auto"})
+    assert model.ridge_ == selected
+    assert selected == pytest.approx(ridge_of(rows.take(range(32))))
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("setting", ["paper", "auto", 7.0])
+def test_a_ridge_set_between_rows_is_in_force(accumulator, setting):
+    rows = stream(70)
+    asked, silent = (LeastSquaresClassifier(1.0, accumulator) for _ in range(2))
+    for number, (x, y) in enumerate(zip(rows.dicts(), rows.y, strict=True)):
+        for model in (asked, silent):
+            if number in (3, 64):
+                model.ridge = setting
+            model.learn_one(x, y)
+        asked.predict_one(x)
+    scores = [list(model.scores_one(rows.dicts()[0]).values()) for model in (asked, silent)]
+    np.testing.assert_allclose(scores[0], scores[1], rtol=1e-7, atol=1e-9)
+    for model in (asked, silent):
+        laws.assert_is_batch_solution(model, rows)
+
+
+@pytest.mark.parametrize("setting", ["auto", KFold(3)])
+def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
+    """Few rows, or all of one class at the checkpoint: nothing can be selected."""
+    rows = stream(40)
+    for y, n_rows in ((rows.y, 15), ([True] * 32 + [False] * 8, 40)):
+        model, paper = LeastSquaresClassifier(setting), LeastSquaresClassifier("paper")
+        for one in (model, paper):
+            one.learn_many(rows.X[:n_rows], y[:n_rows])
+        assert model.ridge_ == pytest.approx(paper.ridge_)
+    model.unlearn_many(rows.X[:1], [True])
+    assert model.ridge_ != pytest.approx(paper.ridge_)
+
+
+@strategies.examples(12)
+@given(st.data(), st.integers(16, 70), st.booleans())
+def test_no_cutting_or_merging_changes_the_ridge_of_folds(data, n_rows, fit_intercept):
+    rows = stream(n_rows)
+    whole = LeastSquaresClassifier(KFold(3), fit_intercept=fit_intercept)
+    cut, parts = whole.empty(), []
+    whole.learn_many(rows.X, rows.y)
+    for batch in data.draw(strategies.splits(n_rows)):
+        part = rows.take(batch)
+        cut.learn_many(part.X, part.y)
+        parts.append(whole.empty())
+        parts[-1].learn_many(part.X, part.y)
+    assert cut.ridge_ == whole.ridge_
+    merged = functools.reduce(operator.add, parts)
+    if len(parts) > 1:
+        # Merging selects anew, as merging the last row alone does.
+        first, last = whole.empty(), whole.empty()
+        first.learn_many(rows.X[:-1], rows.y[:-1])
+        last.learn_many(rows.X[-1:], rows.y[-1:])
+        assert merged.ridge_ == (first + last).ridge_
+    else:
+        assert merged.ridge_ == whole.ridge_
+    laws.assert_is_batch_solution(merged, rows)
+
+
+@pytest.mark.parametrize("ridge", ["auto", KFold(2)])
+def test_constant_features_leave_the_ridge_open_however_they_became_so(ridge):
+    model, fresh = LeastSquaresClassifier(ridge=ridge), LeastSquaresClassifier(ridge=ridge)
+    for one in (model, fresh):
+        one.learn_many([{"a": 0.6}] * 20, list("xy") * 10)
+    for a, label in ((1.0, "x"), (0.9, "y"), (0.0, "x")):
+        model.learn_one({"a": a}, label)
+    for a, label in ((1.0, "x"), (0.9, "y"), (0.0, "x")):
+        model.unlearn_one({"a": a}, label)
+    assert model.ridge_ == fresh.ridge_ == 0.0
+
+
+@given(st.data(), strategies.rows(min_rows=2, max_rows=16), fold_counts, st.booleans())
+def test_any_learnt_rows_can_be_unlearnt_in_any_order(data, rows, n_folds, fit_intercept):
+    model = LeastSquaresClassifier(ridge=KFold(n_folds), fit_intercept=fit_intercept)
+    samples = rows.dicts("abcdef"[: rows.X.shape[1]])
+    samples = [{name: value for name, value in x.items() if value} for x in samples]
+    for x, y, w in zip(samples, rows.y, rows.w, strict=True):
+        model.learn_one(x, y, w)
+    order = data.draw(st.permutations(range(len(rows))))
+    n_gone = data.draw(st.integers(1, len(rows)))
+    for row in order[:n_gone]:
+        model.unlearn_one(samples[row], rows.y[row], rows.w[row])
+    kept = rows.take(sorted(order[n_gone:]))
+    assert model.count == len(kept)
+    if len(kept):
+        columns = ["abcdef".index(name) for name in model.feature_names]
+        size = float((rows.w @ rows.X.astype(float) ** 2).sum())
+        laws.assert_is_batch_solution(laws.at_ridge(model, 1.0), kept, columns, size)
+
+
+def explicit_error(X, y, folds, ridge, n_folds):
+    """K-fold cross-validation with all rows at hand."""
+    error = 0.0
+    for fold in range(n_folds):
+        out = folds == fold
+        x_mean, y_mean = X[~out].mean(axis=0), y[~out].mean()
+        A = X[~out] - x_mean
+        weights = np.linalg.solve(A.T @ A + ridge * np.eye(X.shape[1]), A.T @ (y[~out] - y_mean))
+        error += (((X[out] - x_mean) @ weights + y_mean - y[out]) ** 2).sum()
+    return error
+
+
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+@pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
+def test_the_ridge_is_the_best_of_cross_validation(n_folds, noise):
+    random = np.random.default_rng(n_folds)
+    X = random.normal(size=(64, 8)) + 0.5
+    y = X @ random.normal(size=8) + noise * random.normal(size=64)
+    model = LeastSquaresRegressor(ridge=KFold(n_folds))
+    model.learn_many(X, y)
+    folds = fold_of_rows(range(X.shape[1]), X, n_folds)
+    ridges = model.ridge_ * 2.0 ** np.arange(-8.0, 9.0)
+    errors = [explicit_error(X, y, folds, ridge, n_folds) for ridge in ridges]
+    assert errors[8] <= min(errors) * (1.0 + 1e-3)
+
+
+def test_folds_are_about_equal_and_the_same_in_every_process():
+    """Whole numbers, small and often 0, as well as reals: chi-squared of 9 degrees of freedom."""
+    random = np.random.default_rng(0)
+    for values in (
+        np.unique(random.integers(0, 8, (20_000, 6)), axis=0).astype(float),
+        random.normal(size=(20_000, 1)),
+        np.arange(20_000.0)[:, None],
+    ):
+        sizes = np.bincount(fold_of_rows(range(values.shape[1]), values, 10), minlength=10)
+        expected = len(values) / 10
+        assert ((sizes - expected) ** 2 / expected).sum() < 35
+    values = np.arange(20.0).reshape(10, 2) / 3.0
+    folds = [fold_of_rows(range(2), each, 5) for each in (values, values.astype(np.float32))]
+    assert (folds[0] == folds[1]).all()
+
+
+@given(st.data(), st.integers(0, 2**32 - 1), st.integers(17, 40), fold_counts)
+def test_order_of_columns_absent_zeros_and_cutting_do_not_change_the_ridge(
+    data, seed, n_rows, n_folds
+):
+    random = np.random.default_rng(seed)
+    names = ["a", ("b", 2), 3, "4", "h5", None]
+    X = random.normal(size=(n_rows, 6)) * (random.random((n_rows, 6)) < 0.7)
+    y = (X @ random.normal(size=6) + random.normal(size=n_rows)).tolist()
+    order = data.draw(st.permutations(range(6)))
+    whole, cut = (LeastSquaresRegressor(ridge=KFold(n_folds)) for _ in range(2))
+    whole.learn_many([dict(zip(names, row, strict=True)) for row in X.tolist()], y)
+    samples = [{names[k]: row[k] for k in order if row[k]} for row in X.tolist()]
+    for batch in data.draw(strategies.splits(n_rows)):
+        cut.learn_many([samples[row] for row in batch], [y[row] for row in batch])
+    assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+
+
+def test_models_that_were_made_with_other_folds_merge_at_an_equal_ridge():
+    """Neither empty() nor equal settings of now say in how many folds rows were kept."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(30, 3)), (np.arange(30) % 3).tolist()
+    folded = LeastSquaresClassifier(ridge=KFold(3))
+    folded.learn_many(X[:20], y[:20])
+    folded.mutate({"ridge": 2.0})
+    plain, both = folded.empty(), LeastSquaresClassifier(ridge=2.0)
+    kept = folded + plain
+    kept.mutate({"ridge": KFold(3)})
+    assert kept.ridge_ > 0.0
+    plain.learn_many(X[20:], y[20:])
+    both.learn_many(X, y)
+    for merged in (folded + plain, plain + folded):
+        laws.assert_same_model(merged, both)
+
+
+def test_folds_that_are_needed_must_be_as_many():
+    models = [LeastSquaresClassifier(ridge=ridge) for ridge in (KFold(3), 1.0)]
+    for model in models:
+        model.learn_many([{"a": 1.0}, {"b": 2.0}], ["x", "y"])
+        model.mutate({"ridge": KFold(3)})
+    before = [pickle.dumps(model) for model in models]
+    with pytest.raises(ValueError, match="needs statistics in 3 folds"):
+        models[1].learn_one({"new": 1.0}, "z")
+    with pytest.raises(ValueError, match="needs statistics in 3 folds"):
+        models[1].predict_one({"a": 1.0})
+    with pytest.raises(ValueError, match="statistics in 1 folds, expected 3"):
+        models[0].merge(models[1])
+    assert [pickle.dumps(model) for model in models] == before
+    with pytest.raises(ValueError, match="ridge: KFold"):
+        LeastSquaresClassifier(ridge=KFold(3)).merge(LeastSquaresClassifier(ridge=KFold(4)))
+
+
+def test_a_fold_gives_no_more_weight_than_it_has():
+    model = LeastSquaresClassifier(ridge=KFold(5))
+    for number in range(30):
+        model.learn_one({"a": float(number)}, number % 2, w=0.01 if number < 29 else 10.0)
+    refused = []
+    for number in range(20):
+        try:
+            model.unlearn_one({"a": float(number)}, number % 2, w=0.05)
+        except ValueError as error:
+            refused.append(str(error))
+    assert len(refused) > 10
+    assert all(re.match(r"In fold \d [Tt]he .* to be taken out is", each) for each in refused)
+    assert model.count == 10 + len(refused)
+
+
+def solve(A, Y, ridge):
+    acc = GramAccumulator()
+    acc.update(A, Y)
+    return acc.solve(ridge)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 3), (3, 0)])
+def test_nothing_to_solve(shape):
+    assert GramAccumulator(*shape).solve(0.0).shape == shape
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12), st.integers(1, 20), st.floats(-3, 3))
+def test_pseudo_inverse_whatever_the_rank_and_the_units(seed, n_features, n_rows, decades):
+    """The minimum-norm solution; a feature's unit does not decide whether it counts."""
+    random = np.random.default_rng(seed)
+    A = random.integers(-3, 4, (n_rows, n_features)).astype(float)
+    A[:, 0] *= 10.0**decades
+    Y = random.normal(size=(n_rows, 2))
+    weights = solve(A, Y, 0.0)
+    expected = np.linalg.pinv(A, rcond=1e-10) @ Y
+    np.testing.assert_allclose(weights, expected, atol=1e-6 * (1 + np.abs(expected).max()))
+
+
+def test_features_of_very_different_size_all_count():
+    """Sizes 1e-4 and 1e9 at ridge 0: an unscaled rank tolerance would drop the small one."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(100, 2)) * [1e-4, 1e9]
+    expected = np.array([[3e4], [-2e-9]])
+    weights = solve(A, A @ expected, 0.0)
+    np.testing.assert_allclose(weights, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("smallest", [1e-20, 1e-60, 1e-119])
+def test_features_of_vanishing_size_do_not_break_the_solution(smallest):
+    """Saturated hidden units: a ridge that is nothing to one feature is huge to another."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(60, 4)) * [1.0, 1.0, smallest, smallest**0.5]
+    A[:, 1] = A[:, 0]
+    Y = random.normal(size=(60, 2))
+    for ridge in (smallest**2, smallest, 1e-30, 1e-14):
+        weights = solve(A, Y, ridge)
+        residual = A.T @ (A @ weights - Y) + ridge * weights
+        assert np.abs(residual / np.sqrt((A**2).sum(axis=0) + ridge)[:, None]).max() < 1e-8
+
+
+def test_a_ridge_below_rounding_counts_as_zero():
+    A = np.ones((5, 3))
+    weights = solve(A, np.ones((5, 1)), 1e-30)
+    np.testing.assert_allclose(weights, np.full((3, 1), 1 / 3))
+
+
+@pytest.mark.parametrize("ridge", [1e-15, 1e-14, 1e-13])
+def test_tiny_ridges_do_not_depend_on_rounding(ridge):
+    """A column that is the sum of two others: no lucky factor, no noise in the weights."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(50, 4))
+    A[:, 2] = A[:, 0] + A[:, 1]
+    Y = random.normal(size=(50, 1))
+    weights = []
+    for cuts in ([], [7, 20], range(1, 50)):
+        acc = GramAccumulator()
+        for part in zip(np.split(A, cuts), np.split(Y, cuts), strict=True):
+            acc.update(*part)
+        weights.append(acc.solve(ridge))
+    np.testing.assert_allclose(weights[1], weights[0], atol=1e-12)
+    np.testing.assert_allclose(weights[2], weights[0], atol=1e-12)
+    np.testing.assert_allclose(weights[0], np.linalg.pinv(A) @ Y, atol=1e-9)
+
+
+def test_a_small_ridge_counts_for_small_features_beside_large_dependent_ones():
+    """The ridge 1e-3 is nothing to features of size 1e6, and much to one of size 1e-2."""
+    random = np.random.default_rng(0)
+    A = random.normal(size=(100, 4)) * [1e6, 1e6, 1.0, 1e-2]
+    A[:, 2] = A[:, 0] - A[:, 1]
+    Y = random.normal(size=(100, 1))
+    weights = solve(A, Y, 1e-3)
+    stacked = np.vstack([A, np.sqrt(1e-3) * np.eye(4)])
+    expected = np.linalg.lstsq(stacked, np.vstack([Y, np.zeros((4, 1))]), rcond=None)[0]
+    np.testing.assert_allclose(weights[3], expected[3], rtol=1e-6)
