@@ -59,19 +59,20 @@ def learn_logged(model, learn, forced=frozenset()):
     original = Pool.plan
 
     def logged(pool, outlook, column, is_new):
-        pairs = pool.wide, pool.narrow
-        before = [memories.n_takeovers for memories in pairs]
+        before = pool.experts
         apply(original(pool, outlook, column, is_new))
+        experts = list(pool.experts)
         seen = outlook[0], outlook[0][N_UNITS:]
-        for memories, log, n_before, activations in zip(pairs, logs, before, seen, strict=True):
+        for long, log, activations in zip((0, 2), logs, seen, strict=True):
             row = len(log.columns)
             log.activations.append(activations.copy())
             log.columns.append(column)
-            if memories.n_takeovers > n_before:
+            if experts[long] is not before[long]:
                 log.takeovers.append(row)
             if row in forced:
-                memories.long = memories.short.copied()
+                experts[long] = experts[long + 1].copied()
                 log.takeovers.append(row + 1)
+        pool.experts = tuple(experts)
         return Update()
 
     with mock.patch.object(Pool, "plan", logged):
@@ -80,9 +81,8 @@ def learn_logged(model, learn, forced=frozenset()):
 
 
 def assert_exact(model, logs):
-    for memories, log in zip((model._pool.wide, model._pool.narrow), logs, strict=True):
-        log.assert_solved_by(memories.long, long=True)
-        log.assert_solved_by(memories.short, long=False)
+    for number, expert in enumerate(model._pool.experts):
+        logs[number // 2].assert_solved_by(expert, long=number % 2 == 0)
 
 
 @settings(max_examples=25)
@@ -110,9 +110,6 @@ def test_experts_are_exact_across_takeovers_of_their_own():
     model = StreamClassifier()
     logs = learn_logged(model, lambda model: model.learn_many(X, y))
     assert all(len(log.takeovers) >= 2 for log in logs)
-    assert [m.n_takeovers for m in (model._pool.wide, model._pool.narrow)] == [
-        len(log.takeovers) for log in logs
-    ]
     assert_exact(model, logs)
 
 

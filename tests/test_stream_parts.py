@@ -12,7 +12,7 @@ from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
 from onlinels.scoring import PRIOR, SCALES
-from onlinels.stream.features import N_DENSE, N_UNITS, RandomUnits, RunningScaler
+from onlinels.stream.features import N_DENSE, N_UNITS, Activations, RunningScaler
 
 
 def literal_row(names, sample):
@@ -85,11 +85,15 @@ class LiteralPair:
             apply(recursion.plan(activations, errors, decay=decay))
 
 
+def units_of(activations, features):
+    return activations.of(features, None)[:N_UNITS]
+
+
 class Literal:
     """The whole of it, of which only the recursion and the weights of random units are its own."""
 
     def __init__(self, seed, delay=0):
-        self.units, self.delay = RandomUnits(seed), delay
+        self.units, self.delay = Activations(seed), delay
         self.names, self.features, self.places = (), [], []
         self.labels, self.columns = [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
@@ -105,7 +109,7 @@ class Literal:
         values = {("feature", number): value for number, value in enumerate(scaled)}
         values[("label", columns[-1] if columns else None)] = 1.0
         narrow = np.array([1.0, *(values.get(place, 0.0) for place in self.places)])
-        wide = np.array([*self.units(np.array(scaled)), *narrow])
+        wide = np.array([*units_of(self.units, np.array(scaled)), *narrow])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
         return row, wide, narrow, np.array(scores)
@@ -129,7 +133,7 @@ class Literal:
         self.places += [("feature", number) for number in added]
         self.places += [("label", len(self.labels) - 1)] * is_new
         self.features += [LiteralFeature(n_rows) for _ in added]
-        self.names, self.units = names, self.units.grown(names)
+        self.names, self.units = names, self.units.grown(names, 0)
         for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
             size += len(self.places)
             pair.long = pair.long.grown(size, len(self.labels))
@@ -243,22 +247,24 @@ names_of_units = st.lists(
 @given(st.data(), st.integers(0, 99), names_of_units)
 def test_units_are_a_function_of_seed_and_names(data, seed, names):
     order = data.draw(st.permutations(range(len(names))))
-    a, b = RandomUnits(seed).grown(names), RandomUnits(seed).grown([names[k] for k in order])
+    a = Activations(seed).grown(names, 0)
+    b = Activations(seed).grown([names[k] for k in order], 0)
     # One feature alone, so that no sum rounds.
     for place in range(len(names)):
         alone = np.eye(len(names))[place]
-        np.testing.assert_array_equal(a(alone), b(alone[order]))
-    assert (RandomUnits(seed + 1)(np.zeros(0)) != a(np.zeros(len(names)))).all()
+        np.testing.assert_array_equal(units_of(a, alone), units_of(b, alone[order]))
+    assert (units_of(Activations(seed + 1), np.zeros(0)) != units_of(a, np.zeros(len(names)))).all()
     cut = data.draw(st.integers(0, len(names)))
-    before = RandomUnits(seed).grown(names[:cut])
-    late = before.grown(names)
+    before = Activations(seed).grown(names[:cut], 0)
+    late = before.grown(names, 0)
     # What dense units gave to features stays; what sparse ones see does not depend on the time.
     for place in range(cut):
         alone = np.eye(len(names))[place]
-        kept = before(alone[:cut])[:N_DENSE]
-        np.testing.assert_array_equal(late(alone)[:N_DENSE], kept)
+        kept = units_of(before, alone[:cut])[:N_DENSE]
+        np.testing.assert_array_equal(units_of(late, alone)[:N_DENSE], kept)
     for alone in np.eye(len(names)):
-        np.testing.assert_array_equal(late(alone)[N_DENSE:], a(alone)[N_DENSE:])
+        sparse = units_of(late, alone)[N_DENSE:]
+        np.testing.assert_array_equal(sparse, units_of(a, alone)[N_DENSE:])
 
 
 def test_texts_beyond_the_most_are_none_of_these():

@@ -14,7 +14,6 @@ from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallo
 from onlinels.rows import Name, as_frame, check_aligned, samples_of
 from onlinels.saving import (
     NOTHING,
-    WHOLE,
     locked_copy,
     locked_state,
     made_of,
@@ -23,18 +22,18 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.stream.experts import EXPERTS, Outlook, Pool, check_room_for
-from onlinels.stream.features import N_UNITS, Activations, RandomUnits, RunningScaler
+from onlinels.stream.experts import EXPERTS, Outlook, Pool
+from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import StreamColumns, read_stream_row
 
 
 def _is_sound(model: Any) -> bool:
     n_features, n_classes = len(model._columns.names), len(model._classes)
     pool, n_wide = model._pool, model._activations.n_wide
-    parts = model._scaler.means, model._units._weights, model._activations._features
-    fits = {len(part) for part in parts} == {n_features} and pool.n_classes == n_classes
-    fits = fits and pool.wide.long.n_features in (0, n_wide)
-    fits = fits and pool.narrow.long.n_features in (0, n_wide - N_UNITS)
+    fits = len(model._scaler.means) == len(model._activations._features) == n_features
+    wide, _, narrow, _ = (expert.weights.shape for expert in pool.experts)
+    fits = fits and wide[1] == n_classes and wide[0] in (0, n_wide)
+    fits = fits and narrow[0] in (0, n_wide - N_UNITS)
     fits = fits and model._recent.maxlen == model.label_delay + 1
     fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
     return fits and settings_hold(model)
@@ -45,12 +44,10 @@ def _is_sound(model: Any) -> bool:
     _lock=made_of(Lock),
     _columns=made_of(StreamColumns),
     _scaler=made_of(RunningScaler),
-    _units=made_of(RandomUnits),
     _activations=made_of(Activations),
     _pool=made_of(Pool),
     _classes=made_of(Classes),
     _recent=made_of(deque),
-    _count=WHOLE,
     _seen=NOTHING,
 )
 class StreamClassifier(ScoringClassifier):
@@ -102,9 +99,14 @@ class StreamClassifier(ScoringClassifier):
 
     References
     ----------
-    `Memories` and `Forecaster`, in `onlinels.stream`, name the sources of the two rules; I.
-    Zliobaite et al., "Evaluation methods and decision theory for classification of streaming data
-    with temporal dependence", Machine Learning 98 (2015), that of the last label as a feature.
+    S. H. Bach and M. A. Maloof, "Paired learners for concept drift", ICDM 2008: a stable learner
+    that is made anew from recent rows when a reactive one does better.
+
+    N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
+    the exponentially weighted average forecaster, which mixes the models.
+
+    I. Zliobaite et al., "Evaluation methods and decision theory for classification of streaming
+    data with temporal dependence", Machine Learning 98 (2015): the last label as a feature.
 
     Examples
     --------
@@ -122,13 +124,11 @@ class StreamClassifier(ScoringClassifier):
         self._lock = Lock()
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
-        self._units = RandomUnits(seed)
-        self._activations = Activations()
+        self._activations = Activations(seed)
         self._pool = Pool()
         self._classes = Classes()
         # The labels learnt last, by column: as many as come between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
-        self._count = 0
         # The row looked at last with the last label then: what is predicted is often learnt next.
         self._seen: tuple[bytes, int | None, Outlook] | None = None
 
@@ -148,12 +148,12 @@ class StreamClassifier(ScoringClassifier):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, self._pool.forecaster.shares.tolist(), strict=True))
+        return dict(zip(EXPERTS, self._pool.shares.tolist(), strict=True))
 
     @property
     def count(self) -> int:
         """Number of rows learnt."""
-        return self._count
+        return self._pool.count
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -201,8 +201,7 @@ class StreamClassifier(ScoringClassifier):
             # Rows that do not fit, or not together, are refused before the first is learnt.
             columns = self._columns.knowing([read_stream_row(x) for x in rows])
             classes = self._classes.extended(labels)
-            activations = self._activations.grown(len(columns.names), len(classes))
-            check_room_for(activations.n_wide, len(classes))
+            self._activations.grown(columns.names, len(classes))
             apply_in_blocks(
                 (slice(row, row + 1) for row in range(len(rows))),
                 lambda block: self._plan(rows[block.start], labels[block.start]),
@@ -224,19 +223,16 @@ class StreamClassifier(ScoringClassifier):
         calls, state = model._pool.plan(outlook, column, is_new)
         if model is not self:
             state = (*state, *[(self, name, value) for name, value in vars(model).items()])
-        learnt = (self, "_scaler", model._scaler.learnt(row)), (self, "_count", self._count + 1)
-        calls = *calls, (self._recent.append, column)
-        return calls, (*state, *learnt, (self, "_seen", None))
+        learnt = (self, "_scaler", model._scaler.learnt(row)), (self, "_seen", None)
+        return (*calls, (self._recent.append, column)), (*state, *learnt)
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
         """Return a model with room for features and classes met first, as a draft."""
-        names, n_classes = columns.names, len(classes)
         model = shallow_copy(self)
-        model._activations = self._activations.grown(len(names), n_classes)
-        check_room_for(model._activations.n_wide, n_classes)
-        model._scaler, model._units = self._scaler.grown(len(names)), self._units.grown(names)
-        model._pool = self._pool.grown(model._activations.n_wide, n_classes)
         model._columns, model._classes, model._seen = columns, classes, None
+        model._scaler = self._scaler.grown(len(columns.names))
+        model._activations = self._activations.grown(columns.names, len(classes))
+        model._pool = self._pool.grown(model._activations.n_wide, len(classes))
         return model
 
     def _look(self, row: Floats, last: int | None) -> Outlook:
@@ -245,7 +241,7 @@ class StreamClassifier(ScoringClassifier):
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row)
-        outlook = self._pool.look(self._activations.of(self._units, features, last))
+        outlook = self._pool.look(self._activations.of(features, last))
         self._seen = key, last, outlook
         return outlook
 
@@ -260,4 +256,4 @@ class StreamClassifier(ScoringClassifier):
         return source, np.array(mixtures)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return self._pool.forecaster.probabilities(scores)
+        return self._pool.probabilities(scores)
