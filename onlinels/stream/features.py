@@ -12,7 +12,7 @@ from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import lengthened, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import FLAG, MATRIX, PLACES, VECTOR, WHOLE, listed, savable
+from onlinels.saving import MATRIX, PLACES, VECTOR, WHOLE, listed, savable
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -41,7 +41,6 @@ ANEW = 5
         "_n_rows": WHOLE,
         "counts": VECTOR,
         "_n_far": PLACES,
-        "_any_far": FLAG,
         "means": VECTOR,
         "variances": VECTOR,
     },
@@ -75,7 +74,6 @@ class RunningScaler:
         self._n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
-        self._any_far = False
 
     def grown(self, n_features: int) -> Self:
         """Return a scaler with room for features that were 0 in every row so far."""
@@ -120,7 +118,7 @@ class RunningScaler:
         gaps = row - self.means
         squares = gaps * gaps
         far = squares > FARTHEST**2 * new.variances
-        if self._any_far or (len(row) and far[far.argmax()]):
+        if len(row) and (far[far.argmax()] or self._n_far[self._n_far.argmax()]):
             new._meet_outliers(far, row, gaps)
             squares = gaps * gaps
         new.counts = FADING * new.counts + known
@@ -142,7 +140,6 @@ class RunningScaler:
         self.variances = np.where(anew, 0.0, self.variances)
         self.means = np.where(anew, row, self.means)
         gaps[anew], self._n_far[anew] = 0.0, 0
-        self._any_far = bool(self._n_far.any())
 
 
 N_DENSE, N_SPARSE = 80, 120
