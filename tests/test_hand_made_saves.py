@@ -118,7 +118,7 @@ def test_defaultdicts_of_users_come_back(tmp_path):
 def test_samples_were_drawn_up_to_the_last_reading(tmp_path, parts):
     model = resampled()
     path = tmp_path / "model.npz"
-    changed(model, path, "Position", **parts)
+    changed(model, path, "StreamState", **parts)
     refused(path)
     model.save(path)
     again = onlinels.load(path)
