@@ -112,22 +112,19 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
     columns = columns if len(columns) else columns.extended(layouts[:1])
     if not len(columns):
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
-    known = columns.extended(layouts)
+    known, fewest = columns.extended(layouts), min(layouts, key=len)
+    missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
     if known is not columns:
-        raise ValueError(
-            f"A reading has a new channel {known.names[len(columns)]!r}, expected only "
-            f"{list(columns.names)} as in the first reading. Leave it out, or begin with a new "
-            "model."
-        )
-    shortest = min(layouts, key=len)
-    if len(shortest) < len(columns):
-        missing = min({*range(len(columns))} - {*columns.locate(shortest).tolist()})
-        raise ValueError(
-            f"A reading lacks the channel {columns.names[missing]!r}, expected all of those of "
-            "the first reading. Fill it first, for instance with river's "
-            "preprocessing.StatImputer."
-        )
-    return columns
+        problem = f"has a new channel {known.names[len(columns)]!r}"
+    elif missing:
+        problem = f"lacks the channel {columns.names[min(missing)]!r}"
+    else:
+        return columns
+    raise ValueError(
+        f"A reading {problem}, expected only and all of {list(columns.names)}, as in the first "
+        "one. Fill gaps first, for instance with river's preprocessing.StatImputer, leave out what "
+        "is new, or begin with a new model."
+    )
 
 
 def _state_fits(state: Any) -> bool:
@@ -144,11 +141,10 @@ def _state_fits(state: Any) -> bool:
         "time": maybe(FINITE),
         "reading": VECTOR,
         "start": FINITE,
-        "reached": WHOLE,
         "spacing": maybe(REAL),
         "values": MATRIX,
         "labels": row(row(LABEL)),
-        "since": maybe(WHOLE),
+        "wait": WHOLE,
         "n_windows": WHOLE,
     },
     _state_fits,
@@ -158,11 +154,10 @@ class StreamState:
     """Where a stream of readings stands: there is a new state after each.
 
     The last reading came at `time`, if readings have times; `spacing` is the time between the first
-    two. Sample 0 lies at the time `start`, and `reached` is the number of the last sample.
+    two. Sample k lies at the time ``start + k / sample_rate``.
 
     `values` and `labels` are those of the last samples; a label is (label,), or () where there is
-    none. `since` counts the samples since the last window that was learnt; it is None before the
-    first of the stream, or of what came after a gap.
+    none. `wait` is the number of samples before the next window is due.
     """
 
     columns: Columns = field(default_factory=Columns)
@@ -170,11 +165,10 @@ class StreamState:
     time: float | None = None
     reading: Floats = field(default_factory=lambda: np.empty(0))
     start: float = 0.0
-    reached: int = 0
     spacing: float | None = None
     values: Floats = field(default_factory=lambda: np.empty((0, 0)))
     labels: tuple[MaybeLabel, ...] = ()
-    since: int | None = None
+    wait: int = 0
     n_windows: int = 0
 
 
@@ -210,17 +204,12 @@ def _takes_lists(model: Any) -> bool:
     return all(isinstance(step, TOGETHER) for step in steps_of(model))
 
 
-def _windowed_fits(model: Any) -> bool:
-    state = model._state
-    fits = settings_hold(model) and len(state.values) <= model.window
-    if state.time is None or model.sample_rate is None:
-        return fits
-    # Samples were drawn up to the last reading: else the next one would draw those between.
-    ahead = (state.time - state.start) * model.sample_rate - state.reached
-    return fits and bool(abs(ahead) <= 2.0)
-
-
-@savable_settings(_windowed_fits, label_rule=TEXT, _state=made_of(StreamState), _lock=made_of(Lock))
+@savable_settings(
+    lambda model: settings_hold(model) and len(model._state.values) <= model.window,
+    label_rule=TEXT,
+    _state=made_of(StreamState),
+    _lock=made_of(Lock),
+)
 class WindowedClassifier(base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 
@@ -432,9 +421,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
         with self._lock:
-            table: dict[Label, float]
-            (table,) = self._answers("predict_proba", {}, one_reading(x))
-            return table
+            return dict(self._answers("predict_proba", {}, one_reading(x))[0])
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
@@ -476,14 +463,14 @@ class WindowedClassifier(base.MiniBatchClassifier):
                 before = state.values.reshape(-1, len(sample))
                 values = np.concatenate((before, sample[None]))[-self.window :]
                 known = (*state.labels, label)[-self.window :]
-                since = None if state.since is None else state.since + 1
-                state = replace(state, values=values, labels=known, since=since)
-                is_due = len(known) == self.window and (since is None or since >= self.hop)
+                wait = max(0, state.wait - 1)
+                state = replace(state, values=values, labels=known, wait=wait)
+                is_due = len(known) == self.window and not wait
                 of_window = rule(known) if is_due and label else ()
                 if of_window:
                     # A copy, as most of the window is part of later ones too.
                     due.append(({"window": values.copy()}, of_window[0]))
-                    state = replace(state, since=0, n_windows=state.n_windows + 1)
+                    state = replace(state, wait=self.hop, n_windows=state.n_windows + 1)
             yield state, due
 
     def _sampled(
@@ -495,9 +482,9 @@ class WindowedClassifier(base.MiniBatchClassifier):
             return state, reading[None]
         passed = np.inf if last is None else now - last
         if passed <= 0.0:
-            before = "as" if passed == 0.0 else "before"
+            order = "as" if passed == 0.0 else "before"
             raise ValueError(
-                f"{self.timestamp!r} is {now!r}, {before} that of the reading before, expected a "
+                f"{self.timestamp!r} is {now!r}, {order} that of the reading before, expected a "
                 f"time after {last!r}. Leave out readings that repeat or come late, or "
                 "call restart() where another recording begins."
             )
@@ -505,15 +492,15 @@ class WindowedClassifier(base.MiniBatchClassifier):
             # No window reaches back over what came before.
             first = StreamState(state.columns, state.dates, now, reading, now)
             return replace(first, n_windows=state.n_windows), reading[None]
-        reached, spacing, samples = state.reached, state.spacing or passed, reading[None]
+        spacing, samples = state.spacing or passed, reading[None]
         if rate is not None:
             # Sample k lies at the time start + k / rate, on the line between two readings.
-            reached = max(reached, floor((now - state.start) * rate + EARLY))
-            n_new, remedy = reached - state.reached, "Lower largest_gap, or sample_rate."
-            n_bytes = 8 * n_new * (2 + len(reading))
-            check_room(n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
-            places = state.start + np.arange(state.reached + 1, reached + 1) / float(rate)
-            share = np.clip((places - last) / passed, 0.0, 1.0)[:, None]
+            before, up_to = (floor((time - state.start) * rate + EARLY) for time in (last, now))
+            n_bytes, remedy = 8 * (2 + len(reading)), "Lower largest_gap, or sample_rate."
+            n_new = up_to - before
+            check_room(n_new * n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
+            times = state.start + np.arange(before + 1, up_to + 1) / float(rate)
+            share = np.clip((times - last) / passed, 0.0, 1.0)[:, None]
             # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > REGULAR * spacing:
@@ -523,8 +510,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
                 f"instance {1.0 / spacing:g}) and readings are resampled to it, or call restart() "
                 "after a pause."
             )
-        new = replace(state, time=now, reading=reading, reached=reached, spacing=spacing)
-        return new, samples
+        return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Let the wrapped classifier learn windows in order: all or none of several."""
