@@ -38,16 +38,14 @@ from onlinels.saving import (
     LABEL,
     SHARE,
     array,
-    locked_copy,
-    locked_state,
     made_of,
     maybe,
     row,
     savable,
     savable_settings,
-    save_method,
 )
 from onlinels.scoring import ScoringClassifier
+from onlinels.wrappers import MetaClassifier
 
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
@@ -170,7 +168,7 @@ class FixedNetwork:
     _fixed=maybe(made_of(FixedNetwork)),
     _lock=made_of(Lock),
 )
-class ShallowConvClassifier(ScoringClassifier):
+class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
@@ -227,10 +225,6 @@ class ShallowConvClassifier(ScoringClassifier):
     >>> bool(right.mean() > 0.96)
     True
     """
-
-    save = save_method
-    __copy__ = locked_copy
-    __getstate__ = locked_state
 
     def __init__(
         self,
@@ -294,10 +288,6 @@ class ShallowConvClassifier(ScoringClassifier):
     def features_fixed(self) -> bool:
         """Whether everything that depends on data is fixed, so that rows are learnt at once."""
         return self._fixed is not None
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
 
     @property
     def _linear_layer(self) -> LeastSquaresClassifier:

@@ -45,18 +45,21 @@ from onlinels.saving import (
     TEXT,
     VECTOR,
     WHOLE,
-    locked_copy,
-    locked_state,
     made_of,
     maybe,
     row,
     savable,
     savable_settings,
-    save_method,
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, learn_and_note, restored_on_error, steps_of
+from onlinels.wrappers import (
+    FIXED,
+    MetaClassifier,
+    learn_and_note,
+    restored_on_error,
+    steps_of,
+)
 
 DATES = (datetime, np.datetime64)
 
@@ -210,7 +213,7 @@ def _takes_lists(model: Any) -> bool:
     _state=made_of(StreamState),
     _lock=made_of(Lock),
 )
-class WindowedClassifier(base.MiniBatchClassifier):
+class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
@@ -294,7 +297,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
                     "name under which they come, or leave sample_rate out if readings are evenly "
                     "spaced."
                 )
-        self.classifier: Any = classifier
+        self.classifier = classifier
         self.window = check_count("window", window, 1)
         self.hop = check_count("hop", hop, 1)
         self.timestamp = timestamp
@@ -303,10 +306,6 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self.label_rule = label_rule
         self._state = StreamState()
         self._lock = Lock()
-
-    save = save_method
-    __copy__ = locked_copy
-    __getstate__ = locked_state
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -324,10 +323,6 @@ class WindowedClassifier(base.MiniBatchClassifier):
     @property
     def _multiclass(self) -> bool:
         return bool(self.classifier._multiclass)
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
 
     @property
     def channels(self) -> tuple[Name, ...]:

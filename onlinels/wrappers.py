@@ -98,8 +98,8 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any
         raise
 
 
-class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
-    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+class MetaClassifier(base.Classifier):
+    """A classifier around another one, whose settings may be changed at any time."""
 
     _lock: Lock
     classifier: Any
@@ -108,13 +108,17 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     __copy__ = locked_copy
     __getstate__ = locked_state
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"classifier": LeastSquaresClassifier()}
-
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"classifier"}
+
+
+class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
+    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": LeastSquaresClassifier()}
 
     @property
     def _wrapped_model(self) -> Any:
@@ -409,12 +413,15 @@ class CalibratedClassifier(WrappedClassifier):
         source, scores = last_step(self.classifier)._batch_scores(features)
         return source, scores
 
-    def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
-        """Return the losses of every scale, those of these rows included."""
+    def _learn(
+        self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: float | Floats
+    ) -> None:
+        """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
         weights = np.broadcast_to(w, len(labels))
-        return self._losses + log_losses(scores, columns, weights, self.count)
+        losses = self._losses + log_losses(scores, columns, weights, self.count)
+        learn_and_note(learn, self, "_losses", losses)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -434,11 +441,9 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            losses = self._losses_with(
-                self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
-            )
+            scores = self._row_scores(x)[None]
             learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            self._learn(learn, scores, [read_label(y)], check_weights(w, 1))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -457,10 +462,8 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             _, scores = self._batch_scores(X)
-            labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
-            losses = self._losses_with(scores, labels, weights)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            self._learn(learn, scores, read_labels(y, len(scores)), check_weights(w, len(scores)))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

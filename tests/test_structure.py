@@ -30,6 +30,7 @@ NEIGHBOURS = {
     ("saving", "numerics"),
     ("network", "presets"),
     ("windowed", "wrappers"),
+    ("network", "wrappers"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""
