@@ -21,7 +21,7 @@ from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.numerics import Update, apply
-from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Pool
+from onlinels.stream.classifier import LEAST_RIDGE, RIDGE, SHORT_MEMORY
 from onlinels.stream.features import N_UNITS
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
@@ -56,32 +56,30 @@ class Log:
 def learn_logged(model, learn, forced=frozenset()):
     """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
     logs = Log(), Log()
-    original = Pool.plan
+    original = StreamClassifier._plan_experts
 
-    def logged(pool, outlook, column, is_new):
-        before = pool.experts
-        apply(original(pool, outlook, column, is_new))
-        experts = list(pool.experts)
+    def logged(model, outlook, column, is_new):
+        calls, state, changes = original(model, outlook, column, is_new)
+        apply(Update(calls, state))
         seen = outlook[0], outlook[0][N_UNITS:]
         for long, log, activations in zip((0, 2), logs, seen, strict=True):
-            row = len(log.columns)
+            row, experts = len(log.columns), changes["_experts"]
             log.activations.append(activations.copy())
             log.columns.append(column)
-            if experts[long] is not before[long]:
+            if experts[long] is not model._experts[long]:
                 log.takeovers.append(row)
             if row in forced:
                 experts[long] = experts[long + 1].copied()
                 log.takeovers.append(row + 1)
-        pool.experts = tuple(experts)
-        return Update()
+        return [], [], changes
 
-    with mock.patch.object(Pool, "plan", logged):
+    with mock.patch.object(StreamClassifier, "_plan_experts", logged):
         learn(model)
     return logs
 
 
 def assert_exact(model, logs):
-    for number, expert in enumerate(model._pool.experts):
+    for number, expert in enumerate(model._experts):
         logs[number // 2].assert_solved_by(expert, long=number % 2 == 0)
 
 

@@ -15,7 +15,6 @@ from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
-from onlinels.stream.experts import Pool
 
 BAD_SAMPLES = [
     (["a"], "x is of type list"),
@@ -215,13 +214,14 @@ def test_an_interrupt_leaves_a_batch_learnt_or_not(call):
     model, twin, stream = twins()
     before = state_of(model)
     twin.learn_many(stream.samples, stream.labels)
-    plan, calls = Pool.plan, iter(range(99))
+    plan, calls = StreamClassifier._plan_experts, iter(range(99))
 
     def interrupted(*args):
         if next(calls) == call:
             raise KeyboardInterrupt
         return plan(*args)
 
-    with mock.patch.object(Pool, "plan", interrupted), pytest.raises(KeyboardInterrupt):
+    patched = mock.patch.object(StreamClassifier, "_plan_experts", interrupted)
+    with patched, pytest.raises(KeyboardInterrupt):
         model.learn_many(stream.samples, stream.labels)
     assert state_of(model) == (state_of(twin) if call else before)
