@@ -385,12 +385,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Raise unless images fit what came before and the parts; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
+            features, hidden = self.features, self.hidden
             processed = self.preprocessing.outlook(images)
-            if self.hidden.receptive_fields is not None:
-                self.hidden.receptive_fields.check_maps(
-                    self.features.map_shape(processed.shape[1:])
-                )
-            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
+            if hidden.receptive_fields is not None:
+                hidden.receptive_fields.check_maps(features.map_shape(processed.shape[1:]))
+            hidden.check_width(features.check_images(processed, hidden.dtype))
 
     @property
     def _given_shape(self) -> Shape | None:
@@ -421,9 +420,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Return the state of the features and the score of every class for one image."""
         with self._lock:
             warming_up = f"warming up, {self.count} of {self.warm_up}"
-            state = "fixed" if self.features_fixed else warming_up
-            scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
-            return "\n".join([f"features {state}", *scores])
+            lines = [f"features {'fixed' if self.features_fixed else warming_up}"]
+            lines += [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
+            return "\n".join(lines)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
@@ -494,8 +493,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
-        with self._lock:
-            self._unlearn(read_image(x, self._given_shape).values, [y], w)
+        self.unlearn_many([x], [y], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
@@ -509,12 +507,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             As there, or if the features are not fixed yet; nothing has changed then.
         """
         with self._lock:
-            self._unlearn(read_images(X, self._given_shape).values, y, w)
-
-    def _unlearn(self, images: Matrix, y: Any, w: Any) -> None:
-        network = self._network
-        self._check_images(images)
-        network.classifier.unlearn_many(np.concatenate([*network.blocks(images)]), y, w)
+            self._network.classifier.unlearn_many(self.transform_many(X), y, w)
 
     def fix_features(self) -> None:
         """Fix what depends on data now, from the images held so far, unless it is fixed already.

@@ -6,7 +6,7 @@ window; windows that are due and have a label are learnt by the wrapped classifi
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -53,16 +53,9 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import (
-    FIXED,
-    MetaClassifier,
-    learn_and_note,
-    restored_on_error,
-    steps_of,
-)
+from onlinels.wrappers import FIXED, MetaClassifier, learn_and_note, restored_on_error, steps_of
 
 DATES = (datetime, np.datetime64)
-
 
 MaybeLabel = tuple[Label, ...]
 """(label,), or () where there is none: None can be a label."""
@@ -195,16 +188,13 @@ LABEL_RULES: dict[str, Callable[[Sequence[MaybeLabel]], MaybeLabel]] = {
 Labelled = tuple[dict[str, Floats], Label]
 """A sample {"window": array (length, n_channels)} and its label."""
 
-TOGETHER = (*FIXED, ScoringClassifier)
-"""Steps that take lists of windows, all or none, with the same result as one by one."""
-
 BLOCK = 256
 """Readings that are answered together: as many windows are held at a time."""
 
 
 def _takes_lists(model: Any) -> bool:
-    """Tell whether a classifier, or every step of a pipeline, takes lists of windows."""
-    return all(isinstance(step, TOGETHER) for step in steps_of(model))
+    """Tell whether all steps take lists of windows, all or none, with the same result as singly."""
+    return all(isinstance(step, (*FIXED, ScoringClassifier)) for step in steps_of(model))
 
 
 @savable_settings(
@@ -429,17 +419,15 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             return table_like(kind_of(X), classes, np.array(values).reshape(len(rows), -1))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
-        state, due = self._state, list[Labelled]()
+        due: list[Labelled] = []
         # Of the states only the last is held: each has a window of its own.
-        for latest, windows in self._follow(rows, labels):
-            state = latest
-            due += windows
+        (state,) = deque(self._follow(rows, labels, due), maxlen=1)
         learn_and_note(partial(self._learn_windows, due), self, "_state", state)
 
     def _follow(
-        self, rows: list[Any], labels: list[MaybeLabel]
-    ) -> Iterator[tuple[StreamState, list[Labelled]]]:
-        """Yield the state after each reading, and the windows to be learnt with it."""
+        self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]
+    ) -> Iterator[StreamState]:
+        """Yield the state after each reading; append the windows to be learnt with it to `due`."""
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
         batch = read_batch(rows)
@@ -453,7 +441,6 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
         for now, reading, label in zip(times.tolist(), readings, labels, strict=True):
             state, samples = self._sampled(state, now, reading)
-            due: list[Labelled] = []
             for sample in samples:
                 before = state.values.reshape(-1, len(sample))
                 values = np.concatenate((before, sample[None]))[-self.window :]
@@ -466,7 +453,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                     # A copy, as most of the window is part of later ones too.
                     due.append(({"window": values.copy()}, of_window[0]))
                     state = replace(state, wait=self.hop, n_windows=state.n_windows + 1)
-            yield state, due
+            yield state
 
     def _sampled(
         self, state: StreamState, now: float, reading: Floats
@@ -522,9 +509,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
-        followed = self._follow(rows, [()] * len(rows))
+        followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
-        while block := [state.values for state, _ in islice(followed, BLOCK)]:
+        while block := [state.values for state in islice(followed, BLOCK)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]
             if len(full) > 1 and _takes_lists(self.classifier):
                 answers = iter(getattr(self.classifier, f"{method}_many")(full))

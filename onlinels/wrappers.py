@@ -77,8 +77,7 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         yield
     except BaseException:
         for model, copied in zip(learning, before, strict=True):
-            vars(model).clear()
-            vars(model).update(vars(copied))
+            model.__dict__ = vars(copied)
         raise
 
 
@@ -201,10 +200,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """
 
     def __init__(
-        self,
-        classifier: base.Estimator,
-        detector: Detector | None = None,
-        keep: float = 0.0,
+        self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
             raise TypeError(
@@ -249,9 +245,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         with self._lock:
             self._n_alarms += self._learn(x, read_label(y), check_weights(w, 1), kwargs)
 
-    def _learn(
-        self, x: Mapping[Any, Any], y: Label, w: float | Floats, others: dict[str, Any]
-    ) -> bool:
+    def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
         """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
         last, features = last_step(self.classifier), self._row_features(x)
         # What the model would refuse, the detector is not told of.
@@ -286,14 +280,10 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
             weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-            others = [_by_row(name, value, len(rows)) for name, value in kwargs.items()]
+            given = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
+            others = [{name: given[name][row] for name in given} for row in range(len(rows))]
             with restored_on_error([*steps_of(self.classifier), self.detector]):
-                self._n_alarms += sum(
-                    self._learn(row, label, weight, dict(zip(kwargs, of_row, strict=True)))
-                    for row, label, weight, *of_row in zip(
-                        rows, labels, weights, *others, strict=True
-                    )
-                )
+                self._n_alarms += sum(map(self._learn, rows, labels, weights, others))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
@@ -384,17 +374,14 @@ class CalibratedClassifier(WrappedClassifier):
     """
 
     def __init__(self, classifier: base.Estimator) -> None:
-        if not isinstance(classifier, ScoringClassifier):
+        last = last_step(classifier)
+        scores = isinstance(last, ScoringClassifier)
+        if not scores or "w" not in signature(type(last).learn_one).parameters:
+            why = ", whose rows have no weights" if scores else ""
             raise TypeError(
-                f"classifier is of type {type(classifier).__name__}, expected a "
+                f"classifier is of type {type(last).__name__}{why}, expected a "
                 "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one. "
                 "Wrap one of these."
-            )
-        if "w" not in signature(type(last_step(classifier)).learn_one).parameters:
-            raise TypeError(
-                f"classifier is of type {type(last_step(classifier)).__name__}, whose rows have no "
-                "weights, expected one whose have. Use it as it is: its probabilities are fitted "
-                "to its own errors."
             )
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
@@ -413,9 +400,7 @@ class CalibratedClassifier(WrappedClassifier):
         source, scores = last_step(self.classifier)._batch_scores(features)
         return source, scores
 
-    def _learn(
-        self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: float | Floats
-    ) -> None:
+    def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:
         """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)

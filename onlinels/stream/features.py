@@ -37,13 +37,7 @@ ANEW = 5
 
 
 @savable(
-    {
-        "_n_rows": WHOLE,
-        "counts": VECTOR,
-        "_n_far": PLACES,
-        "means": VECTOR,
-        "variances": VECTOR,
-    },
+    {"_n_rows": WHOLE, "counts": VECTOR, "_n_far": PLACES, "means": VECTOR, "variances": VECTOR},
     lambda made: len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1,
 )
 class RunningScaler:

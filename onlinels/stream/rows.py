@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -27,13 +27,8 @@ MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
 
-class Sample(NamedTuple):
-    """What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
-
-    layout: Layout
-    numbers: Floats
-    texts: tuple[tuple[Name, str], ...] = ()
-    gaps: tuple[Name, ...] = ()
+Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
+"""What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
 
 
 def read_stream_row(x: Any) -> Sample:
@@ -41,20 +36,19 @@ def read_stream_row(x: Any) -> Sample:
 
     Examples
     --------
-    >>> sample = read_stream_row({"size": 3, "colour": "red", "age": None})
-    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
-    (('size',), array([3.]), (('colour', 'red'),), ('age',))
+    >>> read_stream_row({"size": 3, "colour": "red", "age": None})
+    (('size',), array([3.]), [('colour', 'red')], ['age'])
     """
     others = {}
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return Sample(*read_row(x))
+        return *read_row(x), [], []
     check_distinct(x)
     numbers = read_row({name: value for name, value in x.items() if name not in others})
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
-    named = tuple((plain_name(name), text) for name, text in texts.items())
-    return Sample(*numbers, named, tuple(others.keys() - texts))
+    named = [(plain_name(name), text) for name, text in texts.items()]
+    return *numbers, named, list(others.keys() - texts)
 
 
 def is_gap(value: Any) -> bool:
