@@ -397,8 +397,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         comes_first = self.features.image_shape if self.preprocessing.is_identity else None
         return self.preprocessing.image_shape or comes_first
 
-    def _check_shape(self, shape: Shape) -> None:
-        if self._image_shape is not None and shape != self._image_shape:
+    def _check_shape(self, shape: Shape | None) -> None:
+        if None not in (shape, self._image_shape) and shape != self._image_shape:
             raise ValueError(
                 f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
             )
@@ -479,9 +479,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 raise
             raise ValueError(
                 f"{error} {n_held} of these images were held for the warm-up and stay held: if "
-                "the cause is theirs, they cannot be learnt with these settings whatever follows. "
-                "Start a new model with other settings (ridge, accumulator, scale, dtype), and "
-                "learn its images from the first."
+                "they are the cause, nothing can be learnt with these settings. Start a new model "
+                "with others (ridge, accumulator, scale, dtype), and learn them again."
             ) from error
         self._take(fixed, images[0].shape)
 
@@ -554,8 +553,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            if other._image_shape is not None:
-                self._check_shape(other._image_shape)
+            self._check_shape(other._image_shape)
             shape, theirs = self._image_shape or other._image_shape, other._fixed
             if theirs is None:
                 if other._held:

@@ -84,10 +84,9 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
     dates = isinstance(stamps[0], DATES) if stamps else False
     for stamp in stamps:
         if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
-            kind = type(stamp).__name__
             raise TypeError(
-                f"{timestamp!r} is {stamp!r} of type {kind}, expected a number of seconds or a "
-                "datetime, the same for all readings. Convert it."
+                f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}, expected a number of "
+                "seconds or a datetime, the same for all readings. Convert it."
             )
     rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
     return rows, read_times(stamps, len(stamps), dates), dates
@@ -133,6 +132,7 @@ def _state_fits(state: Any) -> bool:
 @savable(
     {
         "columns": made_of(Columns),
+        "n_windows": WHOLE,
         "dates": maybe(FLAG),
         "time": maybe(FINITE),
         "reading": VECTOR,
@@ -141,7 +141,6 @@ def _state_fits(state: Any) -> bool:
         "values": MATRIX,
         "labels": row(row(LABEL)),
         "wait": WHOLE,
-        "n_windows": WHOLE,
     },
     _state_fits,
 )
@@ -157,6 +156,7 @@ class StreamState:
     """
 
     columns: Columns = field(default_factory=Columns)
+    n_windows: int = 0
     dates: bool | None = None
     time: float | None = None
     reading: Floats = field(default_factory=lambda: np.empty(0))
@@ -165,7 +165,6 @@ class StreamState:
     values: Floats = field(default_factory=lambda: np.empty((0, 0)))
     labels: tuple[MaybeLabel, ...] = ()
     wait: int = 0
-    n_windows: int = 0
 
 
 REGULAR = 0.1
@@ -284,8 +283,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             if timestamp is None:
                 raise ValueError(
                     f"sample_rate={sample_rate!r} needs the times of readings. Pass timestamp, the "
-                    "name under which they come, or leave sample_rate out if readings are evenly "
-                    "spaced."
+                    "name under which they come, or leave sample_rate out."
                 )
         self.classifier = classifier
         self.window = check_count("window", window, 1)
@@ -338,7 +336,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             state = self._state
-            self._state = StreamState(state.columns, n_windows=state.n_windows)
+            self._state = StreamState(state.columns, state.n_windows)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Take in one reading with its label, and learn the windows that are due with it.
@@ -400,8 +398,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            labels = self._answers("predict", None, list(samples_of(X)))
-            return labels_like(kind_of(X), labels)
+            return labels_like(kind_of(X), self._answers("predict", None, list(samples_of(X))))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
@@ -459,9 +456,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         self, state: StreamState, now: float, reading: Floats
     ) -> tuple[StreamState, Floats]:
         """Return the state after a reading, and the samples that it completes, none to several."""
-        rate, last = self.sample_rate, state.time
+        rate, last, samples = self.sample_rate, state.time, reading[None]
         if self.timestamp is None:
-            return state, reading[None]
+            return state, samples
         passed = np.inf if last is None else now - last
         if passed <= 0.0:
             order = "as" if passed == 0.0 else "before"
@@ -472,9 +469,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             )
         if last is None or (rate is not None and passed * rate > self.largest_gap * (1.0 + EARLY)):
             # No window reaches back over what came before.
-            first = StreamState(state.columns, state.dates, now, reading, now)
-            return replace(first, n_windows=state.n_windows), reading[None]
-        spacing, samples = state.spacing or passed, reading[None]
+            known = state.columns, state.n_windows, state.dates
+            return StreamState(*known, time=now, reading=reading, start=now), samples
+        spacing = state.spacing or passed
         if rate is not None:
             # Sample k lies at the time start + k / rate, on the line between two readings.
             before, up_to = (floor((time - state.start) * rate + EARLY) for time in (last, now))
@@ -488,9 +485,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         elif abs(passed - spacing) > REGULAR * spacing:
             raise ValueError(
                 f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before, expected "
-                f"{spacing:g} s as between the first two, up to a tenth. Pass sample_rate (for "
-                f"instance {1.0 / spacing:g}) and readings are resampled to it, or call restart() "
-                "after a pause."
+                f"{spacing:g} s as between the first two, up to a tenth. Pass sample_rate (such as "
+                f"{1.0 / spacing:g}) to resample readings, or call restart() after a pause."
             )
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 

@@ -56,7 +56,7 @@ def steps_of(model: Any) -> list[Any]:
 
 def last_step(model: Any) -> Any:
     """Return the last step of a pipeline; any other model is its own."""
-    return model[-1] if is_pipeline(model) else model
+    return steps_of(model)[-1]
 
 
 def emptied(model: Any) -> Any:
@@ -380,8 +380,7 @@ class CalibratedClassifier(WrappedClassifier):
             why = ", whose rows have no weights" if scores else ""
             raise TypeError(
                 f"classifier is of type {type(last).__name__}{why}, expected a "
-                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one. "
-                "Wrap one of these."
+                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one."
             )
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))

@@ -67,12 +67,8 @@ CREDIBLE = -0.5, 1.5
 SAMPLED = 4
 """Of so many rows one is used to choose the scale: a tenth of the time of a row saved."""
 
-EXPERTS = (
-    "units, long memory",
-    "units, short memory",
-    "features, long memory",
-    "features, short memory",
-)
+VIEWS, MEMORIES = ("units", "features"), ("long", "short")
+EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
 Outlook = tuple[Floats, Floats, Floats]
