@@ -42,7 +42,6 @@ from onlinels.saving import (
     LABEL,
     MATRIX,
     REAL,
-    TEXT,
     VECTOR,
     WHOLE,
     made_of,
@@ -124,8 +123,8 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
 
 def _state_fits(state: Any) -> bool:
     n_channels = len(state.columns)
-    fits = len(state.values) == len(state.labels)
-    fits = fits and (not state.labels or state.values.shape[1] == n_channels)
+    shape = (len(state.labels), n_channels) if state.labels else (0, 0)
+    fits: bool = state.values.shape == shape
     return fits and (state.time is None or len(state.reading) == n_channels)
 
 
@@ -198,7 +197,6 @@ def _takes_lists(model: Any) -> bool:
 
 @savable_settings(
     lambda model: settings_hold(model) and len(model._state.values) <= model.window,
-    label_rule=TEXT,
     _state=made_of(StreamState),
     _lock=made_of(Lock),
 )

@@ -403,9 +403,8 @@ class CalibratedClassifier(WrappedClassifier):
         """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
-        weights = np.broadcast_to(w, len(labels))
-        losses = self._losses + log_losses(scores, columns, weights, self.count)
-        learn_and_note(learn, self, "_losses", losses)
+        losses = log_losses(scores, columns, np.broadcast_to(w, len(labels)), self.count)
+        learn_and_note(learn, self, "_losses", self._losses + losses)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.

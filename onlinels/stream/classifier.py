@@ -365,8 +365,7 @@ class StreamClassifier(ScoringClassifier):
         return source, np.array(mixtures)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        scale = best_scale(self._losses)
-        return calibrate(scores, scale, self._count) if scores.size else scores
+        return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
 
 
 def _shares(errors: list[float]) -> Floats:

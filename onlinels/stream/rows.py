@@ -53,10 +53,9 @@ def read_stream_row(x: Any) -> Sample:
 
 def is_gap(value: Any) -> bool:
     """Tell whether a value is missing."""
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
+    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
     # By its name: pandas, whose NA equals nothing, need not be installed.
-    return value is None or type(value).__name__ == "NAType"
+    return bool(is_nan or value is None or type(value).__name__ == "NAType")
 
 
 @savable(
