@@ -122,10 +122,9 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
 
 
 def _state_fits(state: Any) -> bool:
-    n_channels = len(state.columns)
-    shape = (len(state.labels), n_channels) if state.labels else (0, 0)
+    shape = (len(state.labels), len(state.columns)) if state.labels else (0, 0)
     fits: bool = state.values.shape == shape
-    return fits and (state.time is None or len(state.reading) == n_channels)
+    return fits and (state.time is None or len(state.reading) == len(state.columns))
 
 
 @savable(
