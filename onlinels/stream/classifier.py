@@ -320,10 +320,10 @@ class StreamClassifier(ScoringClassifier):
             if leads[view] > max(CLEARLY, CLEARLY * squares[view] ** 0.5):
                 experts[long], errors[long] = experts[short].copied(), errors[short]
                 leads[view] = squares[view] = 0.0
-            for expert, decay in ((long, 1.0), (short, SHORT_MEMORY)):
-                update = experts[expert].plan(row, errors[expert], 1.0, decay)
-                calls += update[0]
-                state += update[1]
+            for_long = experts[long].plan(row, errors[long])
+            for_short = experts[short].plan(row, errors[short], 1.0, SHORT_MEMORY)
+            calls += for_long[0] + for_short[0]
+            state += for_long[1] + for_short[1]
         return calls, state, changes
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
