@@ -1,16 +1,16 @@
 """ShallowConvClassifier: from images to labels, both stages of the paper in one estimator.
 
-Images are held until whitening, filters and input weights can be made of them (`WarmUp`); then the
-network is fixed, and only its linear layer learns (`FixedNetwork`).
+Images are held until whitening, filters and input weights can be made of them; then the network is
+fixed, and only its linear layer learns (`FixedNetwork`).
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, count, groupby
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from itertools import count, groupby
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -36,71 +36,38 @@ from onlinels.rows import Name
 from onlinels.saving import (
     ANYTHING,
     LABEL,
-    WHOLE,
+    SHARE,
     array,
-    listed,
-    locked_copy,
-    locked_state,
     made_of,
     maybe,
     row,
     savable,
     savable_settings,
-    save_method,
 )
 from onlinels.scoring import ScoringClassifier
+from onlinels.wrappers import MetaClassifier
 
 BLOCK_IMAGES = 1000
 """Images turned into activations at once, to bound memory."""
 
-IMAGES = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 4)
+IMAGE = array(("?", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8"), 3)
 
 
-def _examples_fit(examples: Any) -> bool:
-    sizes = [examples.images, examples.labels, examples.weights, examples.times]
-    return len({len(each) for each in sizes if hasattr(each, "__len__")}) == 1
+@savable({"image": IMAGE, "label": LABEL, "weight": SHARE, "time": ANYTHING})
+class Example(NamedTuple):
+    """A checked image (height, width, n_channels) and all that is known of it."""
+
+    image: Matrix
+    label: Label
+    weight: float
+    time: Any
 
 
-@savable(
-    {"images": IMAGES, "labels": listed(LABEL), "weights": ANYTHING, "times": ANYTHING},
-    _examples_fit,
-)
-@dataclass(frozen=True, eq=False)
-class Examples:
-    """Checked images (n, height, width, n_channels) and all that is known of them.
-
-    Weights are one for all or one for each; times are None, or a list with None for images without.
-    """
-
-    images: Matrix
-    labels: list[Label]
-    weights: float | Floats
-    times: list[Any] | None
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def part(self, rows: slice) -> Examples:
-        """Return some of the rows."""
-        times = None if self.times is None else self.times[rows]
-        weights = self.weights if isinstance(self.weights, float) else self.weights[rows]
-        return Examples(self.images[rows], self.labels[rows], weights, times)
-
-
-def joined(batches: Sequence[Examples]) -> Iterator[Examples]:
-    """Yield batches as few: all images of one have times, or none has."""
-    for untimed, run in groupby(batches, lambda batch: batch.times is None):
-        first, *others = alike = list(run)
-        yield (
-            first
-            if not others
-            else Examples(
-                np.concatenate([batch.images for batch in alike]),
-                [label for batch in alike for label in batch.labels],
-                np.concatenate([np.broadcast_to(batch.weights, len(batch)) for batch in alike]),
-                None if untimed else [time for batch in alike for time in batch.times or ()],
-            )
-        )
+def alike(examples: Sequence[Example]) -> list[list[Example]]:
+    """Return examples in as few blocks as may be: all of one have times, or none has."""
+    runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
+    starts = [(run, start) for run in runs for start in range(0, len(run), BLOCK_IMAGES)]
+    return [run[start : start + BLOCK_IMAGES] for run, start in starts]
 
 
 PIXEL_RIDGE = 0.3
@@ -109,50 +76,6 @@ PIXEL_RIDGE = 0.3
 
 MOST_PIXELS = 1024
 """Pixels, of all channels, that the classifier learns: its statistics then take 8 MiB at most."""
-
-
-def _is_caught_up(waiting: Any) -> bool:
-    counts = list(accumulate(map(len, waiting.batches), initial=0))
-    return counts[-1] == waiting.count and waiting.classifier.count in counts
-
-
-@savable(
-    {
-        "batches": row(made_of(Examples)),
-        "count": WHOLE,
-        "classifier": made_of(LeastSquaresClassifier),
-    },
-    _is_caught_up,
-)
-@dataclass(frozen=True, eq=False)
-class WarmUp:
-    """Images that are held, and a least-squares classifier on their pixels, which answers.
-
-    Images of more than 1,024 pixels and channels are brought to fewer for it, by means of square
-    blocks, and all are scaled to unit length, so one ridge suits all. It learns what is held when
-    it is asked for, batch by batch as they came.
-    """
-
-    batches: tuple[Examples, ...] = ()
-    count: int = 0
-    classifier: LeastSquaresClassifier = field(
-        default_factory=lambda: LeastSquaresClassifier(ridge=PIXEL_RIDGE)
-    )
-
-    def holding(self, batches: Sequence[Examples]) -> WarmUp:
-        """Return what holds copies of these images, too."""
-        held = [replace(batch, images=batch.images.copy()) for batch in batches]
-        n_images = self.count + sum(map(len, held))
-        return replace(self, batches=(*self.batches, *held), count=n_images)
-
-    def pixel_classifier(self) -> LeastSquaresClassifier:
-        """Return the classifier, which has learnt all that is held."""
-        if self.classifier.count < self.count:
-            ends = accumulate(map(len, self.batches))
-            for batch, end in zip(self.batches, ends, strict=True):
-                if end > self.classifier.count:
-                    self.classifier.learn_many(_pixels(batch.images), batch.labels, batch.weights)
-        return self.classifier
 
 
 def _pixels(images: Matrix) -> Floats:
@@ -202,29 +125,35 @@ class FixedNetwork:
         """Return a network with the same features that has learnt nothing."""
         return replace(self, hidden=self.hidden.clone(), classifier=self.classifier.empty())
 
-    def blocks(self, images: Matrix) -> Iterator[Matrix]:
-        """Yield the hidden activations (n, n_hidden) of some images after the others."""
-        for start in range(0, len(images), BLOCK_IMAGES):
-            processed = self.preprocessing.transform_many(images[start : start + BLOCK_IMAGES])
-            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
-            yield self.hidden.transform_many(self.features.transform_many(processed))
+    def activations(self, images: Matrix) -> Matrix:
+        """Return the hidden activations (n, n_hidden) of images."""
+        processed = self.preprocessing.transform_many(images)
+        self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
+        hidden: Matrix = self.hidden.transform_many(self.features.transform_many(processed))
+        return hidden
 
-    def learn(self, *batches: Examples) -> None:
+    def blocks(self, images: Matrix) -> Iterator[Matrix]:
+        """Yield the hidden activations of some images after the others."""
+        for start in range(0, len(images), BLOCK_IMAGES):
+            yield self.activations(images[start : start + BLOCK_IMAGES])
+
+    def learn(self, examples: Sequence[Example]) -> None:
         """Learn images block by block: all of them, or none."""
+        blocks = alike(examples)
         # A later block may be refused, or interrupted.
-        is_one = [len(batch) <= BLOCK_IMAGES for batch in batches] == [True]
-        layer = self.classifier if is_one else copy.deepcopy(self.classifier)
-        for batch in batches:
-            for number, rows in enumerate(self.blocks(batch.images)):
-                block = batch.part(slice(number * BLOCK_IMAGES, (number + 1) * BLOCK_IMAGES))
-                layer.learn_many(rows, block.labels, block.weights, block.times)
+        layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
+        for block in blocks:
+            images, labels, weights, times = zip(*block, strict=True)
+            # Rows that all weigh 1 need not be multiplied.
+            w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
+            t = None if times[0] is None else times
+            layer.learn_many(self.activations(np.stack(images)), labels, w, t)
         self.classifier = layer
 
     def check_same_features(self, other: FixedNetwork) -> None:
         """Raise unless another network of the same settings has the same fixed features."""
-        parts = ("preprocessing", "features", "hidden")
-        params = [[getattr(net, part)._get_params() for part in parts] for net in (self, other)]
-        if not all(map(same, *params)):
+        parts = [(net.preprocessing, net.features, net.hidden) for net in (self, other)]
+        if not all(same(a._get_params(), b._get_params()) for a, b in zip(*parts, strict=True)):
             raise ValueError(
                 "other has other fixed features, expected the same. They were made from other "
                 "images; start all models from one model's empty()."
@@ -234,11 +163,12 @@ class FixedNetwork:
 @savable_settings(
     **PARTS,
     _image_shape=ANYTHING,
-    _waiting=made_of(WarmUp),
+    _held=row(made_of(Example)),
+    _of_pixels=made_of(LeastSquaresClassifier),
     _fixed=maybe(made_of(FixedNetwork)),
     _lock=made_of(Lock),
 )
-class ShallowConvClassifier(ScoringClassifier):
+class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     """Classify images by the paper's network, learnt online and exactly in one pass.
 
     Both stages in one estimator: `ImagePreprocessing`, `ConvolutionalFeatures`, `HiddenLayer` and
@@ -296,10 +226,6 @@ class ShallowConvClassifier(ScoringClassifier):
     True
     """
 
-    save = save_method
-    __copy__ = locked_copy
-    __getstate__ = locked_state
-
     def __init__(
         self,
         features: ConvolutionalFeatures | None = None,
@@ -319,8 +245,11 @@ class ShallowConvClassifier(ScoringClassifier):
         self.classifier = classifier or LeastSquaresClassifier("paper", fit_intercept=False)
         self.warm_up = warm_up
         self._image_shape: Shape | None = None
-        self._waiting = WarmUp()
         self._fixed: FixedNetwork | None = None
+        # Before it is there: images, and a classifier of their pixels, which answers. It learns
+        # what is held when it is asked.
+        self._held: tuple[Example, ...] = ()
+        self._of_pixels = LeastSquaresClassifier(ridge=PIXEL_RIDGE)
         self._lock = Lock()
         if all(part.is_fixed for part in (self.preprocessing, self.features, self.hidden)):
             self._fixed = self._parts().empty()
@@ -361,18 +290,18 @@ class ShallowConvClassifier(ScoringClassifier):
         return self._fixed is not None
 
     @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
-
-    @property
     def _linear_layer(self) -> LeastSquaresClassifier:
         """The layer that learns hidden activations, or pixels as long as features are not fixed."""
         with self._lock:
-            if self._fixed is None:
-                return self._waiting.pixel_classifier()
-            # It may be changed at any time, and enters when weights are solved.
-            self._fixed.classifier.ridge = self.classifier.ridge
-            return self._fixed.classifier
+            if self._fixed is not None:
+                # It may be changed at any time, and enters when weights are solved.
+                self._fixed.classifier.ridge = self.classifier.ridge
+                return self._fixed.classifier
+            new = self._held[self._of_pixels.count :]
+            if new:
+                images, labels, weights, _ = zip(*new, strict=True)
+                self._of_pixels.learn_many(_pixels(np.stack(images)), labels, np.array(weights))
+            return self._of_pixels
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -382,7 +311,7 @@ class ShallowConvClassifier(ScoringClassifier):
     @property
     def count(self) -> int:
         """Number of images learnt, those held for the warm-up included."""
-        return self._waiting.count if self._fixed is None else self._fixed.classifier.count
+        return len(self._held) if self._fixed is None else self._fixed.classifier.count
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -441,26 +370,26 @@ class ShallowConvClassifier(ScoringClassifier):
             )
         return self._fixed
 
-    def _examples(self, images: Matrix, y: Any, w: Any, t: Any = None) -> Examples:
+    def _examples(self, images: Matrix, y: Any, w: Any, t: Any) -> list[Example]:
         """Check images and what belongs to them."""
         n_rows = len(images)
-        labels, weights = read_labels(y, n_rows), check_weights(w, n_rows)
-        self.classifier._clock.read(t, n_rows)
-        if t is not None:
-            t = [t] * n_rows if np.ndim(t) == 0 else list(t)
+        labels = read_labels(y, n_rows)
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
+        if self.classifier._clock.read(t, n_rows) is None:
+            t = None
+        times = [t] * n_rows if np.ndim(t) == 0 else t
         self._check_images(images)
-        return Examples(images, labels, weights, t)
+        return list(map(Example, images, labels, weights, times))
 
     def _check_images(self, images: Matrix) -> None:
         """Raise unless images fit what came before and the parts; a fixed network checks more."""
         self._check_shape(images.shape[1:])
         if self._fixed is None:
+            features, hidden = self.features, self.hidden
             processed = self.preprocessing.outlook(images)
-            if self.hidden.receptive_fields is not None:
-                self.hidden.receptive_fields.check_maps(
-                    self.features.map_shape(processed.shape[1:])
-                )
-            self.hidden.check_width(self.features.check_images(processed, self.hidden.dtype))
+            if hidden.receptive_fields is not None:
+                hidden.receptive_fields.check_maps(features.map_shape(processed.shape[1:]))
+            hidden.check_width(features.check_images(processed, hidden.dtype))
 
     @property
     def _given_shape(self) -> Shape | None:
@@ -468,8 +397,8 @@ class ShallowConvClassifier(ScoringClassifier):
         comes_first = self.features.image_shape if self.preprocessing.is_identity else None
         return self.preprocessing.image_shape or comes_first
 
-    def _check_shape(self, shape: Shape) -> None:
-        if self._image_shape is not None and shape != self._image_shape:
+    def _check_shape(self, shape: Shape | None) -> None:
+        if None not in (shape, self._image_shape) and shape != self._image_shape:
             raise ValueError(
                 f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
             )
@@ -491,9 +420,9 @@ class ShallowConvClassifier(ScoringClassifier):
         """Return the state of the features and the score of every class for one image."""
         with self._lock:
             warming_up = f"warming up, {self.count} of {self.warm_up}"
-            state = "fixed" if self.features_fixed else warming_up
-            scores = [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
-            return "\n".join([f"features {state}", *scores])
+            lines = [f"features {'fixed' if self.features_fixed else warming_up}"]
+            lines += [f"{label}: score {score:.5f}" for label, score in self.scores_one(x).items()]
+            return "\n".join(lines)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
@@ -520,52 +449,50 @@ class ShallowConvClassifier(ScoringClassifier):
         with self._lock:
             self._learn(self._examples(read_images(X, self._given_shape).values, y, w, t))
 
-    def _learn(self, *batches: Examples) -> None:
+    def _learn(self, examples: Sequence[Example]) -> None:
         """Learn or hold images that were checked, or nothing of them if one is refused."""
-        shape = batches[0].images.shape[1:]
+        shape = examples[0].image.shape
         if self._fixed is not None:
-            self._fixed.learn(*batches)
+            self._fixed.learn(examples)
             self._image_shape = shape
-        elif self._waiting.count + sum(map(len, batches)) >= self.warm_up:
-            self._fix(*batches)
+        elif self.count + len(examples) >= self.warm_up:
+            self._fix(examples)
         else:
-            held = (self, "_waiting", self._waiting.holding(batches))
-            apply(Update(state=(held, (self, "_image_shape", shape))))
+            held = [each._replace(image=each.image.copy()) for each in examples]
+            state = (self, "_held", (*self._held, *held)), (self, "_image_shape", shape)
+            apply(Update(state=state))
 
-    def _fix(self, *new: Examples) -> None:
+    def _fix(self, new: Sequence[Example] = ()) -> None:
         """Fix the features from what is held and as many new images as are wanted; learn all."""
-        batches, n_held = (*self._waiting.batches, *new), self._waiting.count
-        if sum(map(len, batches)) < 2:
+        examples, n_held = (*self._held, *new), len(self._held)
+        if len(examples) < 2:
             raise ValueError(
                 f"{n_held} images have come, expected at least 2 to make input weights from. "
                 "Learn more images first."
             )
-        n_wanted = max(self.warm_up, n_held)
-        images = np.concatenate([batch.images[:n_wanted] for batch in batches])[:n_wanted]
-        labels = [label for batch in batches for label in batch.labels][:n_wanted]
+        images, labels, *_ = zip(*examples[: max(self.warm_up, n_held)], strict=True)
         try:
-            fixed = self._parts().made_from(images, labels)
-            fixed.learn(*joined(batches))
+            fixed = self._parts().made_from(np.stack(images), list(labels))
+            fixed.learn(examples)
         except ValueError as error:
             if not n_held:
                 raise
             raise ValueError(
                 f"{error} {n_held} of these images were held for the warm-up and stay held: if "
-                "the cause is theirs, they cannot be learnt with these settings whatever follows. "
-                "Start a new model with other settings (ridge, accumulator, scale, dtype), and "
-                "learn its images from the first."
+                "they are the cause, nothing can be learnt with these settings. Start a new model "
+                "with others (ridge, accumulator, scale, dtype), and learn them again."
             ) from error
-        self._take(fixed, images.shape[1:])
+        self._take(fixed, images[0].shape)
 
     def _take(self, fixed: FixedNetwork, shape: Shape | None) -> None:
         """Go on as a network that is fixed and has learnt what was held."""
-        state = {"_fixed": fixed, "_waiting": WarmUp(), "_image_shape": shape}
-        apply(Update(state=tuple((self, *each) for each in state.items())))
+        pixels = self._of_pixels.empty()
+        state = ("_fixed", fixed), ("_image_shape", shape), ("_held", ()), ("_of_pixels", pixels)
+        apply(Update(state=tuple((self, *each) for each in state)))
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
-        with self._lock:
-            self._unlearn(read_image(x, self._given_shape).values, [y], w)
+        self.unlearn_many([x], [y], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.
@@ -579,12 +506,7 @@ class ShallowConvClassifier(ScoringClassifier):
             As there, or if the features are not fixed yet; nothing has changed then.
         """
         with self._lock:
-            self._unlearn(read_images(X, self._given_shape).values, y, w)
-
-    def _unlearn(self, images: Matrix, y: Any, w: Any) -> None:
-        network, examples = self._network, self._examples(images, y, w)
-        rows = np.concatenate([*network.blocks(images)])
-        network.classifier.unlearn_many(rows, examples.labels, examples.weights)
+            self._network.classifier.unlearn_many(self.transform_many(X), y, w)
 
     def fix_features(self) -> None:
         """Fix what depends on data now, from the images held so far, unless it is fixed already.
@@ -631,15 +553,14 @@ class ShallowConvClassifier(ScoringClassifier):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            if other._image_shape is not None:
-                self._check_shape(other._image_shape)
+            self._check_shape(other._image_shape)
             shape, theirs = self._image_shape or other._image_shape, other._fixed
             if theirs is None:
-                if other._waiting.count:
-                    self._learn(*joined(other._waiting.batches))
+                if other._held:
+                    self._learn(other._held)
             elif self._fixed is None:
                 fixed = copy.deepcopy(theirs)
-                fixed.learn(*joined(self._waiting.batches))
+                fixed.learn(self._held)
                 self._take(fixed, shape)
             else:
                 self._fixed.check_same_features(theirs)

@@ -6,7 +6,7 @@ window; windows that are due and have a label are learnt by the wrapped classifi
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from math import floor
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from river import base
@@ -25,61 +25,70 @@ from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
 from onlinels.rows import (
-    Batch,
     Columns,
+    Layout,
     Name,
     as_frame,
     holds_array,
     labels_like,
     read_batch,
-    read_sample,
+    read_row,
     samples_of,
     table_like,
 )
 from onlinels.saving import (
     FINITE,
     FLAG,
+    LABEL,
     MATRIX,
     REAL,
-    TEXT,
     VECTOR,
     WHOLE,
-    Field,
-    locked_copy,
-    locked_state,
     made_of,
     maybe,
+    row,
     savable,
     savable_settings,
-    save_method,
-    saved,
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, learn_and_note, restored_on_error, steps_of
+from onlinels.wrappers import FIXED, MetaClassifier, learn_and_note, restored_on_error, steps_of
 
-# Readings of sensors, as they come: a dict, or rows that follow one another.
+DATES = (datetime, np.datetime64)
 
-
-class Readings(NamedTuple):
-    """What was read, and the times in seconds, if readings have them."""
-
-    batch: Batch
-    times: Floats | None
-    dates: bool
+MaybeLabel = tuple[Label, ...]
+"""(label,), or () where there is none: None can be a label."""
 
 
-def read_reading(x: Any, timestamp: Name | None) -> Readings:
-    """Read one reading, a dict of numbers, and its time if it has the name `timestamp`."""
-    return _read([x], timestamp, lambda rows: read_sample(rows[0]))
+def one_reading(x: Any) -> list[Any]:
+    """Return a reading as a batch of one; raise TypeError if it is no dict."""
+    if not isinstance(x, Mapping):
+        read_row(x)
+    return [x]
 
 
-def read_readings(X: Any, timestamp: Name | None) -> Readings:
-    """Read readings that follow one another: an array (n, n_columns), a frame or a list of dicts.
+def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Floats, bool]:
+    """Return readings without their times, these in seconds, and whether they are dates.
 
-    The time is the column, or the entry of each dict, of the name `timestamp`.
+    The time is the entry of each dict of the name `timestamp`; without it all times are 0.
     """
-    return _read(list(samples_of(X)), timestamp, read_batch)
+    if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
+        return rows, np.zeros(len(rows)), False
+    if not all(timestamp in x for x in rows):
+        raise ValueError(
+            f"x has no {timestamp!r}, expected the time of every reading under this name. "
+            "Pass it, or leave timestamp out if readings are evenly spaced."
+        )
+    stamps = [x[timestamp] for x in rows]
+    dates = isinstance(stamps[0], DATES) if stamps else False
+    for stamp in stamps:
+        if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
+            raise TypeError(
+                f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}, expected a number of "
+                "seconds or a datetime, the same for all readings. Convert it."
+            )
+    rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
+    return rows, read_times(stamps, len(stamps), dates), dates
 
 
 def kind_of(X: Any) -> Any:
@@ -87,141 +96,74 @@ def kind_of(X: Any) -> Any:
     return X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
 
 
-def _read(rows: list[Any], timestamp: Name | None, read: Callable[[Any], Batch]) -> Readings:
-    stamps = None
-    if timestamp is not None and all(isinstance(x, Mapping) for x in rows):
-        if not all(timestamp in x for x in rows):
-            raise ValueError(
-                f"x has no {timestamp!r}, expected the time of every reading under this name. "
-                "Pass it, or leave timestamp out if readings are evenly spaced."
-            )
-        stamps = [x[timestamp] for x in rows]
-        rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
-    batch = read(rows)
-    if any(map(holds_array, batch.layouts)):
+def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
+    """Return the channels, those of the first reading; raise if those of a reading are others."""
+    if any(map(holds_array, layouts)):
         raise ValueError(
             "A reading holds an array, expected one number for each channel. Pass readings one "
             "by one, or whole windows to the wrapped classifier itself."
         )
-    return Readings(batch, *((None, False) if stamps is None else _seconds(stamps, timestamp)))
-
-
-def _seconds(stamps: Sequence[Any], timestamp: Name) -> tuple[Floats, bool]:
-    """Return the times of readings in seconds, and whether they are dates."""
-    is_date = isinstance(stamps[0], DATES)
-    for stamp in stamps:
-        if not isinstance(stamp, DATES if is_date else Real) or isinstance(stamp, bool):
-            kind = type(stamp).__name__
-            raise TypeError(
-                f"{timestamp!r} is {stamp!r} of type {kind}, expected a number of seconds or a "
-                "datetime, the same for all readings. Convert it."
-            )
-    return np.concatenate([read_times(stamp, 1, is_date) for stamp in stamps]), is_date
-
-
-DATES = (datetime, np.datetime64)
-
-
-# Where a stream of readings stands.
-
-
-class Unlabelled:
-    """The label of samples that have none; None can be a label."""
-
-    def __repr__(self) -> str:
-        return "UNLABELLED"
-
-    def __reduce__(self) -> str:
-        return "UNLABELLED"
-
-
-UNLABELLED = Unlabelled()
-saved(Unlabelled, {}, take=lambda label: {}, make=lambda state: UNLABELLED)
-
-
-@savable(
-    {"time": FINITE, "values": VECTOR, "start": FINITE, "reached": WHOLE, "spacing": maybe(REAL)}
-)
-@dataclass(frozen=True, eq=False)
-class Position:
-    """The last reading of a stream with times, and where the samples stand.
-
-    Sample 0 lies at the time `start`, and `reached` is the number of the last sample; `spacing` is
-    the time between the first two readings.
-    """
-
-    time: float
-    values: Floats
-    start: float
-    reached: int = 0
-    spacing: float | None = None
+    columns = columns if len(columns) else columns.extended(layouts[:1])
+    if not len(columns):
+        raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
+    known, fewest = columns.extended(layouts), min(layouts, key=len)
+    missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
+    if known is not columns:
+        problem = f"has a new channel {known.names[len(columns)]!r}"
+    elif missing:
+        problem = f"lacks the channel {columns.names[min(missing)]!r}"
+    else:
+        return columns
+    raise ValueError(
+        f"A reading {problem}, expected only and all of {list(columns.names)}, as in the first "
+        "one. Fill gaps first, for instance with river's preprocessing.StatImputer, leave out what "
+        "is new, or begin with a new model."
+    )
 
 
 def _state_fits(state: Any) -> bool:
-    shapes = {state.values.shape[1]} if state.labels else set()
-    if state.position is not None:
-        shapes.add(len(state.position.values))
-    return len(state.values) == len(state.labels) and shapes <= {len(state.columns)}
+    shape = (len(state.labels), len(state.columns)) if state.labels else (0, 0)
+    fits: bool = state.values.shape == shape
+    return fits and (state.time is None or len(state.reading) == len(state.columns))
 
 
 @savable(
     {
         "columns": made_of(Columns),
-        "dates": maybe(FLAG),
-        "position": maybe(made_of(Position)),
-        "values": MATRIX,
-        "labels": Field("a tuple of labels", lambda value: type(value) is tuple),
-        "since": maybe(WHOLE),
         "n_windows": WHOLE,
+        "dates": maybe(FLAG),
+        "time": maybe(FINITE),
+        "reading": VECTOR,
+        "start": FINITE,
+        "spacing": maybe(REAL),
+        "values": MATRIX,
+        "labels": row(row(LABEL)),
+        "wait": WHOLE,
     },
     _state_fits,
 )
 @dataclass(frozen=True, eq=False)
 class StreamState:
-    """The channels, the last reading and the last samples: there is a new one after each reading.
+    """Where a stream of readings stands: there is a new state after each.
 
-    `since` counts the samples since the last window that was learnt; it is None before the first of
-    the stream, or of what came after a gap.
+    The last reading came at `time`, if readings have times; `spacing` is the time between the first
+    two. Sample k lies at the time ``start + k / sample_rate``.
+
+    `values` and `labels` are those of the last samples; a label is (label,), or () where there is
+    none. `wait` is the number of samples before the next window is due.
     """
 
     columns: Columns = field(default_factory=Columns)
-    dates: bool | None = None
-    position: Position | None = None
-    values: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    labels: tuple[Label, ...] = ()
-    since: int | None = None
     n_windows: int = 0
+    dates: bool | None = None
+    time: float | None = None
+    reading: Floats = field(default_factory=lambda: np.empty(0))
+    start: float = 0.0
+    spacing: float | None = None
+    values: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    labels: tuple[MaybeLabel, ...] = ()
+    wait: int = 0
 
-    def of_channels(self, readings: Readings) -> StreamState:
-        """Return the state with channels known, or raise if those of the readings are others."""
-        if self.dates not in (None, readings.dates):
-            was, came = ("dates", "numbers") if self.dates else ("numbers", "dates")
-            raise TypeError(
-                f"Times are {came}, expected {was} as before. Convert them, or restart()."
-            )
-        layouts = readings.batch.layouts
-        columns = self.columns if len(self.columns) else Columns().extended(layouts[:1])
-        if not len(columns):
-            raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
-        known = columns.extended(layouts)
-        if known is not columns:
-            raise ValueError(
-                f"A reading has a new channel {known.names[len(columns)]!r}, expected only "
-                f"{list(columns.names)} as in the first reading. Leave it out, or begin with a new "
-                "model."
-            )
-        shortest = min(layouts, key=len)
-        if len(shortest) < len(columns):
-            missing = min({*range(len(columns))} - {*columns.locate(shortest).tolist()})
-            raise ValueError(
-                f"A reading lacks the channel {columns.names[missing]!r}, expected all of those of "
-                "the first reading. Fill it first, for instance with river's "
-                "preprocessing.StatImputer."
-            )
-        return replace(self, columns=columns, dates=readings.dates)
-
-
-# From readings to evenly spaced samples.
 
 REGULAR = 0.1
 """Share of the first spacing by which later ones may differ from it without a sample rate."""
@@ -232,78 +174,32 @@ EARLY = 1e-3
 Times in seconds since 1970 are rounded to 2.4e-7 seconds.
 """
 
-
-def _regular(name: Name, position: Position, now: float, values: Floats) -> Position:
-    """Return the position after a reading, or raise ValueError if it comes at no regular time."""
-    passed = now - position.time
-    spacing = position.spacing or passed
-    if abs(passed - spacing) > REGULAR * spacing:
-        raise ValueError(
-            f"{name!r} is {now!r}, {passed:g} s after the reading before, expected "
-            f"{spacing:g} s as between the first two, up to a tenth. Pass sample_rate (for "
-            f"instance {1.0 / spacing:g}) and readings are resampled to it, or call restart() "
-            "after a pause."
-        )
-    return Position(now, values, position.start, spacing=spacing)
-
-
-def _resampled(
-    position: Position, now: float, values: Floats, rate: float
-) -> tuple[Position, Floats]:
-    """Return the position after a reading, and the samples since the one before, maybe none.
-
-    Sample k lies at the time start + k / rate, on the straight line between two readings.
-    """
-    reached = max(position.reached, floor((now - position.start) * rate + EARLY))
-    n_new = reached - position.reached
-    remedy = "Lower largest_gap, or sample_rate."
-    check_room(8 * n_new * (2 + len(values)), "A gap of {:,} samples", n_new, remedy=remedy)
-    times = position.start + np.arange(position.reached + 1, reached + 1) / rate
-    share = np.clip((times - position.time) / (now - position.time), 0.0, 1.0)[:, None]
-    # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
-    samples = (1.0 - share) * position.values + share * values
-    return Position(now, values, position.start, reached), samples
-
-
-# From samples to windows with a label.
-
-
-LABEL_RULES: dict[str, Callable[[Sequence[Label]], Label]] = {
+LABEL_RULES: dict[str, Callable[[Sequence[MaybeLabel]], MaybeLabel]] = {
     "last": lambda labels: labels[-1],
     # The most frequent, on a tie the one that came last: counters keep the order of arrival.
     "majority": lambda labels: Counter(reversed(labels)).most_common(1)[0][0],
-    "unanimous": lambda labels: labels[-1] if len(set(labels)) == 1 else UNLABELLED,
+    "unanimous": lambda labels: labels[-1] if len(set(labels)) == 1 else (),
 }
 """From the labels of a window's samples to its own; samples without a label count as one class."""
 
-
 Labelled = tuple[dict[str, Floats], Label]
 """A sample {"window": array (length, n_channels)} and its label."""
-
-TOGETHER = (*FIXED, ScoringClassifier)
-"""Steps that take lists of windows, all or none, with the same result as one by one."""
 
 BLOCK = 256
 """Readings that are answered together: as many windows are held at a time."""
 
 
 def _takes_lists(model: Any) -> bool:
-    """Tell whether a classifier, or every step of a pipeline, takes lists of windows."""
-    return all(isinstance(step, TOGETHER) for step in steps_of(model))
+    """Tell whether all steps take lists of windows, all or none, with the same result as singly."""
+    return all(isinstance(step, (*FIXED, ScoringClassifier)) for step in steps_of(model))
 
 
-def _windowed_fits(model: Any) -> bool:
-    fits = settings_hold(model) and len(model._state.values) <= model.window
-    position = model._state.position
-    if position is None or model.sample_rate is None:
-        return fits
-    # Samples were drawn up to the last reading: else the next one would draw those between.
-    ahead = (position.time - position.start) * model.sample_rate - position.reached
-    return fits and bool(abs(ahead) <= 2.0)
-
-
-@savable_settings(_windowed_fits, label_rule=TEXT, _state=made_of(StreamState), _lock=made_of(Lock))
-class WindowedClassifier(base.MiniBatchClassifier):
+@savable_settings(
+    lambda model: settings_hold(model) and len(model._state.values) <= model.window,
+    _state=made_of(StreamState),
+    _lock=made_of(Lock),
+)
+class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     """Classify sliding windows of sensor readings that come one at a time.
 
     A reading is a dict with a number for every channel. The wrapped classifier sees
@@ -384,10 +280,9 @@ class WindowedClassifier(base.MiniBatchClassifier):
             if timestamp is None:
                 raise ValueError(
                     f"sample_rate={sample_rate!r} needs the times of readings. Pass timestamp, the "
-                    "name under which they come, or leave sample_rate out if readings are evenly "
-                    "spaced."
+                    "name under which they come, or leave sample_rate out."
                 )
-        self.classifier: Any = classifier
+        self.classifier = classifier
         self.window = check_count("window", window, 1)
         self.hop = check_count("hop", hop, 1)
         self.timestamp = timestamp
@@ -396,10 +291,6 @@ class WindowedClassifier(base.MiniBatchClassifier):
         self.label_rule = label_rule
         self._state = StreamState()
         self._lock = Lock()
-
-    save = save_method
-    __copy__ = locked_copy
-    __getstate__ = locked_state
 
     @classmethod
     def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
@@ -417,10 +308,6 @@ class WindowedClassifier(base.MiniBatchClassifier):
     @property
     def _multiclass(self) -> bool:
         return bool(self.classifier._multiclass)
-
-    @property
-    def _mutable_attributes(self) -> set[str]:
-        return {"classifier"}
 
     @property
     def channels(self) -> tuple[Name, ...]:
@@ -446,7 +333,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
         """
         with self._lock:
             state = self._state
-            self._state = StreamState(state.columns, n_windows=state.n_windows)
+            self._state = StreamState(state.columns, state.n_windows)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Take in one reading with its label, and learn the windows that are due with it.
@@ -467,7 +354,7 @@ class WindowedClassifier(base.MiniBatchClassifier):
             the window. Nothing has changed then.
         """
         with self._lock:
-            self._learn(read_reading(x, self.timestamp), [read_label(y)])
+            self._learn(one_reading(x), [(read_label(y),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Take in readings that follow one another, as by `learn_one` in a loop, all or none.
@@ -483,8 +370,8 @@ class WindowedClassifier(base.MiniBatchClassifier):
             As `learn_one`; nothing has changed then.
         """
         with self._lock:
-            readings = read_readings(X, self.timestamp)
-            self._learn(readings, read_labels(y, len(readings.batch)))
+            rows = list(samples_of(X))
+            self._learn(rows, [(label,) for label in read_labels(y, len(rows))])
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
         """Take in one reading without a label and learn nothing; errors as `learn_one`.
@@ -498,94 +385,107 @@ class WindowedClassifier(base.MiniBatchClassifier):
         1
         """
         with self._lock:
-            self._learn(read_reading(x, self.timestamp), [UNLABELLED])
+            self._learn(one_reading(x), [()])
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""
         with self._lock:
-            return self._answers("predict", read_reading(x, self.timestamp), None)[0]
+            return self._answers("predict", None, one_reading(x))[0]
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            readings = read_readings(X, self.timestamp)
-            return labels_like(kind_of(X), self._answers("predict", readings, None))
+            return labels_like(kind_of(X), self._answers("predict", None, list(samples_of(X))))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
         with self._lock:
-            table: dict[Label, float]
-            (table,) = self._answers("predict_proba", read_reading(x, self.timestamp), {})
-            return table
+            return dict(self._answers("predict_proba", {}, one_reading(x))[0])
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
         with self._lock:
-            rows = self._answers("predict_proba", read_readings(X, self.timestamp), {})
+            rows = self._answers("predict_proba", {}, list(samples_of(X)))
             if isinstance(X, (list, tuple)):
                 return rows
             classes = list(dict.fromkeys(label for row in rows for label in row))
             values = [[row.get(label, 0.0) for label in classes] for row in rows]
             return table_like(kind_of(X), classes, np.array(values).reshape(len(rows), -1))
 
-    def _learn(self, readings: Readings, labels: list[Label]) -> None:
-        state, due = self._state, list[Labelled]()
+    def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
+        due: list[Labelled] = []
         # Of the states only the last is held: each has a window of its own.
-        for latest, windows in self._follow(readings, labels):
-            state = latest
-            due += windows
+        (state,) = deque(self._follow(rows, labels, due), maxlen=1)
         learn_and_note(partial(self._learn_windows, due), self, "_state", state)
 
     def _follow(
-        self, readings: Readings, labels: Sequence[Label]
-    ) -> Iterator[tuple[StreamState, list[Labelled]]]:
-        """Yield the state after each reading, and the windows to be learnt with it."""
-        batch, rule = readings.batch, LABEL_RULES[self.label_rule]
-        state = self._state.of_channels(readings)
-        rows = state.columns.place(batch.layouts, batch.values).astype(np.float64)
-        times = np.zeros(len(rows)) if readings.times is None else readings.times
-        for now, reading, label in zip(times.tolist(), rows, labels, strict=True):
+        self, rows: list[Any], labels: list[MaybeLabel], due: list[Labelled]
+    ) -> Iterator[StreamState]:
+        """Yield the state after each reading; append the windows to be learnt with it to `due`."""
+        state, rule = self._state, LABEL_RULES[self.label_rule]
+        rows, times, dates = read_stamps(rows, self.timestamp)
+        batch = read_batch(rows)
+        if state.dates not in (None, dates):
+            was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
+            raise TypeError(
+                f"Times are {came}, expected {was} as before. Convert them, or restart()."
+            )
+        columns = channels_of(state.columns, batch.layouts)
+        state = replace(state, columns=columns, dates=dates)
+        readings = columns.place(batch.layouts, batch.values).astype(np.float64)
+        for now, reading, label in zip(times.tolist(), readings, labels, strict=True):
             state, samples = self._sampled(state, now, reading)
-            due: list[Labelled] = []
             for sample in samples:
                 before = state.values.reshape(-1, len(sample))
                 values = np.concatenate((before, sample[None]))[-self.window :]
                 known = (*state.labels, label)[-self.window :]
-                since = None if state.since is None else state.since + 1
-                state = replace(state, values=values, labels=known, since=since)
-                is_due = len(known) == self.window and (since is None or since >= self.hop)
-                of_window = rule(known) if is_due and label is not UNLABELLED else UNLABELLED
-                if of_window is not UNLABELLED:
+                wait = max(0, state.wait - 1)
+                state = replace(state, values=values, labels=known, wait=wait)
+                is_due = len(known) == self.window and not wait
+                of_window = rule(known) if is_due and label else ()
+                if of_window:
                     # A copy, as most of the window is part of later ones too.
-                    due.append(({"window": values.copy()}, of_window))
-                    state = replace(state, since=0, n_windows=state.n_windows + 1)
-            yield state, due
+                    due.append(({"window": values.copy()}, of_window[0]))
+                    state = replace(state, wait=self.hop, n_windows=state.n_windows + 1)
+            yield state
 
     def _sampled(
         self, state: StreamState, now: float, reading: Floats
     ) -> tuple[StreamState, Floats]:
         """Return the state after a reading, and the samples that it completes, none to several."""
-        position, samples, rate = state.position, reading[None], self.sample_rate
+        rate, last, samples = self.sample_rate, state.time, reading[None]
         if self.timestamp is None:
             return state, samples
-        if position is None:
-            return replace(state, position=Position(now, reading, now)), samples
-        if now <= position.time:
-            before = "as" if now == position.time else "before"
+        passed = np.inf if last is None else now - last
+        if passed <= 0.0:
+            order = "as" if passed == 0.0 else "before"
             raise ValueError(
-                f"{self.timestamp!r} is {now!r}, {before} that of the reading before, expected a "
-                f"time after {position.time!r}. Leave out readings that repeat or come late, or "
+                f"{self.timestamp!r} is {now!r}, {order} that of the reading before, expected a "
+                f"time after {last!r}. Leave out readings that repeat or come late, or "
                 "call restart() where another recording begins."
             )
-        if rate is None:
-            position = _regular(self.timestamp, position, now, reading)
-        elif (now - position.time) * rate > self.largest_gap * (1.0 + EARLY):
+        if last is None or (rate is not None and passed * rate > self.largest_gap * (1.0 + EARLY)):
             # No window reaches back over what came before.
-            state = replace(state, values=np.empty((0, 0)), labels=(), since=None)
-            position = Position(now, reading, now)
-        else:
-            position, samples = _resampled(position, now, reading, float(rate))
-        return replace(state, position=position), samples
+            known = state.columns, state.n_windows, state.dates
+            return StreamState(*known, time=now, reading=reading, start=now), samples
+        spacing = state.spacing or passed
+        if rate is not None:
+            # Sample k lies at the time start + k / rate, on the line between two readings.
+            before, up_to = (floor((time - state.start) * rate + EARLY) for time in (last, now))
+            n_bytes, remedy = 8 * (2 + len(reading)), "Lower largest_gap, or sample_rate."
+            n_new = up_to - before
+            check_room(n_new * n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
+            times = state.start + np.arange(before + 1, up_to + 1) / float(rate)
+            share = np.clip((times - last) / passed, 0.0, 1.0)[:, None]
+            # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
+            samples = (1.0 - share) * state.reading + share * reading
+        elif abs(passed - spacing) > REGULAR * spacing:
+            raise ValueError(
+                f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before, expected "
+                f"{spacing:g} s as between the first two, up to a tenth. Pass sample_rate (such as "
+                f"{1.0 / spacing:g}) to resample readings, or call restart() after a pause."
+            )
+        return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:
         """Let the wrapped classifier learn windows in order: all or none of several."""
@@ -600,11 +500,11 @@ class WindowedClassifier(base.MiniBatchClassifier):
                 for sample, label in due:
                     model.learn_one(sample, label)
 
-    def _answers(self, method: str, readings: Readings, nothing: Any) -> list[Any]:
+    def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""
-        followed = self._follow(readings, [UNLABELLED] * len(readings.batch))
+        followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
-        while block := [state.values for state, _ in islice(followed, BLOCK)]:
+        while block := [state.values for state in islice(followed, BLOCK)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]
             if len(full) > 1 and _takes_lists(self.classifier):
                 answers = iter(getattr(self.classifier, f"{method}_many")(full))

@@ -56,7 +56,7 @@ def steps_of(model: Any) -> list[Any]:
 
 def last_step(model: Any) -> Any:
     """Return the last step of a pipeline; any other model is its own."""
-    return model[-1] if is_pipeline(model) else model
+    return steps_of(model)[-1]
 
 
 def emptied(model: Any) -> Any:
@@ -77,8 +77,7 @@ def restored_on_error(models: Sequence[Any]) -> Iterator[None]:
         yield
     except BaseException:
         for model, copied in zip(learning, before, strict=True):
-            vars(model).clear()
-            vars(model).update(vars(copied))
+            model.__dict__ = vars(copied)
         raise
 
 
@@ -98,8 +97,8 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any
         raise
 
 
-class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
-    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+class MetaClassifier(base.Classifier):
+    """A classifier around another one, whose settings may be changed at any time."""
 
     _lock: Lock
     classifier: Any
@@ -108,13 +107,17 @@ class WrappedClassifier(base.Wrapper[base.Estimator], base.Classifier):
     __copy__ = locked_copy
     __getstate__ = locked_state
 
-    @classmethod
-    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
-        yield {"classifier": LeastSquaresClassifier()}
-
     @property
     def _mutable_attributes(self) -> set[str]:
         return {"classifier"}
+
+
+class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
+    """Answer as the wrapped classifier, or pipeline, does; subclasses learn in their own way."""
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        yield {"classifier": LeastSquaresClassifier()}
 
     @property
     def _wrapped_model(self) -> Any:
@@ -197,10 +200,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     """
 
     def __init__(
-        self,
-        classifier: base.Estimator,
-        detector: Detector | None = None,
-        keep: float = 0.0,
+        self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
             raise TypeError(
@@ -245,9 +245,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         with self._lock:
             self._n_alarms += self._learn(x, read_label(y), check_weights(w, 1), kwargs)
 
-    def _learn(
-        self, x: Mapping[Any, Any], y: Label, w: float | Floats, others: dict[str, Any]
-    ) -> bool:
+    def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
         """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
         last, features = last_step(self.classifier), self._row_features(x)
         # What the model would refuse, the detector is not told of.
@@ -282,14 +280,10 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
             weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-            others = [_by_row(name, value, len(rows)) for name, value in kwargs.items()]
+            given = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
+            others = [{name: given[name][row] for name in given} for row in range(len(rows))]
             with restored_on_error([*steps_of(self.classifier), self.detector]):
-                self._n_alarms += sum(
-                    self._learn(row, label, weight, dict(zip(kwargs, of_row, strict=True)))
-                    for row, label, weight, *of_row in zip(
-                        rows, labels, weights, *others, strict=True
-                    )
-                )
+                self._n_alarms += sum(map(self._learn, rows, labels, weights, others))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
@@ -380,17 +374,13 @@ class CalibratedClassifier(WrappedClassifier):
     """
 
     def __init__(self, classifier: base.Estimator) -> None:
-        if not isinstance(classifier, ScoringClassifier):
+        last = last_step(classifier)
+        scores = isinstance(last, ScoringClassifier)
+        if not scores or "w" not in signature(type(last).learn_one).parameters:
+            why = ", whose rows have no weights" if scores else ""
             raise TypeError(
-                f"classifier is of type {type(classifier).__name__}, expected a "
-                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one. "
-                "Wrap one of these."
-            )
-        if "w" not in signature(type(last_step(classifier)).learn_one).parameters:
-            raise TypeError(
-                f"classifier is of type {type(last_step(classifier)).__name__}, whose rows have no "
-                "weights, expected one whose have. Use it as it is: its probabilities are fitted "
-                "to its own errors."
+                f"classifier is of type {type(last).__name__}{why}, expected a "
+                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one."
             )
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
@@ -409,12 +399,12 @@ class CalibratedClassifier(WrappedClassifier):
         source, scores = last_step(self.classifier)._batch_scores(features)
         return source, scores
 
-    def _losses_with(self, scores: Floats, labels: Sequence[Label], w: float | Floats) -> Floats:
-        """Return the losses of every scale, those of these rows included."""
+    def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:
+        """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
-        weights = np.broadcast_to(w, len(labels))
-        return self._losses + log_losses(scores, columns, weights, self.count)
+        losses = log_losses(scores, columns, np.broadcast_to(w, len(labels)), self.count)
+        learn_and_note(learn, self, "_losses", self._losses + losses)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -434,11 +424,9 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            losses = self._losses_with(
-                self._row_scores(x)[None], [read_label(y)], check_weights(w, 1)
-            )
+            scores = self._row_scores(x)[None]
             learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            self._learn(learn, scores, [read_label(y)], check_weights(w, 1))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -457,10 +445,8 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             _, scores = self._batch_scores(X)
-            labels, weights = read_labels(y, len(scores)), check_weights(w, len(scores))
-            losses = self._losses_with(scores, labels, weights)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            learn_and_note(learn, self, "_losses", losses)
+            self._learn(learn, scores, read_labels(y, len(scores)), check_weights(w, len(scores)))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

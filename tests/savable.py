@@ -86,8 +86,7 @@ def learn_readings(model, random):
     for number, row in enumerate(values.tolist()):
         reading = {"x": row[0], "y": row[1]}
         if model.timestamp is not None:
-            last = model._state.position
-            reading["t"] = (0.0 if last is None else last.time) + 0.1 + 0.001 * (number % 3)
+            reading["t"] = (model._state.time or 0.0) + 0.1 + 0.001 * (number % 3)
         model.predict_one(reading)
         if number == 49:
             model.observe_one(reading)

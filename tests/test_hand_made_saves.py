@@ -86,20 +86,17 @@ def test_parts_that_contradict_others_are_refused(path, make, kind, parts):
     refused(path)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        {"start": -1e5},
-        {"start": float("-inf")},
-        {"time": 1e9},
-        {"reached": 10**6},
-        {"reached": 2**2000},
-    ],
-)
-def test_samples_were_drawn_up_to_the_last_reading(path, parts):
-    changed(resampled(), path, "Position", parts)
-    refused(path)
-    resampled().save(path)
+@pytest.mark.parametrize("parts", [{"start": -1e5}, {"start": 1e9}, {"time": 1e9}, {"time": 0.1}])
+def test_no_position_in_a_stream_lets_many_samples_be_drawn(path, parts):
+    model = resampled()
+    for odd in (float("-inf"), float("nan"), 2**2000):
+        changed(model, path, "StreamState", **dict.fromkeys(parts, odd))
+        refused(path)
+    changed(model, path, "StreamState", **parts)
+    again = onlinels.load(path)
+    again.learn_one({"t": 0.05 + again._state.time, "a": 1.0}, "u")
+    assert again.n_windows <= 3
+    model.save(path)
     again = onlinels.load(path)
     again.learn_one({"t": 0.2, "a": 1.0}, "u")
     assert again.n_windows == 2

@@ -21,7 +21,7 @@ from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.numerics import Update, apply
-from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Pool
+from onlinels.stream.classifier import LEAST_RIDGE, RIDGE, SHORT_MEMORY
 from onlinels.stream.features import N_UNITS
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
@@ -56,33 +56,31 @@ class Log:
 def learn_logged(model, learn, forced=frozenset()):
     """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
     logs = Log(), Log()
-    original = Pool.plan
+    original = StreamClassifier._plan_experts
 
-    def logged(pool, outlook, column, is_new):
-        pairs = pool.wide, pool.narrow
-        before = [memories.n_takeovers for memories in pairs]
-        apply(original(pool, outlook, column, is_new))
+    def logged(model, outlook, column, is_new):
+        calls, state, changes = original(model, outlook, column, is_new)
+        apply(Update(calls, state))
         seen = outlook[0], outlook[0][N_UNITS:]
-        for memories, log, n_before, activations in zip(pairs, logs, before, seen, strict=True):
-            row = len(log.columns)
+        for long, log, activations in zip((0, 2), logs, seen, strict=True):
+            row, experts = len(log.columns), changes["_experts"]
             log.activations.append(activations.copy())
             log.columns.append(column)
-            if memories.n_takeovers > n_before:
+            if experts[long] is not model._experts[long]:
                 log.takeovers.append(row)
             if row in forced:
-                memories.long = memories.short.copied()
+                experts[long] = experts[long + 1].copied()
                 log.takeovers.append(row + 1)
-        return Update()
+        return [], [], changes
 
-    with mock.patch.object(Pool, "plan", logged):
+    with mock.patch.object(StreamClassifier, "_plan_experts", logged):
         learn(model)
     return logs
 
 
 def assert_exact(model, logs):
-    for memories, log in zip((model._pool.wide, model._pool.narrow), logs, strict=True):
-        log.assert_solved_by(memories.long, long=True)
-        log.assert_solved_by(memories.short, long=False)
+    for number, expert in enumerate(model._experts):
+        logs[number // 2].assert_solved_by(expert, long=number % 2 == 0)
 
 
 @settings(max_examples=25)
@@ -110,9 +108,6 @@ def test_experts_are_exact_across_takeovers_of_their_own():
     model = StreamClassifier()
     logs = learn_logged(model, lambda model: model.learn_many(X, y))
     assert all(len(log.takeovers) >= 2 for log in logs)
-    assert [m.n_takeovers for m in (model._pool.wide, model._pool.narrow)] == [
-        len(log.takeovers) for log in logs
-    ]
     assert_exact(model, logs)
 
 

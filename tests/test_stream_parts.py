@@ -15,7 +15,7 @@ from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
 from onlinels.scoring import PRIOR, SCALES
-from onlinels.stream.features import N_UNITS, RandomUnits, RunningScaler
+from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 
 
 def literal_row(names, sample):
@@ -88,11 +88,15 @@ class LiteralPair:
             apply(recursion.plan(activations, errors, decay=decay))
 
 
+def units_of(activations, features):
+    return activations.of(features, None)[:N_UNITS]
+
+
 class Literal:
     """The whole of it, of which only the recursion and the weights of random units are its own."""
 
     def __init__(self, seed, delay=0):
-        self.units, self.delay = RandomUnits(seed), delay
+        self.units, self.delay = Activations(seed), delay
         self.names, self.features, self.places = (), [], []
         self.labels, self.columns = [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
@@ -108,7 +112,7 @@ class Literal:
         values = {("feature", number): value for number, value in enumerate(scaled)}
         values[("label", columns[-1] if columns else None)] = 1.0
         narrow = np.array([1.0, *(values.get(place, 0.0) for place in self.places)])
-        wide = np.array([*self.units(np.array(scaled)), *narrow])
+        wide = np.array([*units_of(self.units, np.array(scaled)), *narrow])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
         return row, wide, narrow, np.array(scores)
@@ -132,7 +136,7 @@ class Literal:
         self.places += [("feature", number) for number in added]
         self.places += [("label", len(self.labels) - 1)] * is_new
         self.features += [LiteralFeature(n_rows) for _ in added]
-        self.names, self.units = names, self.units.grown(names)
+        self.names, self.units = names, self.units.grown(names, 0)
         for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
             size += len(self.places)
             pair.long = pair.long.grown(size, len(self.labels))

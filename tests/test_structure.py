@@ -28,6 +28,7 @@ NEIGHBOURS = {
     ("saving", "numerics"),
     ("network", "presets"),
     ("windowed", "wrappers"),
+    ("network", "wrappers"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""

@@ -26,7 +26,6 @@ from onlinels import (
     WindowedClassifier,
     WindowFeatures,
 )
-from onlinels.windowed import UNLABELLED
 from strategies import Rows, splits
 
 NAMES = ("ax", "ay", "az", "gx")
@@ -449,10 +448,15 @@ def test_readings_need_channels_and_their_times():
     assert model.n_windows == 0
 
 
-def test_no_label_is_one_thing_wherever_it_is_copied():
-    assert pickle.loads(pickle.dumps(UNLABELLED)) is UNLABELLED
-    assert copy.deepcopy(UNLABELLED) is UNLABELLED
-    assert repr(UNLABELLED) == "UNLABELLED"
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_no_label_and_the_label_none_are_told_apart_in_copies(copied):
+    model = WindowedClassifier(LeastSquaresClassifier(), 2, 1, label_rule="unanimous")
+    for x, labelled in zip(shaken(3)[0], (True, False, True), strict=True):
+        model.learn_one(x, None) if labelled else model.observe_one(x)
+        model = copied(model)
+    assert model.n_windows == 0
+    model.learn_one(x, None)
+    assert (model.n_windows, model.classifier.classes) == (1, (None,))
 
 
 def test_what_the_wrapped_classifier_refuses_is_not_taken_in():

@@ -8,11 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import lengthened, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import FLAG, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable
+from onlinels.saving import MATRIX, PLACES, VECTOR, WHOLE, listed, savable
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -37,15 +37,7 @@ ANEW = 5
 
 
 @savable(
-    {
-        "_count": SHARE,
-        "_n_rows": WHOLE,
-        "counts": VECTOR,
-        "_n_far": PLACES,
-        "_any_far": FLAG,
-        "means": VECTOR,
-        "variances": VECTOR,
-    },
+    {"_n_rows": WHOLE, "counts": VECTOR, "_n_far": PLACES, "means": VECTOR, "variances": VECTOR},
     lambda made: len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1,
 )
 class RunningScaler:
@@ -73,17 +65,17 @@ class RunningScaler:
     """
 
     def __init__(self) -> None:
-        self._count, self._n_rows = 0.0, 0
+        self._n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
-        self._any_far = False
 
     def grown(self, n_features: int) -> Self:
         """Return a scaler with room for features that were 0 in every row so far."""
         new = shallow_copy(self)
         for name in ("counts", "_n_far", "means", "variances"):
             setattr(new, name, lengthened(getattr(self, name), n_features))
-        new.counts[len(self.counts) :] = self._count
+        # The weight of all rows so far.
+        new.counts[len(self.counts) :] = (1.0 - FADING**self._n_rows) / (1.0 - FADING)
         return new
 
     def transform(self, row: Floats) -> Floats:
@@ -107,7 +99,6 @@ class RunningScaler:
     def learnt(self, row: Floats) -> Self:
         """Return a scaler that has taken a row into account, too."""
         new = shallow_copy(self)
-        new._count = FADING * self._count + 1.0
         new._n_rows += 1
         if new._n_rows % 1024 == 0:
             # A mean never quite comes to rest at a value that does not change any more.
@@ -121,7 +112,7 @@ class RunningScaler:
         gaps = row - self.means
         squares = gaps * gaps
         far = squares > FARTHEST**2 * new.variances
-        if self._any_far or (len(row) and far[far.argmax()]):
+        if len(row) and (far[far.argmax()] or self._n_far[self._n_far.argmax()]):
             new._meet_outliers(far, row, gaps)
             squares = gaps * gaps
         new.counts = FADING * new.counts + known
@@ -143,7 +134,6 @@ class RunningScaler:
         self.variances = np.where(anew, 0.0, self.variances)
         self.means = np.where(anew, row, self.means)
         gaps[anew], self._n_far[anew] = 0.0, 0
-        self._any_far = bool(self._n_far.any())
 
 
 N_DENSE, N_SPARSE = 80, 120
@@ -157,12 +147,15 @@ STEEPNESS = 1.5
 MOST_SEEN = 2
 """Features that a sparse unit sees at most; it is as steep in them as a rule."""
 
+MOST_LABELS = 32
+"""Classes that are told apart as last label: the first ones."""
 
-def _units_fit(units: Any) -> bool:
-    n = len(units._weights)
-    shapes = units._sparse.shape, units._ranks.shape, units._weights.shape
-    fits = shapes == ((n, N_SPARSE), (n, N_SPARSE), (n, N_UNITS))
-    return fits and (len(units._biases), len(units._n_seen)) == (N_UNITS, N_SPARSE)
+
+def _activations_fit(made: Any) -> bool:
+    n, places = len(made._features), sorted([*made._features.tolist(), *made._labels])
+    shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
+    fits = shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
+    return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
 
 
 @savable(
@@ -170,20 +163,30 @@ def _units_fit(units: Any) -> bool:
         "_seed": WHOLE,
         "_n_seen": PLACES,
         "_biases": VECTOR,
-        "_sparse": MATRIX,
-        "_ranks": MATRIX,
+        "_drawn": MATRIX,
         "_weights": MATRIX,
+        "_features": PLACES,
+        "_labels": listed(WHOLE),
     },
-    _units_fit,
+    _activations_fit,
 )
-class RandomUnits:
-    """Give tanh(z'V + b) with weights drawn by name, so that the order of features is no matter.
+class Activations:
+    """Lay rows out as [units, 1, features and last labels in the order in which they came].
 
-    The first units are dense: V_jk ~ N(0, 1.5^2 / d), where d features are known when feature j
-    comes. The others are sparse: unit k sees the one or two (s_k) features of lowest rank in an
-    order of its own, with V_jk ~ N(0, 2.25^2 / s_k): rules about few features, which
-    dense units do not resolve. Biases are N(0, 1). A feature that comes late may take the place
-    of another one in a sparse unit.
+    Places never change: what is new is appended, so what was learnt stays where it is.
+
+    Units are tanh(z'V + b) with weights drawn by name, so that the order of features is no matter.
+    The first are dense: V_jk ~ N(0, 1.5^2 / d), where d features are known when feature j comes.
+    The others are sparse: unit k sees the one or two (s_k) features of lowest rank in an order of
+    its own, with V_jk ~ N(0, 2.25^2 / s_k): rules about few features, which dense units do not
+    resolve. Biases are N(0, 1). A feature that comes late may take the place of another one in a
+    sparse unit.
+
+    Examples
+    --------
+    >>> activations = Activations(seed=0).grown(["a"], n_classes=2)
+    >>> activations.of(np.array([0.5]), last_label=1)[N_UNITS:]
+    array([1. , 0.5, 0. , 1. ])
     """
 
     def __init__(self, seed: int) -> None:
@@ -191,83 +194,56 @@ class RandomUnits:
         self._seed = seed
         self._n_seen = random.integers(1, MOST_SEEN + 1, N_SPARSE)
         self._biases = random.standard_normal(N_UNITS)
-        # As drawn, and in which order sparse units see features.
-        self._sparse = self._ranks = np.zeros((0, N_SPARSE))
+        # Weights of dense units; those of sparse ones as drawn; the order in which these see.
+        self._drawn = np.zeros((0, N_UNITS + N_SPARSE))
         self._weights = np.zeros((0, N_UNITS))
-
-    def grown(self, names: Sequence[Name]) -> Self:
-        """Return units that see more features: `names` are all that are known, the latest last."""
-        drawn = [self._draw(name) for name in names[len(self._weights) :]]
-        if not drawn:
-            return self
-        new = shallow_copy(self)
-        dense, sparse, ranks = map(np.array, zip(*drawn, strict=True))
-        added = STEEPNESS * dense / np.sqrt(len(names))
-        dense = np.concatenate((self._weights[:, :N_DENSE], added))
-        new._sparse = np.concatenate((self._sparse, STEEPNESS**2 * sparse))
-        new._ranks = np.concatenate((self._ranks, ranks))
-        # 1 / sqrt(s_k) where unit k sees feature j, else 0.
-        n_seen = np.minimum(self._n_seen, len(names))
-        order = new._ranks.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
-        share = (order < n_seen) / np.sqrt(n_seen)
-        new._weights = np.concatenate((dense, new._sparse * share), axis=1)
-        return new
-
-    def _draw(self, name: Name) -> tuple[Floats, Floats, Floats]:
-        random = generator_of(self._seed, "unit " + key_text(feature_key(name)))
-        weights = random.standard_normal(N_UNITS)
-        return weights[:N_DENSE], weights[N_DENSE:], random.random(N_SPARSE)
-
-    def __call__(self, row: Floats, out: Floats | None = None) -> Floats:
-        """Return the units' values, (N_UNITS,), for a standardised row (n_features,)."""
-        values: Floats = row.dot(self._weights, out=out)
-        values += self._biases
-        return np.tanh(values, out=values)
-
-
-MOST_LABELS = 32
-"""Classes that are told apart as last label: the first ones."""
-
-
-def _activations_fit(activations: Any) -> bool:
-    places = sorted([*activations._features, *activations._labels])
-    fits = activations.n_wide == N_UNITS + 1 + len(places)
-    return fits and places == list(range(N_UNITS + 1, activations.n_wide))
-
-
-@savable({"_features": PLACES, "_labels": listed(WHOLE), "n_wide": WHOLE}, _activations_fit)
-class Activations:
-    """Lay rows out as [units, 1, features and last labels in the order in which they came].
-
-    Places never change: what is new is appended, so what was learnt stays where it is.
-
-    Examples
-    --------
-    >>> activations = Activations().grown(n_features=1, n_classes=2)
-    >>> units = RandomUnits(seed=0).grown(["a"])
-    >>> activations.of(units, np.array([0.5]), last_label=1)[N_UNITS:]
-    array([1. , 0.5, 0. , 1. ])
-    """
-
-    def __init__(self) -> None:
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
-        self.n_wide = N_UNITS + 1
 
-    def grown(self, n_features: int, n_classes: int) -> Self:
-        """Return activations with room for features and classes never met before."""
+    @property
+    def n_wide(self) -> int:
+        """Number of activations."""
+        return N_UNITS + 1 + len(self._features) + len(self._labels)
+
+    def grown(self, names: Sequence[Name], n_classes: int) -> Self:
+        """Return activations with room for what is new: `names` are all features, the latest last.
+
+        Raises ValueError if four inverses and sets of weights of this size cannot fit into memory.
+        """
         new = shallow_copy(self)
+        n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
+        n_narrow = 1 + n_features + n_labels
         first_label = self.n_wide + n_features - len(self._features)
-        added = range(self.n_wide, first_label)
-        new._features = np.array([*self._features.tolist(), *added], dtype=np.intp)
-        new.n_wide = first_label + min(n_classes, MOST_LABELS) - len(self._labels)
-        new._labels = [*self._labels, *range(first_label, new.n_wide)]
+        new._features = np.append(self._features, np.arange(self.n_wide, first_label))
+        new._labels = [*self._labels, *range(first_label, N_UNITS + n_narrow)]
+        sizes = [size * (size + n_classes) for size in (N_UNITS + n_narrow, n_narrow)]
+        what = "A stream of {:,} classes with {:,} features and labels"
+        check_room(32 * sum(sizes), what, n_classes, n_narrow)
+        if n_features > len(self._features):
+            new._draw(names)
         return new
 
-    def of(self, units: RandomUnits, features: Floats, last_label: int | None) -> Floats:
+    def _draw(self, names: Sequence[Name]) -> None:
+        drawn = np.empty((len(names) - len(self._drawn), N_UNITS + N_SPARSE))
+        for row, name in zip(drawn, names[len(self._drawn) :], strict=True):
+            random = generator_of(self._seed, "unit " + key_text(feature_key(name)))
+            row[:N_UNITS], row[N_UNITS:] = random.standard_normal(N_UNITS), random.random(N_SPARSE)
+        drawn[:, :N_DENSE] = STEEPNESS * drawn[:, :N_DENSE] / np.sqrt(len(names))
+        self._drawn = np.concatenate((self._drawn, drawn))
+        dense, sparse, ranks = np.split(self._drawn, [N_DENSE, N_UNITS], axis=1)
+        # 1 / sqrt(s_k) where unit k sees feature j, else 0.
+        n_seen = np.minimum(self._n_seen, len(names))
+        order = ranks.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+        share = (order < n_seen) / np.sqrt(n_seen)
+        self._weights = np.concatenate((dense, STEEPNESS**2 * sparse * share), axis=1)
+
+    def of(self, features: Floats, last_label: int | None) -> Floats:
         """Return the activations (n_wide,) of standardised features and the last label."""
-        wide = np.zeros(self.n_wide)
-        units(features, out=wide[:N_UNITS])
+        wide = np.zeros(N_UNITS + 1 + len(self._features) + len(self._labels))
+        units = wide[:N_UNITS]
+        features.dot(self._weights, out=units)
+        units += self._biases
+        np.tanh(units, out=units)
         wide[N_UNITS] = 1.0
         wide[self._features] = features
         if last_label is not None and last_label < len(self._labels):

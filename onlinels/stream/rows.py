@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,8 +14,6 @@ from onlinels.rows import (
     Name,
     RowReader,
     check_distinct,
-    feature_key,
-    key_text,
     plain_name,
     read_row,
     reader_of,
@@ -29,13 +27,8 @@ MOST_CATEGORIES = 64
 """Different texts of one name that get a column each; later ones count as none of these."""
 
 
-class Sample(NamedTuple):
-    """What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
-
-    layout: Layout
-    numbers: Floats
-    texts: tuple[tuple[Name, str], ...] = ()
-    gaps: tuple[Name, ...] = ()
+Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
+"""What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
 
 
 def read_stream_row(x: Any) -> Sample:
@@ -43,29 +36,26 @@ def read_stream_row(x: Any) -> Sample:
 
     Examples
     --------
-    >>> sample = read_stream_row({"size": 3, "colour": "red", "age": None})
-    >>> sample.layout, sample.numbers, sample.texts, sample.gaps
-    (('size',), array([3.]), (('colour', 'red'),), ('age',))
+    >>> read_stream_row({"size": 3, "colour": "red", "age": None})
+    (('size',), array([3.]), [('colour', 'red')], ['age'])
     """
     others = {}
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return Sample(*read_row(x))
+        return *read_row(x), [], []
     check_distinct(x)
     numbers = read_row({name: value for name, value in x.items() if name not in others})
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
-    named = tuple((plain_name(name), text) for name, text in texts.items())
-    return Sample(*numbers, named, tuple(others.keys() - texts))
+    named = [(plain_name(name), text) for name, text in texts.items()]
+    return *numbers, named, list(others.keys() - texts)
 
 
 def is_gap(value: Any) -> bool:
     """Tell whether a value is missing."""
-    if isinstance(value, (float, np.floating)):
-        return bool(np.isnan(value))
+    is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
     # By its name: pandas, whose NA equals nothing, need not be installed.
-    kind = type(value)
-    return value is None or (kind.__name__ == "NAType" and kind.__module__.startswith("pandas"))
+    return bool(is_nan or value is None or type(value).__name__ == "NAType")
 
 
 @savable(
@@ -123,21 +113,17 @@ class StreamColumns:
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
             new = [(name, text) for name, text in new if len(texts.get(name, {})) < MOST_CATEGORIES]
             # Together and sorted, so that the order of a dict's keys is no matter.
-            columns = columns.extended([(*layout, *new)] if new else [layout])
+            columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
         if columns is self._columns:
             return self
-        names = columns.names
-        if len(names) > MOST_FEATURES:
+        if len(columns) > MOST_FEATURES:
             raise ValueError(
-                f"x brings the features to {len(names)}, expected at most {MOST_FEATURES}. Hash "
+                f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}. Hash "
                 "them into fewer with river's FeatureHasher(n_features=1024) before this model."
             )
-        for name in names[len(self._columns) :]:
-            # Units are drawn by names: one without a spelling is refused before anything changes.
-            key_text(feature_key(name))
         made = StreamColumns()
         made._columns, made._texts = columns, texts
         return made
@@ -146,9 +132,7 @@ class StreamColumns:
         layout, numbers, texts, gaps = sample
         if not texts and not gaps:
             self._reader = reader_of(self._columns, layout)
-        row = np.zeros(len(self._columns))
-        places = self._columns.locate(layout)
-        row[places[places >= 0]] = numbers[places >= 0]
+        row: Floats = self._columns.place((layout,), numbers[None])[0]
         for name, text in texts:
             column = self._texts.get(name, {}).get(text)
             if column is not None:
