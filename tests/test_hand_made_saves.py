@@ -90,9 +90,9 @@ def test_parts_that_contradict_others_are_refused(path, make, kind, parts):
 def test_no_position_in_a_stream_lets_many_samples_be_drawn(path, parts):
     model = resampled()
     for odd in (float("-inf"), float("nan"), 2**2000):
-        changed(model, path, "StreamState", **dict.fromkeys(parts, odd))
+        changed(model, path, "StreamState", dict.fromkeys(parts, odd))
         refused(path)
-    changed(model, path, "StreamState", **parts)
+    changed(model, path, "StreamState", parts)
     again = onlinels.load(path)
     again.learn_one({"t": 0.05 + again._state.time, "a": 1.0}, "u")
     assert again.n_windows <= 3
