@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from queue import Queue
 from types import CodeType
@@ -37,9 +38,12 @@ def run_traced(enter: Callable[[Any, str, Any], Any], call: Callable[[], Any]) -
 def exits(code: CodeType) -> frozenset[int]:
     """Return where with-blocks are left: no signal comes there, and nothing fails.
 
-    Python calls `__exit__(None, None, None)` there.
+    Python calls `__exit__(None, None, None)` there, or `__exit__` with what was raised.
     """
     steps, found = list(dis.get_instructions(code)), set()
+    for step, following in pairwise(steps):
+        if following.opname == "WITH_EXCEPT_START":
+            found |= {step.offset, following.offset}
     for first in range(len(steps) - 3):
         nones = steps[first : first + 3]
         if all(step.opname == "LOAD_CONST" and step.argval is None for step in nones):
