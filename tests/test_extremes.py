@@ -575,10 +575,7 @@ SPELT = [name for name in ODD if not isinstance(name, frozenset)]
 
 @pytest.mark.parametrize(
     "make",
-    [
-        *CLASSIFIERS[:8],
-        lambda: HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0),
-    ],
+    [*CLASSIFIERS[:8], lambda: HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0)],
     ids=[*NAMES[:8], "hidden"],
 )
 @strategies.examples(10)

@@ -30,16 +30,7 @@ import onlinels
 import savable
 from onlinels import LeastSquaresClassifier, StreamClassifier
 from onlinels.numerics import Lock
-from onlinels.saving import (
-    TEXT,
-    VECTOR,
-    WHOLE,
-    files,
-    locked_copy,
-    made_of,
-    maybe,
-    save_method,
-)
+from onlinels.saving import TEXT, VECTOR, WHOLE, files, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS, KINDS_BY_NAME
 from strategies import classifier_settings, rows
