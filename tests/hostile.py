@@ -3,8 +3,6 @@
 Not of SVHN, whose MATLAB files are read by scipy and are not promised to be safe.
 """
 
-from __future__ import annotations
-
 import copy
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Balanced classes: the batch solution at the final class frequencies, whatever led there."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 

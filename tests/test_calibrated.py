@@ -1,7 +1,5 @@
 """CalibratedClassifier: labels unchanged, one scale fitted on predictions made before learning."""
 
-from __future__ import annotations
-
 import copy
 import os
 import pickle

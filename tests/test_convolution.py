@@ -1,7 +1,5 @@
 """Stage 1 against a slow transcription of the paper's Algorithm 1, and its options."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import polars as pl

@@ -1,7 +1,5 @@
 """Saved models that were changed on the disk: said once, and their files are closed."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

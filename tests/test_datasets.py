@@ -1,7 +1,5 @@
 """Image data from .npz files and folders of IDX files; damaged ones are clear errors."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 

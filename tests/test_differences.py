@@ -1,7 +1,5 @@
 """Differences of examples as input weights: formed, or as pairs of landmarks, they are the same."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import tracemalloc

@@ -1,7 +1,5 @@
 """A past that fades: exactly, on demand or when a drift detector alarms."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

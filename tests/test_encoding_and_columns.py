@@ -1,7 +1,5 @@
 """Reading rows, batches and frames, and finding their columns by name."""
 
-from __future__ import annotations
-
 import decimal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The promise: online equals batch, whatever the cutting, the order and the tree of merges."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import operator
@@ -12,22 +10,13 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
+from laws import learnt
 from onlinels import LeastSquaresClassifier
-
-
-def learnt(rows: strategies.Rows, settings: dict) -> LeastSquaresClassifier:
-    model = LeastSquaresClassifier(**settings)
-    model.learn_many(rows.X, rows.y, rows.w)
-    return model
 
 
 @given(st.data(), strategies.rows(), strategies.classifier_settings())
 def test_any_split_is_the_batch_solution(data, rows, settings):
-    model = LeastSquaresClassifier(**settings)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        model.learn_many(part.X, part.y, part.w)
-        model.predict_many(part.X)
+    model = laws.learn_in_batches(LeastSquaresClassifier(**settings), rows, data, ask=True)
     laws.assert_is_batch_solution(model, rows)
 
 
@@ -43,11 +32,7 @@ def test_any_order_is_the_batch_solution(data, rows, settings):
 def test_any_tree_of_merges_is_the_batch_solution(data, rows, settings):
     batches = data.draw(strategies.splits(len(rows)))
     models = [learnt(rows.take(batch), settings) for batch in batches]
-    while len(models) > 1:
-        right = models.pop(data.draw(st.integers(0, len(models) - 1)))
-        left = models.pop(data.draw(st.integers(0, len(models) - 1)))
-        models.append(left + right if data.draw(st.booleans()) else left.merge(right))
-    laws.assert_is_batch_solution(models[0], rows)
+    laws.assert_is_batch_solution(laws.merged_in_any_tree(models, data), rows)
 
 
 @given(strategies.rows(), strategies.classifier_settings())
@@ -63,10 +48,8 @@ def test_learn_one_is_learn_many(rows, settings):
 def test_weights_are_repeated_rows(rows, settings):
     rows.w[:] = np.maximum(rows.w, 1)
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
-    plain = LeastSquaresClassifier(**settings)
-    plain.learn_many(repeated.X, repeated.y)
-    weighted = learnt(rows, settings)
-    laws.assert_same_model(weighted, plain, count=False)
+    plain = learnt(repeated.weighing(None), settings)
+    laws.assert_same_model(learnt(rows, settings), plain, count=False)
 
 
 @given(st.data(), strategies.rows(whole=True), strategies.positive_ridges)
@@ -97,15 +80,13 @@ def test_an_empty_model_is_the_identity_of_merging(rows, settings):
 
 @given(strategies.rows(min_rows=2), strategies.classifier_settings())
 def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
-    late = rows.y[-1]
     assume(len(set(rows.y)) > 1)
-    order = sorted(range(len(rows)), key=lambda row: rows.y[row] == late)
-    in_order = rows.take(order)
+    rows = rows.take(sorted(range(len(rows)), key=lambda row: rows.y[row] == rows.y[-1]))
     model = LeastSquaresClassifier(**settings)
-    for x, y, w in zip(in_order.dicts(), in_order.y, in_order.w, strict=True):
+    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
         model.predict_one(x)
         model.learn_one(x, y, w)
-    laws.assert_is_batch_solution(model, in_order)
+    laws.assert_is_batch_solution(model, rows)
 
 
 @given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
@@ -123,9 +104,8 @@ def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
 
 @given(st.data(), strategies.rows(min_rows=3), strategies.classifier_settings())
 def test_weights_are_never_stale(data, rows, settings):
-    """Asking between any two batches, or changing the ridge, gives the weights of that moment."""
     model = LeastSquaresClassifier(**settings)
-    learnt_rows: list[int] = []
+    learnt_rows = []
     for batch in data.draw(strategies.splits(len(rows))):
         part = rows.take(batch)
         model.learn_many(part.X, part.y, part.w)
@@ -151,29 +131,21 @@ def test_models_of_different_features_merge_by_name(data, rows, settings):
     ]
     models = []
     for batch in data.draw(strategies.splits(len(rows))):
-        model = LeastSquaresClassifier(**settings)
         part = rows.take(batch)
-        model.learn_many([samples[row] for row in batch], part.y, part.w)
-        models.append(model)
+        models.append(LeastSquaresClassifier(**settings))
+        models[-1].learn_many([samples[row] for row in batch], part.y, part.w)
     merged = functools.reduce(operator.add, data.draw(st.permutations(models)))
-    known = [name for name in names if name in merged.feature_names]
-    columns = rows.X[:, [names.index(name) for name in merged.feature_names]]
-    assert len(known) == len(merged.feature_names)
-    assert not rows.X[:, [names.index(name) for name in names if name not in known]].any()
-    by_column = strategies.Rows(columns, rows.y, rows.w)
+    known = [names.index(name) for name in merged.feature_names]
+    assert not np.delete(rows.X, known, axis=1).any()
+    by_column = strategies.Rows(rows.X[:, known], rows.y, rows.w)
     laws.assert_is_batch_solution(merged, by_column, range(len(known)))
 
 
 def test_many_blocks_are_one_batch(monkeypatch):
-    """A batch larger than a block of rows gives what its blocks give."""
-    rows = np.random.default_rng(0).normal(size=(50, 4))
-    labels = np.arange(50) % 3
-    whole = LeastSquaresClassifier()
-    whole.learn_many(rows, labels)
+    rows = strategies.Rows(np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 3, None)
+    whole = learnt(rows)
     laws.small_blocks(monkeypatch)
-    blocks = LeastSquaresClassifier()
-    blocks.learn_many(rows, labels)
-    laws.assert_same_model(whole, blocks)
+    laws.assert_same_model(whole, learnt(rows))
 
 
 def test_against_scikit_learn():
@@ -193,11 +165,11 @@ def test_against_scikit_learn():
 def test_large_means_keep_their_digits():
     """Features with mean 1e6 and deviation 1: sums of squares about the mean, not of the values."""
     random = np.random.default_rng(0)
-    centred = random.normal(size=(2000, 5))
-    labels = (centred[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
+    X = random.normal(size=(2000, 5))
+    y = (X[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
     near, far = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
-    shifted = centred + 1e6
     for start in range(0, 2000, 7):
-        near.learn_many(shifted[start : start + 7] - 1e6, labels[start : start + 7])
-        far.learn_many(shifted[start : start + 7], labels[start : start + 7])
+        rows = slice(start, start + 7)
+        near.learn_many((X[rows] + 1e6) - 1e6, y[rows])
+        far.learn_many(X[rows] + 1e6, y[rows])
     np.testing.assert_allclose(far.output_weights, near.output_weights, rtol=1e-7)

@@ -1,7 +1,5 @@
 """Values, sizes, counts, labels and names at the ends of what there is."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

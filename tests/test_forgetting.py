@@ -1,7 +1,5 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
-from __future__ import annotations
-
 import copy
 from datetime import UTC, datetime, timedelta
 

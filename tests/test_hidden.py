@@ -1,7 +1,5 @@
 """HiddenLayer: weights by name, fixed differences, and what a transformer returns."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Whatever the bytes of a file are: it is read or refused, within bounds, and nothing else."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

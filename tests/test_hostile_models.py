@@ -1,7 +1,5 @@
 """Files that claim to be models: damaged by chance, or made by somebody to do harm."""
 
-from __future__ import annotations
-
 import copy
 import hashlib
 import io

@@ -1,7 +1,5 @@
 """MiniRocketFeatures: the definition in loops, and the same features whatever the batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random

@@ -1,7 +1,5 @@
 """Threads that predict while others learn: every answer is that of a model as it was at a time."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor

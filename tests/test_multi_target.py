@@ -1,7 +1,5 @@
 """Several targets by name: read in any form, all of them in every row, answered in kind."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

@@ -1,7 +1,5 @@
 """ShallowConvClassifier: warm-up, exactness once features are fixed, merging, presets."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 

@@ -1,7 +1,5 @@
 """Correct digits on NIST's reference regressions, however the rows are streamed and merged."""
 
-from __future__ import annotations
-
 import functools
 from fractions import Fraction
 

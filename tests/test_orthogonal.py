@@ -1,7 +1,5 @@
 """The orthogonal form against batch definitions: Gram, solutions at every ridge, refusals."""
 
-from __future__ import annotations
-
 import functools
 import pickle
 import tracemalloc

@@ -1,7 +1,5 @@
 """Predictive variances: by definition, calibrated, and never NaN."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The recursive form against batch solutions and against the Gram form, however the rows came."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from contextlib import suppress

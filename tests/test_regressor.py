@@ -1,7 +1,5 @@
 """The regressors: online equals batch, answers in kind, and calls that must not harm."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import operator

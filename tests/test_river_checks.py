@@ -1,7 +1,5 @@
 """River's own suite, with nothing skipped: what works in river works with these estimators."""
 
-from __future__ import annotations
-
 import itertools
 import random
 
@@ -27,7 +25,7 @@ from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import WindowFeatures
 
 
-def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
+def drawn_settings(n_settings):
     """Draw hyperparameters of classifier and hidden layer, the same ones on every run."""
     draw = random.Random(0)
     return [
@@ -44,7 +42,7 @@ def drawn_settings(n_settings: int) -> list[tuple[dict, dict]]:
     ]
 
 
-def model_settings(draw: random.Random, accumulator: str) -> dict:
+def model_settings(draw, accumulator):
     """Draw hyperparameters of a classifier or a regressor that go with an accumulator."""
     # Squares of raw features grow to 1e11, beside which the recursive form holds no ridge of 0.01.
     ridges = ["paper", "auto", 10 ** draw.uniform(0 if accumulator == "recursive" else -3, 3)]
@@ -60,7 +58,7 @@ def model_settings(draw: random.Random, accumulator: str) -> dict:
     }
 
 
-def the_rest_slow(settings: list, n_here: int) -> list:
+def the_rest_slow(settings, n_here):
     """Return settings of which only the first ones are tried in the default run."""
     slow = [pytest.param(each, marks=pytest.mark.slow) for each in settings[n_here:]]
     return [*settings[:n_here], *slow]
@@ -102,7 +100,7 @@ def test_stream_classifier_behind_other_steps():
 REGRESSORS = [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 
 
-def regressor_settings(n_settings: int) -> list[tuple[dict, dict]]:
+def regressor_settings(n_settings):
     """Draw hyperparameters of regressor and hidden layer, the same ones on every run."""
     draw = random.Random(1)
     return [
@@ -172,7 +170,7 @@ def test_classifier_behind_a_scaler(settings):
     )
 
 
-def digit_stream(n_images: int = 200):
+def digit_stream(n_images=200):
     """8x8 digits as dicts of named pixels."""
     digits = load_digits()
     for pixels, label in itertools.islice(zip(digits.data, digits.target, strict=True), n_images):

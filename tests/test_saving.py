@@ -1,7 +1,5 @@
 """Models in files: what is loaded goes on as what was saved, bit for bit."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import errno

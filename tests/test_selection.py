@@ -1,7 +1,5 @@
 """The ridge chosen from the spectrum, against the definitions on the rows themselves."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

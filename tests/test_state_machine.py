@@ -3,8 +3,6 @@
 The model of truth is a plain list of rows with the weights that they have now.
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
 from dataclasses import dataclass, field, replace
@@ -69,19 +67,19 @@ class Truth:
     """The rows that the ridge was selected from; None where that cannot be said simply."""
 
     @property
-    def count(self) -> int:
+    def count(self):
         """Rows of which nothing was taken out."""
         return sum(row.whole for row in self.rows)
 
     @property
-    def labels(self) -> set[Any]:
+    def labels(self):
         return {row.y for row in self.rows}
 
     @property
-    def recursive(self) -> bool:
+    def recursive(self):
         return self.settings["accumulator"] == "recursive"
 
-    def learn(self, rows: list[Row], times: list[Any]) -> None:
+    def learn(self, rows, times):
         for row, t in zip(rows, times, strict=True):
             past, share = self._pass_time(t)
             self._decay(past)
@@ -92,7 +90,7 @@ class Truth:
             if self.count & (self.count - 1) == 0:
                 self.select()
 
-    def _pass_time(self, t: float | None) -> tuple[float, float]:
+    def _pass_time(self, t):
         half_life = self.settings.get("half_life")
         if half_life is None:
             return self.settings.get("forgetting_factor", 1.0), 1.0
@@ -101,14 +99,14 @@ class Truth:
         self.now = max(before, t)
         return 0.5 ** ((self.now - before) / half_life), 0.5 ** ((self.now - t) / half_life)
 
-    def _decay(self, past: float) -> None:
+    def _decay(self, past):
         for row in self.rows:
             row.w *= past
         if not self.recursive:
             # What an inverse has lost it may not find again.
             self.moved *= past
 
-    def unlearn(self, places: list[int], share: float) -> None:
+    def unlearn(self, places, share):
         for place in places:
             row = self.rows[place]
             self.moved += share * squares(row)
@@ -116,14 +114,14 @@ class Truth:
         self.rows = [row for row in self.rows if row.whole or row.w]
         self.select()
 
-    def fade(self, keep: float) -> None:
+    def fade(self, keep):
         if keep == 0.0:
             vars(self).update(vars(Truth(self.settings)))
         elif keep < 1.0:
             self._decay(keep)
             self.select()
 
-    def merge(self, other: Truth) -> None:
+    def merge(self, other):
         empty = not (self.rows and other.rows)
         selected = self.selected if self.rows else other.selected
         if self.now is not None and other.now is not None:
@@ -139,10 +137,10 @@ class Truth:
         if empty:
             self.selected = selected
 
-    def select(self) -> None:
+    def select(self):
         self.selected = [replace(row) for row in self.rows]
 
-    def table(self, names: Any) -> strategies.Rows:
+    def table(self, names):
         """Return the rows that are in, as columns of some features."""
         X = np.array([[row.x.get(name, 0.0) for name in names] for row in self.rows])
         X = X.reshape(len(self.rows), len(names))
@@ -150,11 +148,11 @@ class Truth:
         return strategies.Rows(X, [row.y for row in self.rows], w)
 
 
-def squares(row: Row) -> float:
+def squares(row):
     return row.w * (1.0 + sum(value**2 for value in row.x.values()))
 
 
-def solved(truth: Truth, model: Any) -> tuple[np.ndarray, np.ndarray]:
+def solved(truth, model):
     """Return weights and intercept of the batch problem, by a least-squares solver."""
     rows = truth.table(model.feature_names)
     Y = laws.targets_of(model, rows.y).reshape(len(rows), len(laws.outputs_of(model)))
@@ -166,7 +164,7 @@ def solved(truth: Truth, model: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 @st.composite
-def model_settings(draw: Any) -> dict[str, Any]:
+def model_settings(draw):
     """Draw hyperparameters of a model; the ridge may be anything that goes with the others."""
     accumulator = draw(strategies.accumulators)
     named = NAMED.get(accumulator, ["paper", "auto"])
@@ -210,10 +208,10 @@ class Calls(RuleBasedStateMachine):
             self.learn(self.model, self.truth, seed, 2 * n_features, "dicts")
 
     @property
-    def labelled(self) -> bool:
+    def labelled(self):
         return isinstance(self.model, LeastSquaresClassifier)
 
-    def drawn_rows(self, random: Any, n_rows: int, names: Any) -> list[Row]:
+    def drawn_rows(self, random, n_rows, names):
         X = random.integers(-3, 4, (n_rows, len(names))) * random.integers(0, 2, len(names))
         if random.random() < 0.7:
             X = random.integers(-3, 4, (n_rows, len(names)))
@@ -228,7 +226,7 @@ class Calls(RuleBasedStateMachine):
             for x, v in zip(X, w, strict=True)
         ]
 
-    def drawn_target(self, random: Any) -> Any:
+    def drawn_target(self, random):
         if self.labelled:
             return LABELS[random.integers(self.n_labels)]
         numbers = random.integers(-9, 10, 3).astype(float).tolist()
@@ -236,7 +234,7 @@ class Calls(RuleBasedStateMachine):
             return numbers[0]
         return {TARGETS[k]: numbers[k] for k in random.permutation(3)}
 
-    def sample(self, random: Any, x: dict[Any, float]) -> dict[Any, Any]:
+    def sample(self, random, x):
         """Return a river sample in any order of keys, entries of "v" perhaps as one array."""
         keys = [list(x)[k] for k in random.permutation(len(x))]
         sample = {key: x[key] for key in keys}
@@ -261,7 +259,7 @@ class Calls(RuleBasedStateMachine):
         self.call(lambda: self.learn_in(form, model, rows, times, random))
         truth.learn(rows, times)
 
-    def drawn_times(self, random: Any, truth: Truth, n_rows: int) -> list[Any]:
+    def drawn_times(self, random, truth, n_rows):
         if "half_life" not in truth.settings or random.random() < 0.3:
             return [None] * n_rows
         return ((truth.now or 0.0) + random.integers(-6, 5, n_rows)).tolist()
@@ -285,7 +283,7 @@ class Calls(RuleBasedStateMachine):
         frame = pd.DataFrame([row.x for row in rows], columns=order)
         return pl.from_pandas(frame) if form == "polars" else frame
 
-    def forms(self) -> list[str]:
+    def forms(self):
         if self.plain:
             return ["one", "dicts", "array", "pandas"]
         return ["one", "dicts", *(["pandas", "polars"] if self.width > 3 else [])]
@@ -340,7 +338,7 @@ class Calls(RuleBasedStateMachine):
             w = np.array([share * row.w for row in rows])
             model.unlearn_many(samples, [row.y for row in rows], w)
 
-    def refuses(self, change) -> bool:
+    def refuses(self, change):
         """Change the model unless its form may and does refuse; nothing has changed then."""
         if self.truth.settings["accumulator"] == "orthogonal":
             before = pickle.dumps(self.model)
@@ -405,7 +403,7 @@ class Calls(RuleBasedStateMachine):
             self.folded = self.folded if keep else self.model.ridge == KFold(3)
 
     @property
-    def refusing(self) -> bool:
+    def refusing(self):
         return self.truth.settings["accumulator"] != "gram"
 
     @rule(data=st.data())
@@ -537,13 +535,13 @@ class Calls(RuleBasedStateMachine):
             assert not model.intercept.any()
         self.check_ridge(model)
 
-    def fixed_ridge(self, model) -> float | None:
+    def fixed_ridge(self, model):
         """Return the ridge that is inside the statistics for good, if there is one."""
         named = isinstance(model.ridge, str)
         fixed = self.truth.recursive and not (named and len(self.truth.rows) < FIRST_ROWS)
         return (model.ridge_ or None) if fixed else None
 
-    def lost(self, model) -> float:
+    def lost(self, model):
         """Return the size of what has left rounding errors.
 
         What an inverse has lost beside a smaller ridge it does not find again beside a larger one.

@@ -1,7 +1,5 @@
 """StreamClassifier: exact in every expert, one by one and in batches, and unharmed by bad input."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from unittest import mock

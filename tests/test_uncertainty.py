@@ -1,7 +1,5 @@
 """How sure a classifier is: margins and variances of scores, by their batch definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,7 +1,5 @@
 """Unlearning: a model from which rows were taken out is as if it had never seen them."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

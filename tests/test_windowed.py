@@ -1,7 +1,5 @@
 """WindowedClassifier: the batch solution on windows cut by hand, whichever way readings come."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random
