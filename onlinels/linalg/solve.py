@@ -141,9 +141,9 @@ def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[
 def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float] | None:
     """Return (A'A + c I)^-1, its upper triangle, and the least eigenvalue; None if singular.
 
-    The eigenvalue is that of the system scaled to unit diagonal.
+    The eigenvalue is that of the system scaled to unit diagonal. Without features there is none.
     """
-    if gram.size > LARGEST_WHOLE:
+    if not 0 < gram.size <= LARGEST_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     system = gram.scaled(scale)
