@@ -9,7 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from formats import make_data
-from onlinels import KFold
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
 from onlinels.features.convolution import Axis, Power, TwoSidedRectifier
 from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import ReceptiveFields
@@ -185,6 +190,17 @@ def real_rows(draw, names=(), scales=(1.0, 1e-3, 1e3), **sizes):
         values += 100.0 * draw(st.sampled_from(scales))
     y = [dict(zip(names, row, strict=True)) if names else row[0] for row in values.tolist()]
     return Rows(drawn.X, y, drawn.w)
+
+
+KINDS = LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
+
+
+def rows_of(kind, **sizes):
+    """Return a strategy of rows that a kind of model learns, as labels or numbers."""
+    if kind is LeastSquaresClassifier:
+        return rows(**sizes)
+    names = ("b", "a", 7) if kind is LeastSquaresMultiTargetRegressor else ()
+    return real_rows(names, (1.0,) if sizes.get("whole") else (1.0, 1e-3, 1e3), **sizes)
 
 
 @st.composite

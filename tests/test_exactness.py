@@ -5,59 +5,79 @@ import functools
 import operator
 
 import numpy as np
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from sklearn.datasets import load_diabetes, load_linnerud, load_wine
+from sklearn.linear_model import Ridge
 
 import laws
 import strategies
 from laws import learnt
-from onlinels import LeastSquaresClassifier
+from onlinels import (
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+
+settings_drawn = strategies.classifier_settings()
+kinds = pytest.mark.parametrize("kind", strategies.KINDS)
 
 
-@given(st.data(), strategies.rows(), strategies.classifier_settings())
-def test_any_split_is_the_batch_solution(data, rows, settings):
-    model = laws.learn_in_batches(LeastSquaresClassifier(**settings), rows, data, ask=True)
+@kinds
+@given(st.data(), settings_drawn)
+def test_any_split_is_the_batch_solution(kind, data, settings):
+    rows = data.draw(strategies.rows_of(kind))
+    model = laws.learn_in_batches(kind(**settings), rows, data, ask=True)
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(), strategies.classifier_settings())
-def test_any_order_is_the_batch_solution(data, rows, settings):
-    shuffled = rows.take(data.draw(st.permutations(range(len(rows)))))
-    model = learnt(shuffled, settings)
+@kinds
+@given(st.data(), settings_drawn)
+def test_any_order_and_row_by_row_is_the_batch_solution(kind, data, settings):
+    rows = data.draw(strategies.rows_of(kind))
+    order = rows.take(data.draw(st.permutations(range(len(rows)))))
+    model, whole = kind(**settings), learnt(order, settings, kind)
+    for x, y, w in zip(order.dicts(), order.y, order.w, strict=True):
+        model.learn_one(x, y, w=w)
+        model.predict_one(x)
     laws.assert_is_batch_solution(model, rows)
-    laws.assert_same_model(model, learnt(rows, settings))
+    laws.assert_is_batch_solution(whole, rows)
+    if kind is LeastSquaresClassifier:
+        laws.assert_same_model(model, whole)
+        laws.assert_same_model(whole, learnt(rows, settings))
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_any_tree_of_merges_is_the_batch_solution(data, rows, settings):
+@kinds
+@given(st.data(), settings_drawn)
+def test_any_tree_of_merges_is_the_batch_solution(kind, data, settings):
+    """An empty model among them changes nothing."""
+    rows = data.draw(strategies.rows_of(kind, min_rows=2))
     batches = data.draw(strategies.splits(len(rows)))
-    models = [learnt(rows.take(batch), settings) for batch in batches]
+    models = [learnt(rows.take(batch), settings, kind) for batch in batches]
+    if data.draw(st.booleans()):
+        models.append(kind(**settings))
     laws.assert_is_batch_solution(laws.merged_in_any_tree(models, data), rows)
 
 
-@given(strategies.rows(), strategies.classifier_settings())
-def test_learn_one_is_learn_many(rows, settings):
-    model = LeastSquaresClassifier(**settings)
-    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
-        model.learn_one(x, y, w=w)
-    laws.assert_is_batch_solution(model, rows)
-    laws.assert_same_model(model, learnt(rows, settings))
-
-
-@given(strategies.rows(whole=True), strategies.classifier_settings())
-def test_weights_are_repeated_rows(rows, settings):
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, LeastSquaresRegressor])
+@given(st.data(), settings_drawn)
+def test_weights_are_repeated_rows(kind, data, settings):
+    rows = data.draw(strategies.rows_of(kind, whole=True))
     rows.w[:] = np.maximum(rows.w, 1)
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
-    plain = learnt(repeated.weighing(None), settings)
-    laws.assert_same_model(learnt(rows, settings), plain, count=False)
+    plain = learnt(repeated.weighing(None), settings, kind)
+    laws.assert_same_model(learnt(rows, settings, kind), plain, count=False)
 
 
-@given(st.data(), strategies.rows(whole=True), strategies.positive_ridges)
-def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
+@pytest.mark.parametrize("kind", [LeastSquaresClassifier, LeastSquaresRegressor])
+@given(st.data(), strategies.positive_ridges)
+def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(kind, data, ridge):
     """Weights are a function of the sums and of the order of classes, which is given here."""
-    whole = LeastSquaresClassifier(ridge=ridge, fit_intercept=False)
-    classes = list(dict.fromkeys(rows.y))
-    whole.learn_many(np.zeros((len(classes), rows.X.shape[1])), classes, 0.0)
+    rows, whole = data.draw(strategies.rows_of(kind, whole=True)), kind(ridge, fit_intercept=False)
+    if kind is LeastSquaresClassifier:
+        classes = list(dict.fromkeys(rows.y))
+        whole.learn_many(np.zeros((len(classes), rows.X.shape[1])), classes, 0.0)
     parts = []
     for batch in data.draw(strategies.splits(len(rows))):
         part = rows.take(batch)
@@ -66,11 +86,11 @@ def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
     whole.learn_many(rows.X, rows.y, rows.w)
     for order in (parts, parts[::-1]):
         merged = functools.reduce(operator.add, order)
-        assert merged.classes == whole.classes
+        assert laws.outputs_of(merged) == laws.outputs_of(whole)
         assert (merged.output_weights == whole.output_weights).all()
 
 
-@given(strategies.rows(), strategies.classifier_settings())
+@given(strategies.rows(), settings_drawn)
 def test_an_empty_model_is_the_identity_of_merging(rows, settings):
     model = learnt(rows, settings)
     for merged in (model + model.empty(), model.empty() + model):
@@ -78,7 +98,7 @@ def test_an_empty_model_is_the_identity_of_merging(rows, settings):
         laws.assert_same_model(merged, model)
 
 
-@given(strategies.rows(min_rows=2), strategies.classifier_settings())
+@given(strategies.rows(min_rows=2), settings_drawn)
 def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
     assume(len(set(rows.y)) > 1)
     rows = rows.take(sorted(range(len(rows)), key=lambda row: rows.y[row] == rows.y[-1]))
@@ -89,12 +109,14 @@ def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
+@kinds
+@given(st.data(), settings_drawn)
+def test_a_late_feature_is_as_if_zero_before(kind, data, settings):
+    rows = data.draw(strategies.rows_of(kind, min_rows=2))
     first = data.draw(st.integers(1, len(rows) - 1))
     kept = data.draw(st.integers(0, rows.X.shape[1]))
     rows.X[:first, kept:] = 0
-    model = LeastSquaresClassifier(**settings)
+    model = kind(**settings)
     for number, (x, y, w) in enumerate(zip(rows.dicts(), rows.y, rows.w, strict=True)):
         known = {name: value for name, value in x.items() if number >= first or name < kept}
         model.predict_one(known)
@@ -102,7 +124,7 @@ def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(min_rows=3), strategies.classifier_settings())
+@given(st.data(), strategies.rows(min_rows=3), settings_drawn)
 def test_weights_are_never_stale(data, rows, settings):
     model = LeastSquaresClassifier(**settings)
     learnt_rows = []
@@ -119,7 +141,7 @@ def test_weights_are_never_stale(data, rows, settings):
 NAMES = ["a", "h0", "h1", "h10", 7, ("h", 2), ("x", 0), ("x", 1), "z"]
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
+@given(st.data(), strategies.rows(min_rows=2), settings_drawn)
 def test_models_of_different_features_merge_by_name(data, rows, settings):
     """Sites see different features and classes, vanishing ones too, in any order of keys."""
     names = data.draw(st.permutations(NAMES))[: rows.X.shape[1]]
@@ -148,18 +170,31 @@ def test_many_blocks_are_one_batch(monkeypatch):
     laws.assert_same_model(whole, learnt(rows))
 
 
-def test_against_scikit_learn():
+@pytest.mark.parametrize(
+    ("load", "kind"),
+    [
+        (load_wine, LeastSquaresClassifier),
+        (load_diabetes, LeastSquaresRegressor),
+        (load_linnerud, LeastSquaresMultiTargetRegressor),
+    ],
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_against_scikit_learn(load, kind, fit_intercept):
     """Ridge with an unpenalised intercept is scikit-learn's Ridge."""
-    from sklearn.datasets import load_wine
-    from sklearn.linear_model import Ridge
-
-    wine = load_wine()
-    model = LeastSquaresClassifier(ridge=2.5)
-    for start in range(0, len(wine.data), 13):
-        model.learn_many(wine.data[start : start + 13], wine.target[start : start + 13])
-    reference = Ridge(alpha=2.5, solver="svd").fit(wine.data, np.eye(3)[wine.target])
-    np.testing.assert_allclose(model.output_weights.T, reference.coef_, rtol=1e-8)
-    np.testing.assert_allclose(model.intercept, reference.intercept_, rtol=1e-8)
+    X, y = load(return_X_y=True)
+    targets = np.eye(3)[y] if load is load_wine else y
+    w = np.random.default_rng(0).random(len(X))
+    model = kind(ridge=2.5, fit_intercept=fit_intercept)
+    for start in range(0, len(X), 7):
+        rows = slice(start, start + 7)
+        model.learn_many(X[rows], y[rows], w[rows])
+    reference = Ridge(alpha=2.5, solver="svd", fit_intercept=fit_intercept)
+    reference.fit(X, targets, sample_weight=w)
+    weights = model.output_weights.squeeze().T
+    np.testing.assert_allclose(weights, reference.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept.squeeze(), reference.intercept_, rtol=1e-8)
+    predict = model.scores_many if load is load_wine else model.predict_many
+    np.testing.assert_allclose(predict(X), reference.predict(X), rtol=1e-8)
 
 
 def test_large_means_keep_their_digits():
