@@ -145,10 +145,14 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float]
     """
     if not 0 < gram.size <= LARGEST_WHOLE:
         return None
-    scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
+    diagonal = gram.diagonal()
+    scale = 1.0 / np.sqrt(diagonal + ridge)
     system = gram.scaled(scale)
     system.set_diagonal(1.0)
     smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
+    if diagonal.min() <= ridge:
+        # A feature that the ridge alone holds may grow to the size of the largest with one row.
+        smallest = min(smallest, ridge / (diagonal.max() + ridge))
     if smallest < FOLLOWED:
         return None
     return _scaled(inverse_of_factored(system), scale), smallest
