@@ -5,13 +5,14 @@ import pickle
 import tempfile
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 import onlinels
-from onlinels import LeastSquaresClassifier, StreamClassifier
+from onlinels import StreamClassifier
 from onlinels.accumulators.centred import CentredAccumulator
 from strategies import splits
 
@@ -60,6 +61,33 @@ def weighted_centred(X, Y, w, fit_intercept):
     return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
 
 
+def factors_of(y, w):
+    """Return n / (K n_k) of every class."""
+    weights = {label: sum(w[row] for row in range(len(y)) if y[row] == label) for label in set(y)}
+    n_present = sum(weight > 0.0 for weight in weights.values())
+    total = sum(weights.values())
+    return {label: total / (n_present * n) if n else 0.0 for label, n in weights.items()}
+
+
+def balanced(rows):
+    """Return the rows with every weight multiplied by the factor of its class."""
+    factors = factors_of(rows.y, rows.w)
+    return rows.weighing(rows.w * [factors[label] for label in rows.y])
+
+
+def without_factors(model, rows):
+    """Return a model's views with the columns of its weights divided by the classes' factors."""
+    factors = factors_of(rows.y, rows.w)
+    columns = np.array([factors[label] for label in model.classes])
+    assert not model.output_weights[:, columns == 0.0].any()
+    assert not model.intercept[columns == 0.0].any()
+    columns[columns == 0.0] = 1.0
+    names = ("classes", "count", "feature_names", "fit_intercept", "ridge_", "ridge_diagonal")
+    views = {name: getattr(model, name) for name in (*names, "accumulator", "ridge")}
+    views["output_weights"] = model.output_weights / columns
+    return SimpleNamespace(**views, intercept=model.intercept / columns)
+
+
 def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
 
@@ -70,8 +98,14 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
 
     The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
     whatever the condition number. At ridge 0 the weights moreover have no part in the null space,
-    unless rounding errors of rows that were taken out hide it.
+    unless rounding errors of rows that were taken out hide it. Balanced classes are weighted so.
     """
+    balance = getattr(model, "balance", None)
+    if balance == "classwise":
+        size *= max([1.0, *factors_of(rows.y, rows.w).values()])
+        rows = balanced(rows)
+    elif balance == "priors":
+        model = without_factors(model, rows)
     assert model.count == (len(rows) if count is None else count)
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y = targets_of(model, rows.y)
@@ -154,9 +188,9 @@ def small_blocks(monkeypatch):
         monkeypatch.setattr(name, size)
 
 
-def learnt(rows, settings=None, kind=LeastSquaresClassifier):
+def learnt(make, rows):
     """Return a model that learnt rows as one batch."""
-    model = kind(**settings or {})
+    model = make()
     model.learn_many(rows.X, rows.y, rows.w)
     return model
 

@@ -1,10 +1,12 @@
 """The one home of hypothesis strategies: data and hyperparameters."""
 
+import functools
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
@@ -38,6 +40,7 @@ ridges_of = {
     "orthogonal": ridges,
     "recursive": st.one_of(st.sampled_from(["paper", "auto"]), st.floats(1e-3, 1e3)),
 }
+BALANCES = "classwise", "priors"
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
 unlearning_accumulators = st.sampled_from(["gram", "recursive"])
@@ -192,15 +195,33 @@ def real_rows(draw, names=(), scales=(1.0, 1e-3, 1e3), **sizes):
     return Rows(drawn.X, y, drawn.w)
 
 
-KINDS = LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
+KINDS = {
+    "labels": (LeastSquaresClassifier, None),
+    "balanced labels": (LeastSquaresClassifier, None),
+    "numbers": (LeastSquaresRegressor, ()),
+    "several numbers": (LeastSquaresMultiTargetRegressor, ("b", "a", 7)),
+}
 
 
-def rows_of(kind, **sizes):
-    """Return a strategy of rows that a kind of model learns, as labels or numbers."""
-    if kind is LeastSquaresClassifier:
-        return rows(**sizes)
-    names = ("b", "a", 7) if kind is LeastSquaresMultiTargetRegressor else ()
-    return real_rows(names, (1.0,) if sizes.get("whole") else (1.0, 1e-3, 1e3), **sizes)
+@st.composite
+def cases(draw, kind, unlearns=False, **sizes):
+    """Draw rows, and what makes a model of a kind and of drawn settings for them."""
+    model, names = KINDS[kind]
+    scales = (1.0,) if sizes.get("whole") else (1.0, 1e-3, 1e3)
+    drawn = draw(rows(**sizes) if names is None else real_rows(names, scales, **sizes))
+    balance = draw(st.sampled_from(BALANCES)) if kind == "balanced labels" else None
+    which = unlearning_accumulators if unlearns else accumulators
+    if balance == "classwise":
+        which = st.just("gram") if unlearns else st.sampled_from(["gram", "orthogonal"])
+    settings = draw(classifier_settings(which))
+    if balance == "classwise" and isinstance(settings["ridge"], KFold):
+        settings["ridge"] = "auto"
+    if balance:
+        settings["balance"] = balance
+    return drawn, functools.partial(model, **settings)
+
+
+kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @st.composite
