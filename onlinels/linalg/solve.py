@@ -152,7 +152,7 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float]
     smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
     if diagonal.min() <= ridge:
         # A feature that the ridge alone holds may grow to the size of the largest with one row.
-        smallest = min(smallest, ridge / float(diagonal.max() + ridge))
+        smallest = min(smallest, float(ridge / (diagonal.max() + ridge)))
     if smallest < FOLLOWED:
         return None
     return _scaled(inverse_of_factored(system), scale), smallest
