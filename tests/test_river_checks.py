@@ -24,13 +24,15 @@ from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA, ImagePreprocessing
 from onlinels.features.transformers import WindowFeatures
 
+ACCUMULATORS = "gram", "orthogonal", "recursive"
 
-def drawn_settings(n_settings, seed=0):
+
+def drawn_settings(n_settings):
     """Draw hyperparameters of a linear model and a hidden layer, the same ones on every run."""
-    draw = random.Random(seed)
+    draw = random.Random(0)
     return [
         (
-            model_settings(draw, ["gram", "orthogonal", "recursive"][number % 3]),
+            model_settings(draw, ACCUMULATORS[number % 3]),
             {
                 "n_hidden": draw.randint(1, 40),
                 "input_weights": draw.choice(["gaussian", "uniform", "bipolar"]),
@@ -71,7 +73,11 @@ def scaled_hidden(settings):
 
 SETTINGS = [({}, {}), *drawn_settings(18)]
 REGRESSORS = LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
-REGRESSOR_SETTINGS = [({}, {}), *drawn_settings(7, seed=1)]
+DRAW = random.Random(1)
+REGRESSOR_SETTINGS = [
+    ({}, {}),
+    *((model_settings(DRAW, ACCUMULATORS[k % 3]), SETTINGS[k + 1][1]) for k in range(7)),
+]
 
 BALANCED = [({"balance": "classwise"}, {}), ({"balance": "priors"}, {})]
 
