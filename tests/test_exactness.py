@@ -15,6 +15,7 @@ import laws
 import strategies
 from laws import learnt
 from onlinels import (
+    KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -206,3 +207,20 @@ def test_large_means_keep_their_digits():
         near.learn_many((X[rows] + 1e6) - 1e6, y[rows])
         far.learn_many(X[rows] + 1e6, y[rows])
     np.testing.assert_allclose(far.output_weights, near.output_weights, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ridge", [1.0, "auto", "paper", KFold(3)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_row_of_a_new_feature_is_learnt_after_an_answer(ridge, fit_intercept):
+    random, rows = np.random.default_rng(0), []
+    model = LeastSquaresRegressor(ridge, fit_intercept=fit_intercept)
+    for names in [(0, 2)] * 16 + [(1, 2), (3, 0)]:
+        rows.append(({name: random.normal() for name in names}, random.normal()))
+        model.predict_one(rows[-1][0])
+        model.learn_one(*rows[-1])
+    known = strategies.Rows(
+        np.array([[x.get(name, 0.0) for name in range(4)] for x, _ in rows]),
+        [y for _, y in rows],
+        np.ones(18),
+    )
+    laws.assert_is_batch_solution(model, known)
