@@ -76,10 +76,7 @@ def as_bytes(choices, number):
     return (number % 256**width).to_bytes(width, one_of(choices, ("big", "little")))
 
 
-# -- changes of any file --------------------------------------------------------------------------
-
-EDGE = 96
-"""Bytes at the beginning and at the end that are changed more often: headers lie there."""
+EDGE = 96  # Bytes at both ends that are changed more often: headers lie there.
 
 
 def changed(content, choices):
@@ -124,15 +121,12 @@ def change(content, choices):
     )[kind]
 
 
-# -- genuine files --------------------------------------------------------------------------------
-
-
 def big_endian(*numbers):
-    return b"".join((number % 2**32).to_bytes(4, "big") for number in numbers)
+    return np.array([number % 2**32 for number in numbers], ">u4").tobytes()
 
 
 def words(*numbers):
-    return b"".join((number % 2**32).to_bytes(4, "little") for number in numbers)
+    return np.array([number % 2**32 for number in numbers], "<u4").tobytes()
 
 
 def npy(array):
@@ -178,8 +172,6 @@ IMAGE_ARRAYS = {
     "x_test.npy": npy(np.asfortranarray(np.ones((1, 3, 4), "<f4"))),
     "y_test.npy": npy([True]),
 }
-
-# -- files made to do harm ------------------------------------------------------------------------
 
 
 def sizes(choices, most):
@@ -273,8 +265,6 @@ def zip_oddity(choices):
     return content[:at] + number + content[at + len(number) :]
 
 
-# -- saved models ---------------------------------------------------------------------------------
-
 DESCRIPTION, CHECKSUM = "model.json", "model.sha256"
 VALUES = (
     *(None, True, -1, 0, 1, 2, 10**6, 2**31, 2**63, 10**30, 0.5, -1.5, 1e308, "text", ""),
@@ -291,19 +281,9 @@ VALUES = (
 
 
 MODELS = (
-    "hidden, float32",
-    "gram, {}",
-    "orthogonal, {}",
-    "recursive, {'ridge': 1.0, 'fit_intercept': False}",
-    "folds",
-    "classwise",
-    "stream",
-    "drift, ADWIN",
-    "resampled",
-    "network",
-    "landmarks",
-    "minirocket",
-    "after OrdinalEncoder",
+    *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "classwise", "stream"),
+    *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
+    *("network", "landmarks", "minirocket", "after OrdinalEncoder"),
 )
 """Of those in `savable`."""
 
@@ -389,9 +369,6 @@ def other_array(choices):
     return packed(members | {f"{name}.npy": array, DESCRIPTION: json.dumps(said).encode()})
 
 
-# -- readers, and what may come of reading --------------------------------------------------------
-
-
 def read_beside(path):
     return read_images(path.parent)
 
@@ -460,12 +437,10 @@ def beside(files, name):
     return {each: content for each, content in files.items() if each != name}
 
 
-def gzip_attack(craft, start, honest):
-    return partial(gzip_oddity, craft=craft, start=start, honest=honest)
+IDX_GZIP = (partial(gzip_oddity, craft=idx_of_any_shape, start=IDX_IMAGES, honest=IDX_HONEST),)
+NORB_GZIP = (partial(gzip_oddity, craft=norb_of_any_shape, start=NORB_LABELS, honest=NORB_HONEST),)
 
 
-IDX_GZIP = (gzip_attack(idx_of_any_shape, IDX_IMAGES, IDX_HONEST),)
-NORB_GZIP = (gzip_attack(norb_of_any_shape, NORB_LABELS, NORB_HONEST),)
 # Bytes for each byte of images (read whole, in mini-batches, and printed), of filters (a boolean
 # is a byte in the file, and some copies of a float64 after) and of models (JSON becomes objects).
 IMAGE, FILTER, MODEL = 16, 64, 50
