@@ -91,14 +91,10 @@ def without_factors(model, rows):
 def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
 
-    The model's features are columns of the rows, by number unless `columns` says otherwise.
-
-    What rows that were taken out again weighed is the `size` that rounding errors are relative to.
-    Rows that were taken out in part do not count any more: the model's `count` is then less.
-
-    The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
-    whatever the condition number. At ridge 0 the weights moreover have no part in the null space,
-    unless rounding errors of rows that were taken out hide it. Balanced classes are weighted so.
+    Relative to the size of its terms it is at rounding level whatever the condition number. At
+    ridge 0 the weights have no part in the null space, unless rounding errors of rows that were
+    taken out hide it. The model's features are columns of the rows, by number unless `columns` says
+    otherwise; `size` is what rows that were taken out weighed, `count` less if some were in part.
     """
     balance = getattr(model, "balance", None)
     if balance == "classwise":
@@ -131,11 +127,8 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
 
 
 def lost_digits(model, size):
-    """Return how much larger than elsewhere rounding errors of the recursive form may be.
-
-    Those of its inverse are relative to 1 / ridge, so what has grown to s keeps 16 - log10(s / c)
-    digits. Until a ridge is chosen there is no inverse.
-    """
+    """Return how much larger than elsewhere rounding errors of the recursive form may be."""
+    # What has grown to s keeps 16 - log10(s / c) digits; without a ridge there is no inverse yet.
     if model.accumulator != "recursive" or not len(model.ridge_diagonal):
         return 1.0
     least = 1e-8 * size if isinstance(model.ridge, str) else 0.0

@@ -116,10 +116,7 @@ class Differences:
 
 @st.composite
 def differences(draw, n_features=None, dtypes="fd"):
-    """Draw examples, some of them equal or a constant apart, about a mean that may be large.
-
-    Differences are 0, or at least 0.3 long; without their means 0, or at least 0.5 long.
-    """
+    """Draw examples whose differences are 0, or at least 0.3 long (0.5 without their means)."""
     n_rows = draw(st.integers(2, 12))
     n_features = draw(st.integers(1, 8)) if n_features is None else n_features
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -428,11 +425,7 @@ STREAM_KINDS = "number", "number", "text", "bool", "whole", "constant", "array"
 
 @st.composite
 def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False):
-    """Draw a stream of features of any kind and scale, late ones among them, and late classes.
-
-    Labels follow a latent class, in another way after a drawn row. With `always`, a number is in
-    every row.
-    """
+    """Draw features of any kind and scale, some late, and labels of a latent class, which drift."""
     n_rows = draw(st.integers(1, max_rows))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     features = {}
