@@ -33,6 +33,29 @@ COPIES = pytest.mark.parametrize(
 )
 
 
+BAD_ROWS = pytest.mark.parametrize(
+    ("x", "y", "w"),
+    [
+        ({"a": float("nan")}, "yes", 1.0),
+        ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, [], 1.0),
+        ({"a": 1.0}, ["yes", "no"], 1.0),
+        ({"a": 1.0}, "yes", -1.0),
+        # Only a wrapped model refuses this one.
+        ({"a": 1e150}, "yes", 1e3),
+    ],
+)
+
+
+def growing_rows(n_rows=60, n_features=9, n_classes=6):
+    """Return rows whose features and classes come one after the other, and how many are known."""
+    random = np.random.default_rng(1)
+    X, columns = random.normal(size=(n_rows, n_features)), random.integers(0, n_classes, n_rows)
+    widths = np.minimum(n_features, 1 + np.arange(n_rows) // 3)
+    X[np.arange(n_features) >= widths[:, None]] = 0.0
+    return X, np.minimum(columns, np.arange(n_rows) // 5), widths
+
+
 def one_hot(y, classes):
     """Return targets (n, n_classes)."""
     return np.array([[float(label == other) for other in classes] for label in y])

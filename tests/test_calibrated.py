@@ -17,7 +17,7 @@ from river import checks, linear_model, preprocessing
 from sklearn.datasets import load_digits
 
 import strategies
-from laws import assert_refused
+from laws import BAD_ROWS, assert_refused
 from onlinels import (
     CalibratedClassifier,
     HiddenLayer,
@@ -139,17 +139,7 @@ def test_answers_in_kind():
         assert list(table.columns) == ["low", "high"]
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "w"),
-    [
-        ({"a": float("nan")}, "yes", 1.0),
-        ({"a": 1.0}, float("nan"), 1.0),
-        ({"a": 1.0}, [], 1.0),
-        ({"a": 1.0}, "yes", -1.0),
-        # Only the wrapped model refuses this one.
-        ({"a": 1e150}, "yes", 1e3),
-    ],
-)
+@BAD_ROWS
 def test_bad_input_changes_nothing(x, y, w):
     model = CalibratedClassifier(LeastSquaresClassifier())
     for k in range(9):

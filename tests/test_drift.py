@@ -223,17 +223,7 @@ def test_values_of_rows_are_as_many_as_rows(name, n_values):
     assert model.count == 0
 
 
-@pytest.mark.parametrize(
-    ("x", "y", "w"),
-    [
-        ({"a": float("nan")}, "yes", 1.0),
-        ({"a": 1.0}, float("nan"), 1.0),
-        ({"a": 1.0}, ["yes", "no"], 1.0),
-        ({"a": 1.0}, "yes", -1.0),
-        # Only the wrapped model refuses this one.
-        ({"a": 1e150}, "yes", 1e3),
-    ],
-)
+@laws.BAD_ROWS
 def test_bad_input_changes_nothing(x, y, w):
     # Alarms at the very row that is refused.
     for detector in (Scheduled({9, 10}), drift.ADWIN()):

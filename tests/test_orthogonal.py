@@ -129,13 +129,8 @@ def test_scaling_and_dropping_targets(data, rows):
 
 
 def test_growing_is_having_known_from_the_start():
-    random = np.random.default_rng(1)
-    X, columns = random.normal(size=(60, 9)), random.integers(0, 6, 60)
-    late = OrthogonalAccumulator()
-    for row in range(60):
-        width = min(9, 1 + row // 3)
-        X[row, width:] = 0.0
-        columns[row] = min(columns[row], row // 5)
+    (X, columns, widths), late = laws.growing_rows(), OrthogonalAccumulator()
+    for row, width in enumerate(widths):
         late.update(X[row : row + 1, :width], columns[row : row + 1])
     assert_factors(late, X, np.eye(columns.max() + 1)[columns], np.ones(60))
     known = accumulated(X, columns, sizes=(9, 6))

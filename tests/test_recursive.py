@@ -164,13 +164,9 @@ def test_another_ridge_goes_by_way_of_the_gram(rows, ridge, other, centred):
 
 @pytest.mark.parametrize("centred", [False, True])
 def test_late_features_and_targets_are_as_if_known_from_the_start(centred):
-    random = np.random.default_rng(1)
-    X, columns = random.normal(size=(60, 9)), random.integers(0, 6, 60)
+    X, columns, widths = laws.growing_rows()
     late, known = empty(centred, 0.1), empty(centred, 0.1, 9, 6)
-    for row in range(60):
-        width = min(9, 1 + row // 3)
-        X[row, width:] = 0.0
-        columns[row] = min(columns[row], row // 5)
+    for row, width in enumerate(widths):
         late.update(X[row : row + 1, :width], columns[row : row + 1])
         known.update(X[row : row + 1], columns[row : row + 1])
     n_targets = int(columns.max()) + 1
