@@ -3,15 +3,12 @@
 Not of SVHN, whose MATLAB files are read by scipy and are not promised to be safe.
 """
 
-from __future__ import annotations
-
 import copy
 import gzip
 import hashlib
 import io
 import json
 import os
-import tempfile
 import time
 import tracemalloc
 import zipfile
@@ -24,21 +21,12 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from river import preprocessing
 
 import onlinels
+import savable
 from formats import NORB_STARTS
-from onlinels import (
-    DriftAwareClassifier,
-    HiddenLayer,
-    KFold,
-    LeastSquaresClassifier,
-    LeastSquaresRegressor,
-    MiniRocketFeatures,
-    StreamClassifier,
-    WindowedClassifier,
-    read_filters,
-)
+from laws import saved
+from onlinels import read_filters
 from onlinels.datasets import ImageData, read_idx, read_image_data, read_norb, stream_image_data
 
 NUMBERS = (
@@ -88,10 +76,7 @@ def as_bytes(choices, number):
     return (number % 256**width).to_bytes(width, one_of(choices, ("big", "little")))
 
 
-# -- changes of any file --------------------------------------------------------------------------
-
-EDGE = 96
-"""Bytes at the beginning and at the end that are changed more often: headers lie there."""
+EDGE = 96  # Bytes at both ends that are changed more often: headers lie there.
 
 
 def changed(content, choices):
@@ -136,15 +121,12 @@ def change(content, choices):
     )[kind]
 
 
-# -- genuine files --------------------------------------------------------------------------------
-
-
 def big_endian(*numbers):
-    return b"".join((number % 2**32).to_bytes(4, "big") for number in numbers)
+    return np.array([number % 2**32 for number in numbers], ">u4").tobytes()
 
 
 def words(*numbers):
-    return b"".join((number % 2**32).to_bytes(4, "little") for number in numbers)
+    return np.array([number % 2**32 for number in numbers], "<u4").tobytes()
 
 
 def npy(array):
@@ -190,8 +172,6 @@ IMAGE_ARRAYS = {
     "x_test.npy": npy(np.asfortranarray(np.ones((1, 3, 4), "<f4"))),
     "y_test.npy": npy([True]),
 }
-
-# -- files made to do harm ------------------------------------------------------------------------
 
 
 def sizes(choices, most):
@@ -285,81 +265,65 @@ def zip_oddity(choices):
     return content[:at] + number + content[at + len(number) :]
 
 
-# -- saved models ---------------------------------------------------------------------------------
-
 DESCRIPTION, CHECKSUM = "model.json", "model.sha256"
 VALUES = (
-    *(None, True, -1, 0.5, -1.5, 1e308, "text", "", [], {}, [[]]),
-    *({"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"int": "0x" + "f" * 5000}),
+    *(None, True, -1, 0, 1, 2, 10**6, 2**31, 2**63, 10**30, 0.5, -1.5, 1e308, "text", ""),
+    *([], {}, [[]], {"float": "nan"}, {"float": "inf"}, {"float": "x"}, {"int": "0x" + "f" * 5000}),
     *({"tuple": []}, {"dict": [[[], 1]]}, {"set": [[1]]}, {"range": [0, 10**30, 1]}),
     *({"same": 0}, {"same": 10**9}, {"array": "missing"}, {"constant": "unlabelled"}),
     *({"object": name, "number": 0, "state": {}} for name in ("Thread", "Lock", "Power")),
+    {"object": "KFold", "number": 0, "state": {"n_folds": 3}},
     *({"deque": [1], "most": most} for most in (-1, 10**30)),
-    *({"defaultdict": [], "of": of, "with": [1, 2]} for of in ("eval", "dict")),
+    *({"defaultdict": [], "of": of, "with": [1, 2]} for of in ("eval", "exec", "dict")),
     *({"bytes": "zz"}, {"bytes": "ff" * 60}, {"scalar": "|O", "is": 1}, {"unknown": 1}),
+    *({"scalar": "<i8", "is": 2.5}, {"datetime": "yesterday"}),
 )
-
-
-def use(model):
-    """Predict and learn a little, each for itself: a model that lies may be refused here."""
-    X = np.random.default_rng(0).normal(size=(6, 4))
-    y = np.where(X[:, 0] > 0, "high", "low").tolist()
-    for row, label in zip(X.tolist(), y, strict=True):
-        sample = dict(zip("abcd", row, strict=True))
-        for learnt in (label, row[0]):
-            with suppress(Exception):
-                model.predict_one(sample)
-            with suppress(Exception):
-                model.learn_one(sample, learnt)
-    with suppress(Exception):
-        model.learn_many([dict(zip("abcd", row, strict=True)) for row in X.tolist()], y)
-
-
-def of_windows():
-    examples = np.eye(12)[:, :, None] * np.ones(4)
-    features = MiniRocketFeatures.from_examples(examples, n_features=84)
-    return WindowedClassifier(features | LeastSquaresClassifier(), window=12)
-
-
-def pipeline():
-    layer = HiddenLayer(8, bias=True)
-    return preprocessing.StandardScaler() | layer | LeastSquaresClassifier(half_life=9)
 
 
 MODELS = (
-    LeastSquaresClassifier,
-    lambda: LeastSquaresClassifier(ridge=KFold(3), fit_intercept=False),
-    lambda: LeastSquaresClassifier(accumulator="orthogonal", balance="priors"),
-    lambda: LeastSquaresClassifier(1.0, "recursive", forgetting_factor=0.9),
-    LeastSquaresRegressor,
-    StreamClassifier,
-    lambda: DriftAwareClassifier(LeastSquaresClassifier(balance="classwise")),
-    of_windows,
-    pipeline,
+    *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "classwise", "stream"),
+    *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
+    *("network", "landmarks", "minirocket", "after OrdinalEncoder"),
 )
+"""Of those in `savable`."""
 
 
 @cache
-def genuine(number):
+def models_of(kind):
+    """Return the names of the models of a class."""
+    random = np.random.default_rng(0)
+    return [name for name in MODELS if type(savable.MODELS[name][0](random)) is kind]
+
+
+def use(model):
+    """Let a model do what it may do: errors of Python are allowed, crashes are not."""
+    for name in models_of(type(model)):
+        with suppress(Exception):
+            savable.MODELS[name][1](model, np.random.default_rng(0))
+
+
+@cache
+def genuine(name):
     """Return the members of the file of a model, which has learnt a little."""
-    model = MODELS[number]()
-    for _ in range(4):
-        use(model)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "model.npz")
-        onlinels.save(model, path)
-        with zipfile.ZipFile(path) as file:
-            return {info.filename: file.read(info) for info in file.infolist()}
+    make, learn = savable.MODELS[name]
+    random = np.random.default_rng(0)
+    model = make(random)
+    learn(model, random)
+    with zipfile.ZipFile(io.BytesIO(saved(model))) as file:
+        return {info.filename: file.read(info) for info in file.infolist()}
 
 
-def with_description(members, said):
-    members = members | {DESCRIPTION: said, CHECKSUM: hashlib.sha256(said).hexdigest().encode()}
-    return zip_of(members, METHODS[0])
+def packed(members, method=zipfile.ZIP_STORED):
+    """Return a file of members, with a checksum of the description that is right."""
+    if DESCRIPTION in members:
+        checksum = hashlib.sha256(members[DESCRIPTION]).hexdigest().encode()
+        members = members | {CHECKSUM: checksum}
+    return zip_of(members, method)
 
 
-def described(number):
+def described(name):
     """Return the file of a model as a form: what changes is its description."""
-    return lambda change: with_description(genuine(number), change(genuine(number)[DESCRIPTION]))
+    return lambda change: packed(genuine(name) | {DESCRIPTION: change(genuine(name)[DESCRIPTION])})
 
 
 def places(node, path=()):
@@ -378,7 +342,7 @@ def within(said, path):
 
 def lie(choices):
     """Return a file whose description has one or two entries replaced or taken out."""
-    members = genuine(int(choices.integers(0, len(MODELS))))
+    members = genuine(one_of(choices, MODELS))
     said = json.loads(members[DESCRIPTION])
     for _ in range(int(choices.integers(1, 3))):
         path = one_of(choices, list(places(said)))
@@ -389,26 +353,23 @@ def lie(choices):
             other = within(said, one_of(choices, list(places(said))))
             values = any_number(choices), one_of(choices, VALUES), copy.deepcopy(other)
             holder[path[-1]] = values[kind - 1]
-    return with_description(members, json.dumps(said).encode())
+    return packed(members | {DESCRIPTION: json.dumps(said).encode()})
 
 
 def other_array(choices):
     """Return a file of which one array has another shape, type or content, and says so."""
-    members = genuine(int(choices.integers(0, len(MODELS))))
+    members = genuine(one_of(choices, MODELS))
     said = json.loads(members[DESCRIPTION])
     name = one_of(choices, sorted(said["arrays"]))
     shape = [int(choices.integers(0, 6)) for _ in range(int(choices.integers(0, 4)))]
-    value, dtype = one_of(choices, (0, 1, -1, 10**9)), one_of(choices, ("<f8", "<i8", "|b1", "<f4"))
-    array = np.full(shape, value).astype(dtype)
-    said["arrays"][name] = [dtype, shape, False, hashlib.sha256(array.tobytes()).hexdigest()]
-    members = members | {f"{name}.npy": npy(array)}
-    return with_description(members, json.dumps(said).encode())
+    value = one_of(choices, (0, 1, -1, 10**9))
+    dtype = one_of(choices, ("<f8", "<i8", "|b1", "<f4", "|u1"))
+    array = npy(np.full(shape, value, float).astype(dtype))
+    said["arrays"][name] = hashlib.sha256(array).hexdigest()
+    return packed(members | {f"{name}.npy": array, DESCRIPTION: json.dumps(said).encode()})
 
 
-# -- readers, and what may come of reading --------------------------------------------------------
-
-
-def read_folder(path):
+def read_beside(path):
     return read_images(path.parent)
 
 
@@ -426,11 +387,6 @@ def in_batches(path):
     return [list(stream_image_data(path, 2, part)) for part in ("train", "test")]
 
 
-def read_model(path):
-    use(onlinels.load(path))
-    return []
-
-
 FIXED_BYTES = 4 << 20
 """What any reader may allocate, however small the file: pieces of 1 MiB, errors, zlib's windows."""
 COMPRESSED = 1032
@@ -439,36 +395,26 @@ COMPRESSED = 1032
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader, the file it reads and what may come of it.
-
-    Parameters
-    ----------
-    name, file_name : str
-    forms : tuple of callable
-        Genuine files, of a change of what they hold before it is compressed.
-    read : callable
-        Of the file's path: arrays of all that it holds, in lists and tuples.
-    factor : int
-        Bytes that may be allocated for each byte of the files.
-    crafted : tuple of callable
-        Files made to do harm, of choices.
-    others : mapping of str to bytes
-        Genuine files that lie beside it.
-    size : int or None
-        That every file is brought to, cut or lengthened without taking room.
-    refusals : tuple of type
-        What a file that is refused may raise.
-    """
+    """A reader, the file it reads and what may come of it."""
 
     name: str
     file_name: str
     forms: tuple[Callable[..., bytes], ...]
+    """Genuine files, of a change of what they hold before it is compressed."""
     read: Callable[[Path], Any]
+    """Of the file's path: arrays of all that it holds, in lists and tuples, or a model."""
     factor: int
+    """Bytes that may be allocated for each byte of the files."""
     crafted: tuple[Callable[..., bytes], ...] = ()
+    """Files made to do harm, of choices."""
     others: Mapping[str, bytes] = field(default_factory=dict)
+    """Genuine files that lie beside it."""
     size: int | None = None
+    """That every file is brought to, cut or lengthened without taking room."""
     refusals: tuple[type[Exception], ...] = (ValueError,)
+    """What a file that is refused may raise."""
+    fixed: int = FIXED_BYTES
+    """Bytes that may be allocated for any file."""
 
 
 IDX = {
@@ -491,12 +437,10 @@ def beside(files, name):
     return {each: content for each, content in files.items() if each != name}
 
 
-def gzip_attack(craft, start, honest):
-    return partial(gzip_oddity, craft=craft, start=start, honest=honest)
+IDX_GZIP = (partial(gzip_oddity, craft=idx_of_any_shape, start=IDX_IMAGES, honest=IDX_HONEST),)
+NORB_GZIP = (partial(gzip_oddity, craft=norb_of_any_shape, start=NORB_LABELS, honest=NORB_HONEST),)
 
 
-IDX_GZIP = (gzip_attack(idx_of_any_shape, IDX_IMAGES, IDX_HONEST),)
-NORB_GZIP = (gzip_attack(norb_of_any_shape, NORB_LABELS, NORB_HONEST),)
 # Bytes for each byte of images (read whole, in mini-batches, and printed), of filters (a boolean
 # is a byte in the file, and some copies of a float64 after) and of models (JSON becomes objects).
 IMAGE, FILTER, MODEL = 16, 64, 50
@@ -511,21 +455,21 @@ READERS = (
     Reader("IDX", "images.idx", PLAIN_IDX, read_idx, IMAGE, ANY_IDX),
     Reader("IDX, gzip", "images.idx.gz", GZIP_IDX, read_idx, LARGE, IDX_GZIP),
     Reader(
-        *("folder of MNIST", TRAIN + ".gz", GZIP_IDX[:1], read_folder, LARGE, IDX_GZIP),
+        *("folder of MNIST", TRAIN + ".gz", GZIP_IDX[:1], read_beside, LARGE, IDX_GZIP),
         beside(IDX, TRAIN),
     ),
     Reader(
-        *("folder of MNIST, labels", TEST, PLAIN_IDX[1:], read_folder, IMAGE, ANY_IDX),
+        *("folder of MNIST, labels", TEST, PLAIN_IDX[1:], read_beside, IMAGE, ANY_IDX),
         beside(IDX, TEST),
     ),
     Reader(
-        *("folder of CIFAR-10", BATCHES[1], (plain(CIFAR),), read_folder, IMAGE),
+        *("folder of CIFAR-10", BATCHES[1], (plain(CIFAR),), read_beside, IMAGE),
         others=beside(dict.fromkeys(BATCHES, CIFAR), BATCHES[1]),
     ),
     Reader("NORB", "matrix.mat", PLAIN_NORB, read_norb, IMAGE, ANY_NORB),
     Reader("NORB, gzip", "matrix.mat.gz", GZIP_NORB, read_norb, LARGE, NORB_GZIP),
     Reader(
-        *("folder of NORB", NORB_DAT, PLAIN_NORB[1:], read_folder, IMAGE, ANY_NORB),
+        *("folder of NORB", NORB_DAT, PLAIN_NORB[1:], read_beside, IMAGE, ANY_NORB),
         beside(NORB, NORB_DAT),
     ),
     Reader("images, npz", "data.npz", IMAGES_NPZ, read_images, LARGE, (zip_oddity,)),
@@ -544,9 +488,9 @@ READERS = (
         size=OVERFEAT_SIZE,
     ),
     Reader(
-        *("saved models", "model.npz", tuple(map(described, range(len(MODELS)))), read_model),
-        factor=MODEL,
+        *("saved models", "model.npz", tuple(map(described, MODELS)), onlinels.load, MODEL),
         crafted=(lie, lie, other_array),
+        fixed=FIXED_BYTES // 2,
     ),
 )
 
@@ -590,14 +534,16 @@ def attempt(reader, path, content, measured):
         tracemalloc.start()
     started = time.process_time()
     try:
-        kind = outcome_of(reader, path)
+        kind, result = outcome_of(reader, path)
         seconds = time.process_time() - started
         allocated = tracemalloc.get_traced_memory()[1] if measured else 0
     finally:
         tracemalloc.stop()
     n_bytes = len(content) + sum(map(len, reader.others.values()))
-    if allocated > FIXED_BYTES + reader.factor * n_bytes:
+    if allocated > reader.fixed + reader.factor * n_bytes:
         kind = f"allocated {allocated:,} bytes for a file of {len(content):,}"
+    if reader.read is onlinels.load:
+        use(result)
     return Outcome(kind, seconds, allocated)
 
 
@@ -606,15 +552,15 @@ def outcome_of(reader, path):
         result = reader.read(path)
     except reader.refusals as error:
         if str(path.parent) not in str(error):
-            return f"a refusal that does not name the file: {error}"
-        return ran_out(error) or "refused"
+            return f"a refusal that does not name the file: {error}", None
+        return ran_out(error) or "refused", None
     except Exception as error:
-        return f"{type(error).__name__}: {error}"
+        return f"{type(error).__name__}: {error}", None
     for array in arrays_in(result):
         # Values that cannot be printed or copied are no values.
         repr(array[:1])
         array.tobytes()
-    return "read"
+    return "read", result
 
 
 def ran_out(error):

@@ -1,18 +1,20 @@
 """Reusable laws: what must hold between an online model and the batch solution."""
 
-from __future__ import annotations
-
 import copy
+import pickle
 import tempfile
+import tracemalloc
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 import numpy as np
+import pytest
+from hypothesis import strategies as st
 
 import onlinels
 from onlinels import StreamClassifier
 from onlinels.accumulators.centred import CentredAccumulator
-from strategies import Rows, Stream
+from strategies import splits
 
 FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
@@ -24,19 +26,47 @@ BLOCKS = {
 }
 
 EPS = np.finfo(np.float64).eps
+LARGEST = 1e9
+"""No drawn rows have a larger sum of squares."""
+COPIES = pytest.mark.parametrize(
+    "copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
+)
 
 
-def one_hot(y: list[Any], classes: tuple[Any, ...]) -> np.ndarray:
+BAD_ROWS = pytest.mark.parametrize(
+    ("x", "y", "w"),
+    [
+        ({"a": float("nan")}, "yes", 1.0),
+        ({"a": 1.0}, float("nan"), 1.0),
+        ({"a": 1.0}, [], 1.0),
+        ({"a": 1.0}, ["yes", "no"], 1.0),
+        ({"a": 1.0}, "yes", -1.0),
+        # Only a wrapped model refuses this one.
+        ({"a": 1e150}, "yes", 1e3),
+    ],
+)
+
+
+def growing_rows(n_rows=60, n_features=9, n_classes=6):
+    """Return rows whose features and classes come one after the other, and how many are known."""
+    random = np.random.default_rng(1)
+    X, columns = random.normal(size=(n_rows, n_features)), random.integers(0, n_classes, n_rows)
+    widths = np.minimum(n_features, 1 + np.arange(n_rows) // 3)
+    X[np.arange(n_features) >= widths[:, None]] = 0.0
+    return X, np.minimum(columns, np.arange(n_rows) // 5), widths
+
+
+def one_hot(y, classes):
     """Return targets (n, n_classes)."""
     return np.array([[float(label == other) for other in classes] for label in y])
 
 
-def outputs_of(model: Any) -> tuple[Any, ...]:
+def outputs_of(model):
     """Return the names of the columns of a model's weights."""
     return model.classes if hasattr(model, "classes") else getattr(model, "target_names", ("y",))
 
 
-def targets_of(model: Any, y: list[Any]) -> np.ndarray:
+def targets_of(model, y):
     """Return what a model regresses on, (n, n_targets): one-hot labels, or the numbers."""
     if hasattr(model, "classes"):
         assert set(model.classes) == set(y)
@@ -45,9 +75,7 @@ def targets_of(model: Any, y: list[Any]) -> np.ndarray:
     return np.array([[float(row[name]) for name in outputs_of(model)] for row in rows])
 
 
-def weighted_centred(
-    X: np.ndarray, Y: np.ndarray, w: np.ndarray, fit_intercept: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def weighted_centred(X, Y, w, fit_intercept):
     """Return sqrt(w)-weighted rows and targets about their means, and the means."""
     zero = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
     weights = w / w.sum() if w.any() else w
@@ -56,20 +84,47 @@ def weighted_centred(
     return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
 
 
-def assert_is_batch_solution(
-    model: Any, rows: Rows, columns: Any = None, size: float = 0.0, count: int | None = None
-) -> None:
+def factors_of(y, w):
+    """Return n / (K n_k) of every class."""
+    weights = {label: sum(w[row] for row in range(len(y)) if y[row] == label) for label in set(y)}
+    n_present = sum(weight > 0.0 for weight in weights.values())
+    total = sum(weights.values())
+    return {label: total / (n_present * n) if n else 0.0 for label, n in weights.items()}
+
+
+def balanced(rows):
+    """Return the rows with every weight multiplied by the factor of its class."""
+    factors = factors_of(rows.y, rows.w)
+    return rows.weighing(rows.w * [factors[label] for label in rows.y])
+
+
+def without_factors(model, rows):
+    """Return a model's views with the columns of its weights divided by the classes' factors."""
+    factors = factors_of(rows.y, rows.w)
+    columns = np.array([factors[label] for label in model.classes])
+    assert not model.output_weights[:, columns == 0.0].any()
+    assert not model.intercept[columns == 0.0].any()
+    columns[columns == 0.0] = 1.0
+    names = ("classes", "count", "feature_names", "fit_intercept", "ridge_", "ridge_diagonal")
+    views = {name: getattr(model, name) for name in (*names, "accumulator", "ridge")}
+    views["output_weights"] = model.output_weights / columns
+    return SimpleNamespace(**views, intercept=model.intercept / columns)
+
+
+def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
     """Assert that the weights solve the batch problem on these rows, by the backward residual.
 
-    The model's features are columns of the rows, by number unless `columns` says otherwise.
-
-    What rows that were taken out again weighed is the `size` that rounding errors are relative to.
-    Rows that were taken out in part do not count any more: the model's `count` is then less.
-
-    The residual of (A'A + c I) W = A'Y, relative to the size of its terms, is at rounding level
-    whatever the condition number. At ridge 0 the weights moreover have no part in the null space,
-    unless rounding errors of rows that were taken out hide it.
+    Relative to the size of its terms it is at rounding level whatever the condition number. At
+    ridge 0 the weights have no part in the null space, unless rounding errors of rows that were
+    taken out hide it. The model's features are columns of the rows, by number unless `columns` says
+    otherwise; `size` is what rows that were taken out weighed, `count` less if some were in part.
     """
+    balance = getattr(model, "balance", None)
+    if balance == "classwise":
+        size *= max([1.0, *factors_of(rows.y, rows.w).values()])
+        rows = balanced(rows)
+    elif balance == "priors":
+        model = without_factors(model, rows)
     assert model.count == (len(rows) if count is None else count)
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y = targets_of(model, rows.y)
@@ -94,12 +149,9 @@ def assert_is_batch_solution(
         assert not model.intercept.any()
 
 
-def lost_digits(model: Any, size: float) -> float:
-    """Return how much larger than elsewhere rounding errors of the recursive form may be.
-
-    Those of its inverse are relative to 1 / ridge, so what has grown to s keeps 16 - log10(s / c)
-    digits. Until a ridge is chosen there is no inverse.
-    """
+def lost_digits(model, size):
+    """Return how much larger than elsewhere rounding errors of the recursive form may be."""
+    # What has grown to s keeps 16 - log10(s / c) digits; without a ridge there is no inverse yet.
     if model.accumulator != "recursive" or not len(model.ridge_diagonal):
         return 1.0
     least = 1e-8 * size if isinstance(model.ridge, str) else 0.0
@@ -111,21 +163,21 @@ LARGEST = 1e9
 """No drawn rows have a larger sum of squares."""
 
 
-def at_ridge(model: Any, ridge: float) -> Any:
+def at_ridge(model, ridge):
     """Return a copy of a model at another ridge."""
     twin = copy.deepcopy(model)
     twin.mutate({"ridge": ridge})
     return twin
 
 
-def aligned_weights(model: Any, like: Any) -> np.ndarray:
+def aligned_weights(model, like):
     """Return a model's weights in the order of features and outputs of another."""
     features = [model.feature_names.index(name) for name in like.feature_names]
     outputs = [outputs_of(model).index(name) for name in outputs_of(like)]
     return model.output_weights[np.ix_(features, outputs)]
 
 
-def assert_same_model(a: Any, b: Any, count: bool = True) -> None:
+def assert_same_model(a, b, count=True):
     """Assert that two models have learnt the same, feature by feature and output by output.
 
     Where weights agree at ridges small and large beside the rows, the sums do.
@@ -146,32 +198,99 @@ def assert_same_model(a: Any, b: Any, count: bool = True) -> None:
         np.testing.assert_allclose(other.intercept[places], one.intercept, atol=allowed, rtol=0.0)
 
 
-def small_blocks(monkeypatch: Any) -> None:
+def small_blocks(monkeypatch):
     """Let batches of few rows be learnt in several blocks."""
     for name, size in BLOCKS.items():
         monkeypatch.setattr(name, size)
 
 
-def saved(model: Any) -> bytes:
+def learnt(make, rows):
+    """Return a model that learnt rows as one batch."""
+    model = make()
+    model.learn_many(rows.X, rows.y, rows.w)
+    return model
+
+
+def learn_in_batches(model, rows, data, ask=False, singly=False):
+    """Learn rows in drawn batches, of one row perhaps by learn_one; return the model."""
+    for batch in data.draw(splits(len(rows))):
+        part = rows.take(batch)
+        if singly and len(batch) == 1 and data.draw(st.booleans()):
+            model.learn_one(part.dicts()[0], part.y[0], part.w[0])
+        else:
+            model.learn_many(part.X, part.y, part.w)
+        if ask:
+            model.predict_many(part.X)
+    return model
+
+
+def merged_in_any_tree(models, data):
+    """Return what models merge to, two that are drawn at a time."""
+    while len(models) > 1:
+        right = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        left = models.pop(data.draw(st.integers(0, len(models) - 1)))
+        models.append(left + right if data.draw(st.booleans()) else left.merge(right))
+    return models[0]
+
+
+def assert_refused(call, model, match, error=ValueError, dump=pickle.dumps):
+    """Assert that a call raises an error and leaves no trace in a model's state."""
+    before = dump(model)
+    with pytest.raises(error, match=match):
+        call()
+    assert dump(model) == before
+
+
+def calls_refused(make, table):
+    """Return a test of a table of bad calls, which leave a model as it was."""
+
+    @pytest.mark.parametrize(("method", "arguments", "error", "message"), table, ids=str)
+    def test(method, arguments, error, message):
+        model = make()
+        assert_refused(lambda: getattr(model, method)(*arguments), model, message, error)
+
+    return test
+
+
+def settings_refused(kind, table):
+    """Return a test of a table of bad settings."""
+
+    @pytest.mark.parametrize(("settings", "error", "message"), table)
+    def test(settings, error, message):
+        with pytest.raises(error, match=message):
+            kind(**settings)
+
+    return test
+
+
+def peak_of(call):
+    """Return the most bytes that Python holds for a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def saved(model):
     """Return the file of a model, which is a function of what it has learnt, to the last byte."""
     with tempfile.TemporaryDirectory() as folder:
         onlinels.save(model, Path(folder) / "model.npz")
         return (Path(folder) / "model.npz").read_bytes()
 
 
-def centred(accumulator: Any) -> Any:
+def centred(accumulator):
     """Return statistics about the means."""
     return CentredAccumulator(accumulator)
 
 
-def assert_unchanged(before: bytes, model: Any, dump: Any) -> None:
+def assert_unchanged(before, model, dump):
     """Assert that a failed call left no trace in the model's state."""
     assert dump(model) == before
 
 
-def assert_solves_weighted_ridge(
-    W: np.ndarray, diagonal: np.ndarray, A: np.ndarray, Y: np.ndarray, w: np.ndarray
-) -> None:
+def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
     """Assert (A'DA + R) W = A'DY for weights D = diag(w) and ridge R, by the backward residual.
 
     Relative to the size of its terms it is at rounding level, times the digits lost by what has
@@ -186,18 +305,16 @@ def assert_solves_weighted_ridge(
     assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
 
 
-def stream_state(model: Any) -> bytes:
-    """Return all that later answers depend on."""
-    return saved(model)
+stream_state = saved
 
 
-def assert_alike_streams(a: Any, b: Any, samples: list[Any]) -> None:
+def assert_alike_streams(a, b, samples):
     """Assert that two models are one, bit for bit, and answer alike."""
     assert stream_state(a) == stream_state(b)
     assert a.predict_proba_many(samples) == b.predict_proba_many(samples)
 
 
-def learn_stream(stream: Stream, model: Any = None, rows: Any = None) -> Any:
+def learn_stream(stream, model=None, rows=None):
     """Learn samples one by one, all unless `rows` says which, and return the model."""
     model = StreamClassifier() if model is None else model
     for row in range(len(stream)) if rows is None else rows:

@@ -5,8 +5,6 @@ https://www.itl.nist.gov/div898/strd/lls/lls.shtml. Numbers are kept as the
 decimals that are published, so that they can be read without rounding.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -28,14 +26,14 @@ class DataSet:
     lowest: int = 0
     highest: int = 1
 
-    def rows(self) -> list[list[str]]:
+    def rows(self):
         """Return the published rows, as decimals."""
         values = self.table.split()
         width = len(values) // self.n_rows
         assert len(values) == self.n_rows * width
         return [values[start : start + width] for start in range(0, len(values), width)]
 
-    def exact(self) -> tuple[list[list[Fraction]], list[Fraction]]:
+    def exact(self):
         """Return the columns of the model and y as fractions."""
         rows = [[Fraction(value) for value in row] for row in self.rows()]
         powers = range(self.lowest, self.highest + 1)
@@ -43,14 +41,14 @@ class DataSet:
             return [[Fraction(1), *row[1:]] for row in rows], [row[0] for row in rows]
         return [[row[1] ** power for power in powers] for row in rows], [row[0] for row in rows]
 
-    def floats(self) -> tuple[np.ndarray, np.ndarray]:
+    def floats(self):
         """Return the columns of the model (n, n_coefficients), by plain powers, and y (n, 1)."""
         values = np.array(self.rows(), dtype=np.float64)
         if values.shape[1] > 2:
             return np.hstack([np.ones((len(values), 1)), values[:, 1:]]), values[:, :1]
         return values[:, 1:] ** np.arange(self.lowest, self.highest + 1), values[:, :1]
 
-    def coefficients(self) -> list[Fraction]:
+    def coefficients(self):
         """Return the certified coefficients, as published."""
         return [Fraction(value) for value in self.certified.split()]
 

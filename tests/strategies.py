@@ -1,18 +1,22 @@
 """The one home of hypothesis strategies: data and hyperparameters."""
 
-from __future__ import annotations
-
+import functools
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
 from formats import make_data
-from onlinels import KFold
-from onlinels.datasets import ImageData
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
 from onlinels.features.convolution import Axis, Power, TwoSidedRectifier
 from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import ReceptiveFields
@@ -20,7 +24,7 @@ from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA
 
 
-def examples(number: int) -> settings:
+def examples(number):
     """Return settings for so many examples where 50 are drawn by default, else in proportion."""
     return settings(max_examples=max(1, number * settings().max_examples // 50))
 
@@ -36,6 +40,7 @@ ridges_of = {
     "orthogonal": ridges,
     "recursive": st.one_of(st.sampled_from(["paper", "auto"]), st.floats(1e-3, 1e3)),
 }
+BALANCES = "classwise", "priors"
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
 unlearning_accumulators = st.sampled_from(["gram", "recursive"])
@@ -49,7 +54,7 @@ nonlinearities = st.one_of(powers, st.builds(TwoSidedRectifier, st.floats(0.0, 2
 
 
 @st.composite
-def convolution_settings(draw: Any) -> dict[str, Any]:
+def convolution_settings(draw):
     """Draw the hyperparameters of stage 1 apart from filters and geometry."""
     return {
         "normalize": draw(st.sampled_from([True, False, "map", "image"])),
@@ -61,7 +66,7 @@ def convolution_settings(draw: Any) -> dict[str, Any]:
 
 
 @st.composite
-def axes(draw: Any, image_size: int, filter_size: int) -> Axis:
+def axes(draw, image_size, filter_size):
     """Draw the geometry of stage 1 along an axis, such that a position is left."""
     pool_size, padding = draw(st.integers(1, 5)), draw(st.integers(0, 3))
     full = image_size + 2 * padding - filter_size + pool_size
@@ -69,7 +74,7 @@ def axes(draw: Any, image_size: int, filter_size: int) -> Axis:
 
 
 @st.composite
-def classifier_settings(draw: Any, accumulators: Any = accumulators) -> dict[str, Any]:
+def classifier_settings(draw, accumulators=accumulators):
     """Draw the hyperparameters of a LeastSquaresClassifier."""
     accumulator = draw(accumulators)
     return {
@@ -80,7 +85,7 @@ def classifier_settings(draw: Any, accumulators: Any = accumulators) -> dict[str
 
 
 @st.composite
-def hidden_settings(draw: Any) -> dict[str, Any]:
+def hidden_settings(draw):
     """Draw the hyperparameters of a HiddenLayer with random input weights."""
     return {
         "n_hidden": draw(st.integers(1, 24)),
@@ -92,7 +97,7 @@ def hidden_settings(draw: Any) -> dict[str, Any]:
 
 
 @st.composite
-def receptive_fields(draw: Any) -> ReceptiveFields:
+def receptive_fields(draw):
     """Draw the shape of small maps, and the smallest side of a rectangle."""
     shape = draw(st.tuples(st.integers(1, 5), st.integers(1, 5)))
     return ReceptiveFields(shape, smallest=draw(st.integers(1, min(shape))))
@@ -110,11 +115,8 @@ class Differences:
 
 
 @st.composite
-def differences(draw: Any, n_features: int | None = None, dtypes: str = "fd") -> Differences:
-    """Draw examples, some of them equal or a constant apart, about a mean that may be large.
-
-    Differences are 0, or at least 0.3 long; without their means 0, or at least 0.5 long.
-    """
+def differences(draw, n_features=None, dtypes="fd"):
+    """Draw examples whose differences are 0, or at least 0.3 long (0.5 without their means)."""
     n_rows = draw(st.integers(2, 12))
     n_features = draw(st.integers(1, 8)) if n_features is None else n_features
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -135,24 +137,26 @@ class Rows:
     y: list[Any]
     w: np.ndarray
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.y)
 
-    def take(self, rows: Any) -> Rows:
+    def take(self, rows):
         """Return some of the rows."""
         rows = list(rows)
         return Rows(self.X[rows], [self.y[row] for row in rows], self.w[rows])
 
-    def dicts(self, names: Any = None) -> list[dict[Any, float]]:
+    def weighing(self, w):
+        """Return the rows with other weights."""
+        return Rows(self.X, self.y, w)
+
+    def dicts(self, names=None):
         """Return the rows as river samples, named as columns of an array are, or otherwise."""
         names = range(self.X.shape[1]) if names is None else names
         return [dict(zip(names, row, strict=True)) for row in self.X.tolist()]
 
 
 @st.composite
-def rows(
-    draw: Any, min_rows: int = 1, max_rows: int = 24, max_features: int = 6, whole: bool = False
-) -> Rows:
+def rows(draw, min_rows=1, max_rows=24, max_features=6, whole=False):
     """Draw rows, often rank-deficient, of any dtype: whole numbers, or such that sums round."""
     n_rows = draw(st.integers(min_rows, max_rows))
     n_features = draw(st.integers(1, max_features))
@@ -175,12 +179,7 @@ def rows(
 
 
 @st.composite
-def real_rows(
-    draw: Any,
-    names: tuple[Any, ...] = (),
-    scales: tuple[float, ...] = (1.0, 1e-3, 1e3),
-    **sizes: Any,
-) -> Rows:
+def real_rows(draw, names=(), scales=(1.0, 1e-3, 1e3), **sizes):
     """Draw rows whose targets are numbers, or dicts of numbers by name if there are names."""
     drawn = draw(rows(**sizes))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -193,8 +192,37 @@ def real_rows(
     return Rows(drawn.X, y, drawn.w)
 
 
+KINDS = {
+    "labels": (LeastSquaresClassifier, None),
+    "balanced labels": (LeastSquaresClassifier, None),
+    "numbers": (LeastSquaresRegressor, ()),
+    "several numbers": (LeastSquaresMultiTargetRegressor, ("b", "a", 7)),
+}
+
+
 @st.composite
-def splits(draw: Any, n_rows: int) -> list[range]:
+def cases(draw, kind, unlearns=False, **sizes):
+    """Draw rows, and what makes a model of a kind and of drawn settings for them."""
+    model, names = KINDS[kind]
+    scales = (1.0,) if sizes.get("whole") else (1.0, 1e-3, 1e3)
+    drawn = draw(rows(**sizes) if names is None else real_rows(names, scales, **sizes))
+    balance = draw(st.sampled_from(BALANCES)) if kind == "balanced labels" else None
+    which = unlearning_accumulators if unlearns else accumulators
+    if balance == "classwise":
+        which = st.just("gram") if unlearns else st.sampled_from(["gram", "orthogonal"])
+    settings = draw(classifier_settings(which))
+    if balance == "classwise" and isinstance(settings["ridge"], KFold):
+        settings["ridge"] = "auto"
+    if balance:
+        settings["balance"] = balance
+    return drawn, functools.partial(model, **settings)
+
+
+kinds = pytest.mark.parametrize("kind", KINDS)
+
+
+@st.composite
+def splits(draw, n_rows):
     """Draw a way to cut rows into mini-batches."""
     cuts = draw(st.sets(st.integers(1, max(1, n_rows - 1)), max_size=n_rows))
     edges = [0, *sorted(cut for cut in cuts if cut < n_rows), n_rows]
@@ -210,7 +238,7 @@ class LabelledImages:
 
 
 @st.composite
-def labelled_images(draw: Any, min_side: int = 1, max_side: int = 9) -> LabelledImages:
+def labelled_images(draw, min_side=1, max_side=9):
     """Draw images of any number of channels and dtype, some with blank parts, with labels."""
     n_images, n_channels = draw(st.integers(1, 12)), draw(st.integers(1, 4))
     height, width = draw(st.integers(min_side, max_side)), draw(st.integers(min_side, max_side))
@@ -225,7 +253,7 @@ def labelled_images(draw: Any, min_side: int = 1, max_side: int = 9) -> Labelled
 
 
 @st.composite
-def filter_arrays(draw: Any, channels: tuple[int, ...] = (0, 1, 3)) -> np.ndarray:
+def filter_arrays(draw, channels=(0, 1, 3)):
     """Draw an array of square filters, with 0 channels one without an axis of channels."""
     size, n_channels = draw(st.integers(1, 6)), draw(st.sampled_from(channels))
     shape = (draw(st.integers(1, 5)), size, size, *([n_channels] if n_channels else []))
@@ -233,7 +261,7 @@ def filter_arrays(draw: Any, channels: tuple[int, ...] = (0, 1, 3)) -> np.ndarra
 
 
 @st.composite
-def whitened_settings(draw: Any, max_size: int = 4) -> dict[str, Any]:
+def whitened_settings(draw, max_size=4):
     """Draw the settings that WhitenedPatches and KMeansPatches share."""
     n_filters = draw(st.integers(1, 8))
     return {
@@ -245,7 +273,7 @@ def whitened_settings(draw: Any, max_size: int = 4) -> dict[str, Any]:
 
 
 @st.composite
-def preprocessing_settings(draw: Any, n_channels: int) -> dict[str, Any]:
+def preprocessing_settings(draw, n_channels):
     """Draw the hyperparameters of an ImagePreprocessing without whitening."""
     return {
         "downsample": draw(st.integers(1, 3)),
@@ -257,7 +285,7 @@ def preprocessing_settings(draw: Any, n_channels: int) -> dict[str, Any]:
 
 
 @st.composite
-def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9) -> np.ndarray:
+def image_batches(draw, n_channels, multiple, max_images=9):
     """Draw images (n, height, width, n_channels) of any dtype, with sides that are multiples."""
     sides = [multiple * draw(st.integers(1, 4)) for _ in range(2)]
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -267,7 +295,7 @@ def image_batches(draw: Any, n_channels: int, multiple: int, max_images: int = 9
 
 
 @st.composite
-def filter_choices(draw: Any, max_size: int = 4, combined: bool = True) -> Any:
+def filter_choices(draw, max_size=4, combined=True):
     """Draw what `filters` may be: a name, an array, recipes, or a combination of these."""
     recipes = [
         st.builds(Patches, st.integers(1, 5), st.integers(1, max_size)),
@@ -291,12 +319,12 @@ class NetworkCase:
     hidden: dict[str, Any]
     ridge_share: float
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.labels)
 
 
 @st.composite
-def network_cases(draw: Any) -> NetworkCase:
+def network_cases(draw):
     """Draw images of any number of channels, enough for the warm-up, and a network for them."""
     n_images, n_channels = draw(st.integers(10, 24)), draw(st.sampled_from([1, 2, 3]))
     downsample = draw(st.integers(1, 2))
@@ -337,7 +365,7 @@ def network_cases(draw: Any) -> NetworkCase:
 
 
 @st.composite
-def image_data(draw: Any) -> tuple[str, bool, ImageData]:
+def image_data(draw):
     """Draw a format, whether its files are compressed, and an image data set to write in it."""
     kind = draw(st.sampled_from(["idx", "cifar", "svhn", "norb"]))
     zipped = kind != "cifar" and draw(st.booleans())
@@ -350,7 +378,7 @@ Delivery = tuple[str, tuple[str, int]]
 
 
 @st.composite
-def deliveries(draw: Any, max_rows: int = 30) -> list[Delivery]:
+def deliveries(draw, max_rows=30):
     """Draw readings and labels of two sensors: in any order, some missing, some more than once."""
     keys = st.tuples(st.sampled_from(["north", "south"]), st.integers(0, max_rows // 2 - 1))
     kinds = st.sampled_from(["reading", "label"])
@@ -364,10 +392,10 @@ class Stream:
     samples: list[dict[str, Any]]
     labels: list[Any]
 
-    def __len__(self) -> int:
+    def __len__(self):
         return len(self.labels)
 
-    def columns(self, rows: Any, missing: Any = None) -> dict[str, list[Any]]:
+    def columns(self, rows, missing=None):
         """Return some rows as columns, with `missing` for what is absent or unknown."""
         chosen = [self.samples[row] for row in rows]
         names = dict.fromkeys(name for sample in self.samples for name in sample)
@@ -378,7 +406,7 @@ class Stream:
         }
 
 
-def _stream_value(kind: str, class_number: int, random: np.random.Generator) -> Any:
+def _stream_value(kind, class_number, random):
     """Return a value that says something about a latent class."""
     near = class_number + 0.5 * random.standard_normal()
     if kind == "text":
@@ -396,18 +424,8 @@ STREAM_KINDS = "number", "number", "text", "bool", "whole", "constant", "array"
 
 
 @st.composite
-def streams(
-    draw: Any,
-    max_rows: int = 30,
-    kinds: Any = STREAM_KINDS,
-    gaps: bool = True,
-    always: bool = False,
-) -> Stream:
-    """Draw a stream of features of any kind and scale, late ones among them, and late classes.
-
-    Labels follow a latent class, in another way after a drawn row. With `always`, a number is in
-    every row.
-    """
+def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False):
+    """Draw features of any kind and scale, some late, and labels of a latent class, which drift."""
     n_rows = draw(st.integers(1, max_rows))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     features = {}
@@ -417,7 +435,7 @@ def streams(
         features[f"{kind} {number}"] = kind, start, scale, draw(st.sampled_from([0.0, 7.3]))
     choice, drift = draw(labels), draw(st.integers(0, 2 * n_rows))
     share = draw(st.sampled_from([0.0, 0.3])) if gaps else 0.0
-    samples: list[dict[str, Any]] = []
+    samples = []
     y = []
     for row in range(n_rows):
         latent = int(random.integers(len(choice) if row >= n_rows // 3 else 1))
@@ -434,7 +452,7 @@ def streams(
     return Stream(samples, y)
 
 
-def turned_labels(n_rows: int, every: int, seed: int) -> tuple[np.ndarray, list[bool]]:
+def turned_labels(n_rows, every, seed):
     """Return a stream (n_rows, 3) whose labels are turned round again and again."""
     random = np.random.default_rng(seed)
     X = random.normal(size=(n_rows, 3)) * [1e-3, 1.0, 1e5] + [0.0, 2.0, 1e6]

@@ -1,51 +1,43 @@
 """Image data from .npz files and folders of IDX files; damaged ones are clear errors."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 
 import numpy as np
 import pytest
 
-from formats import idx_bytes
+from formats import idx_bytes, write_file
 from onlinels.datasets import read_idx, read_image_data
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 2], dtype=np.uint8)
 
 
-def write_folder(folder, *, zipped=False, dot=False):
-    between = "." if dot else "-"
+def write_folder(folder, between="-", zipped=False):
     for part in ("train", "t10k"):
         for kind, array in (("images", IMAGES), ("labels", LABELS)):
             name = f"{part}-{kind}{between}idx{array.ndim}-ubyte"
-            content = idx_bytes(array)
-            path = folder / (name + ".gz" if zipped else name)
-            path.write_bytes(gzip.compress(content) if zipped else content)
+            write_file(folder / name, idx_bytes(array), zipped)
 
 
 @pytest.mark.parametrize("zipped", [False, True])
-@pytest.mark.parametrize("dot", [False, True])
-def test_a_folder_of_idx_files(tmp_path, zipped, dot):
-    write_folder(tmp_path, zipped=zipped, dot=dot)
+@pytest.mark.parametrize("between", "-.")
+def test_a_folder_of_idx_files(tmp_path, between, zipped):
+    write_folder(tmp_path, between, zipped)
     data = read_image_data(tmp_path)
     for images, labels in ((data.x_train, data.y_train), (data.x_test, data.y_test)):
         np.testing.assert_array_equal(images, IMAGES)
         np.testing.assert_array_equal(labels, LABELS)
 
 
-def test_an_npz_file(tmp_path):
+def test_an_npz_file_and_what_is_missing(tmp_path):
     path = tmp_path / "data.npz"
-    np.savez(path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:1], y_test=LABELS[:1])
-    np.testing.assert_array_equal(read_image_data(str(path)).x_test, IMAGES[:1])
-
-
-def test_missing_files_say_where_to_get_them(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
-        read_image_data(tmp_path / "nowhere")
     with pytest.raises(FileNotFoundError, match=r"train-images-idx.*mnist"):
         read_image_data(tmp_path)
+    with pytest.raises(FileNotFoundError, match="does not exist"):
+        read_image_data(path)
+    np.savez(path, x_train=IMAGES, y_train=LABELS, x_test=IMAGES[:1], y_test=LABELS[:1])
+    np.testing.assert_array_equal(read_image_data(str(path)).x_test, IMAGES[:1])
 
 
 @pytest.mark.parametrize(
@@ -65,10 +57,10 @@ def test_missing_files_say_where_to_get_them(tmp_path):
 )
 @pytest.mark.parametrize("zipped", [False, True])
 def test_damaged_idx_files(tmp_path, content, zipped):
-    path = tmp_path / ("images.idx.gz" if zipped else "images.idx")
-    path.write_bytes(gzip.compress(content) if zipped else content)
-    with pytest.raises(ValueError, match=str(path.name)):
-        read_idx(path)
+    write_file(tmp_path / "images.idx", content, zipped)
+    name = "images.idx.gz" if zipped else "images.idx"
+    with pytest.raises(ValueError, match=name):
+        read_idx(tmp_path / name)
 
 
 # Without the time of now, which would be part of the test's name.

@@ -1,10 +1,7 @@
 """Differences of examples as input weights: formed, or as pairs of landmarks, they are the same."""
 
-from __future__ import annotations
-
 import copy
 import pickle
-import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
+from laws import peak_of
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
 from onlinels.checks import same
 from onlinels.features.input_weights import (
@@ -51,8 +49,11 @@ def definition(drawn):
     return weights, offsets
 
 
-def pairs_of(drawn):
-    return Pairs(drawn.kind, drawn.X, *draw_pairs(drawn.y, drawn.n_hidden, drawn.seed))
+def made_of(drawn):
+    """Return both forms of the weights, and the pairs that they are made of."""
+    pairs = Pairs(drawn.kind, drawn.X, *draw_pairs(drawn.y, drawn.n_hidden, drawn.seed))
+    names = range(drawn.X.shape[1])
+    return [make(names, pairs) for make in (formed_differences, landmark_differences)], pairs
 
 
 @given(strategies.differences(), st.integers(1, 20))
@@ -64,7 +65,7 @@ def test_formed_and_landmark_weights_are_the_definition(drawn, n_rows):
     eps = np.finfo(drawn.X.dtype).eps
     # Rounding errors are relative to the examples, and differences are at least 0.3 long.
     size = 50.0 * np.abs(drawn.X).max() * len(names)
-    for made in (f(names, pairs_of(drawn)) for f in (formed_differences, landmark_differences)):
+    for made in made_of(drawn)[0]:
         assert made.names == tuple(names)
         assert made.n_hidden == drawn.n_hidden
         projections = made.project(X)
@@ -80,12 +81,9 @@ def test_formed_and_landmark_weights_are_the_definition(drawn, n_rows):
 
 @given(strategies.differences(dtypes="d"))
 def test_centred_projections_are_0_midway_and_positive_at_the_first(drawn):
-    drawn = replace(drawn, kind="centred-difference")
-    pairs = pairs_of(drawn)
-    for made in (
-        f(range(drawn.X.shape[1]), pairs) for f in (formed_differences, landmark_differences)
-    ):
-        a, b = drawn.X[pairs.first], drawn.X[pairs.second]
+    both, pairs = made_of(replace(drawn, kind="centred-difference"))
+    a, b = drawn.X[pairs.first], drawn.X[pairs.second]
+    for made in both:
         np.testing.assert_allclose(np.diag(made.project((a + b) / 2.0)), 0.0, atol=1e-8)
         at_first, at_second = np.diag(made.project(a)), np.diag(made.project(b))
         np.testing.assert_allclose(at_first, -at_second, atol=1e-8)
@@ -112,10 +110,9 @@ def test_a_large_mean_costs_landmarks_no_digits(kind):
 def test_examples_a_constant_apart_are_equal_once_centred(make, dtype):
     X = np.random.default_rng(0).normal(size=(2, 50)).astype(dtype)
     X[1] = X[0] + np.array(0.3, dtype=dtype)
-    pair = np.array([0]), np.array([1])
-    made = make(range(50), Pairs("centred-difference", X, *pair))
-    assert not made.project(X).any()
-    assert make(range(50), Pairs("difference", X, *pair)).project(X).all()
+    for kind, is_apart in (("centred-difference", False), ("difference", True)):
+        projected = make(range(50), Pairs(kind, X, np.array([0]), np.array([1]))).project(X)
+        assert projected.all() if is_apart else not projected.any()
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
@@ -137,12 +134,19 @@ def test_landmarks_are_taken_where_they_are_less_work(kind, dtype):
     np.testing.assert_allclose(one, formed.transform_many(X), atol=tolerance)
 
 
-def test_precision_is_that_of_the_layer():
-    weights = landmark_layer().input_weights
-    layer = HiddenLayer(300, weights, dtype="float32")
-    assert layer.transform_many(MANY_FEATURES).dtype == np.float32
+def test_landmarks_have_the_layers_precision_the_examples_width_and_little_memory():
+    layer = landmark_layer()
+    weights = layer.input_weights
+    single = HiddenLayer(300, weights, dtype="float32")
+    assert single.transform_many(MANY_FEATURES).dtype == np.float32
     assert weights.astype("float64") is weights
     assert weights.astype("float32").project(MANY_FEATURES.astype("f")).dtype == np.float32
+    layer.check_width(400)
+    with pytest.raises(ValueError, match="There are 5 features, expected 400"):
+        layer.check_width(5)
+    large = landmark_layer(3300)
+    assert len(pickle.dumps(large)) - len(pickle.dumps(layer)) < 3000 * 33
+    assert large._raw_memory_usage - layer._raw_memory_usage < 3000 * 50
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
@@ -160,22 +164,17 @@ def test_copies_share_what_is_fixed(kind, n_hidden):
     assert not same(layer.input_weights, other.input_weights)
 
 
-def test_pickles_and_memory_grow_by_three_numbers_a_unit():
-    small, large = landmark_layer(300), landmark_layer(3300)
-    assert len(pickle.dumps(large)) - len(pickle.dumps(small)) < 3000 * 33
-    assert large._raw_memory_usage - small._raw_memory_usage < 3000 * 50
-
-
 @pytest.mark.parametrize("kind", DIFFERENCES)
 def test_nothing_of_the_size_of_the_matrix_is_allocated(kind):
-    X = np.random.default_rng(0).normal(size=(30, 1500)).astype(np.float32)
-    tracemalloc.start()
-    layer = HiddenLayer.from_examples(X, list("abc" * 10), 4000, kind, dtype="float32")
-    layer.transform_many(X)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert isinstance(layer.input_weights, LandmarkWeights)
-    assert peak < 1500 * 4000 * 4 / 3
+    X, layers = np.random.default_rng(0).normal(size=(30, 1500)).astype(np.float32), []
+
+    def make():
+        labels = list("abc" * 10)
+        layers.append(HiddenLayer.from_examples(X, labels, 4000, kind, dtype="float32"))
+        layers[0].transform_many(X)
+
+    assert peak_of(make) < 1500 * 4000 * 4 / 3
+    assert isinstance(layers[0].input_weights, LandmarkWeights)
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)
@@ -184,12 +183,6 @@ def test_what_is_not_fixed_says_so(kind):
     assert not layer.is_fixed
     with pytest.raises(ValueError, match=f"input_weights='{kind}' is made from examples"):
         layer.transform_many(MANY_FEATURES)
-
-
-def test_the_number_of_features_is_that_of_the_examples():
-    landmark_layer().check_width(400)
-    with pytest.raises(ValueError, match="There are 5 features, expected 400"):
-        landmark_layer().check_width(5)
 
 
 def test_a_network_makes_centred_differences_and_merges():
@@ -207,15 +200,16 @@ def test_a_network_makes_centred_differences_and_merges():
 
 
 def test_differences_are_unit_length_and_between_classes():
-    X = np.random.default_rng(1).normal(size=(30, 7))
-    y = np.arange(30) % 3
-    layer = HiddenLayer.from_examples(X, y, n_hidden=200, seed=5)
-    weights = layer.input_weights.weights
+    X, y = np.random.default_rng(1).normal(size=(30, 7)), np.arange(30) % 3
+    weights = HiddenLayer.from_examples(X, y, n_hidden=200, seed=5).input_weights.weights
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1.0)
     first, second = draw_pairs(y.tolist(), 200, seed=5)
     assert (y[first] != y[second]).all()
     differences = (X[first] - X[second]).T
     np.testing.assert_allclose(weights, differences / np.linalg.norm(differences, axis=0))
+    # Equal examples give a silent unit.
+    layer = HiddenLayer.from_examples(np.ones((2, 3)), ["a", "b"], n_hidden=2)
+    assert not layer.transform_many(np.ones((1, 3))).any()
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12), st.integers(0, 99))
@@ -231,8 +225,3 @@ def test_pairs_are_of_distinct_classes_and_reach_every_mate(labels, seed):
     }
     if len(wanted) < 60:
         assert set(zip(first.tolist(), second.tolist(), strict=True)) == wanted
-
-
-def test_equal_examples_give_a_silent_unit():
-    layer = HiddenLayer.from_examples(np.ones((2, 3)), ["a", "b"], n_hidden=2)
-    assert not layer.transform_many(np.ones((1, 3))).any()

@@ -1,7 +1,5 @@
 """Reading rows, batches and frames, and finding their columns by name."""
 
-from __future__ import annotations
-
 import decimal
 
 import numpy as np
@@ -14,9 +12,7 @@ from hypothesis import strategies as st
 
 import strategies
 from onlinels import (
-    LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
-    LeastSquaresRegressor,
     StreamClassifier,
 )
 from onlinels.rows import (
@@ -34,24 +30,11 @@ from onlinels.rows import (
 
 
 def test_a_row_of_any_numbers():
-    x = {
-        "float": 1.5,
-        "int": 2,
-        "bool": True,
-        "numpy": np.float32(3),
-        "decimal": decimal.Decimal(4),
-        "scalar array": np.array(5.0),
-    }
-    layout, values = read_row(x)
-    assert layout == tuple(x)
+    numbers = 1.5, 2, True, np.float32(3), decimal.Decimal(4), np.array(5.0)
+    layout, values = read_row(dict(zip("abcdef", numbers, strict=True)))
+    assert layout == tuple("abcdef")
     assert values.tolist() == [1.5, 2, 1, 3, 4, 5]
-
-
-def test_an_empty_row_has_no_columns():
     assert read_row({})[1].shape == (0,)
-
-
-def test_array_values_are_spelt_out():
     layout, values = read_row({"a": 1, "h": np.array([[2, 3], [4, 5]], dtype=np.uint8)})
     assert list(names_of(layout)) == ["a", ("h", 0), ("h", 1), ("h", 2), ("h", 3)]
     assert values.tolist() == [1, 2, 3, 4, 5]
@@ -121,7 +104,8 @@ def test_frames_of_every_library(library, dtype):
         (pd.DataFrame({"a": [1.0, None]}), ValueError, "StatImputer"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), ValueError, "of one name(.|\n)*'a'"),
         (pa.table([[1.0], [2.0]], names=["a", "a"]), ValueError, "of one name"),
-        (pd.DataFrame({"a": []}), ValueError, "0 rows"),
+        (pd.DataFrame({"a": []}), ValueError, "X has 0 rows"),
+        (pl.DataFrame({"a": []}), ValueError, "X has 0 rows"),
         (pd.DataFrame({"a": ["1.5"]}), TypeError, "column 'a'"),
         (pd.DataFrame({"a": [1.5]}, dtype=object), TypeError, "column 'a'"),
         (pd.DataFrame({"a": ["1"]}, dtype="category"), TypeError, "column 'a'"),
@@ -147,9 +131,6 @@ def test_bad_batches(X, error, message):
 def test_names_that_arrive_together_are_sorted(one, other):
     first, second = Columns().extended([tuple(one)]), Columns().extended([tuple(other)])
     assert first.names == second.names
-
-
-def test_numbers_sort_as_numbers():
     assert sorted_names([10, 9, 2]) == [2, 9, 10]
     assert sorted_names([("h", 10), ("h", 9)]) == [("h", 9), ("h", 10)]
     assert sorted_names(["b", (1, "a"), ("a", 1), "h2"]) == ["h2", ("a", 1), "b", (1, "a")]
@@ -160,20 +141,27 @@ def test_known_columns_never_move():
     assert columns.names == ("m", "a", "z")
     placed = columns.place([("z", "new", "m")], np.array([[1.0, 2.0, 3.0]]))
     assert placed.tolist() == [[3.0, 0.0, 1.0]]
-
-
-def test_a_matching_layout_is_not_copied():
+    # Extending leaves the original as it was.
+    assert columns.extended([("a",)]) is columns
+    assert columns.extended([("b",)]).names == ("m", "a", "z", "b")
+    assert columns.names == ("m", "a", "z")
     columns, values = Columns().extended([range(3)]), np.ones((2, 3), dtype=np.float32)
+    # A matching layout is not copied; an absent number is zero.
     assert columns.place([range(3)], values) is values
+    assert columns.place([("h0",)], np.array([[5.0]])).tolist() == [[5.0, 0.0, 0.0]]
 
 
-def test_changed_lengths_of_arrays_are_an_error():
-    columns = Columns().extended([(ArrayFeature("h", 3),)])
+@pytest.mark.parametrize("known", [[], [range(3)]])
+def test_changed_lengths_of_arrays_are_an_error(known):
+    columns = Columns().extended([*known, (ArrayFeature("h", 3),)])
+    assert len(columns) == 3
     for method in (columns.locate, lambda layout: columns.extended([layout])):
         with pytest.raises(ValueError, match="has 2 values, expected 3"):
             method((ArrayFeature("h", 2),))
     with pytest.raises(ValueError, match="2 values in one row and 3 in another"):
         read_batch([{"h": np.ones(2)}, {"h": np.ones(3)}])
+    # Named features do not meet by position.
+    assert len(Columns().extended([(ArrayFeature(name, 2),) for name in ("left", "right")])) == 4
 
 
 @pytest.mark.parametrize(
@@ -211,55 +199,25 @@ def test_equal_names_are_one_feature_with_one_text(name, other):
     assert key_text(feature_key(name)) == key_text(feature_key(other))
 
 
-@pytest.mark.parametrize("other", ["h03", "H3", "h3a", "h-3", "3", ("g", 3), ("h", "3"), ("h",)])
-def test_names_that_only_look_numbered(other):
-    assert feature_key(other) != 3
-
-
-def test_a_name_needs_a_spelling_to_be_drawn_weights_for():
+def test_names_that_only_look_numbered_or_have_no_spelling():
+    for name in ("h03", "H3", "h3a", "h-3", "3", ("g", 3), ("h", "3"), ("h",)):
+        assert feature_key(name) != 3
     with pytest.raises(TypeError, match="no spelling of its own"):
         key_text(object())
 
 
-@pytest.mark.parametrize("layout", [(3, "h3"), ("h0", ArrayFeature("h", 2)), (("h", 1), 1)])
-def test_two_names_of_one_feature_do_not_come_together(layout):
-    with pytest.raises(ValueError, match=r"stand for one feature.*compose\.Prefixer"):
-        Columns().extended([layout])
-
-
-def test_rows_of_one_batch_may_name_one_feature_differently():
+def test_two_names_of_one_feature_do_not_come_together_in_one_row():
+    for layout in ((3, "h3"), ("h0", ArrayFeature("h", 2)), (("h", 1), 1)):
+        with pytest.raises(ValueError, match=r"stand for one feature.*compose\.Prefixer"):
+            Columns().extended([layout])
+    with pytest.raises(ValueError, match="stand for one feature"):
+        read_batch([{"h0": 1.0, 0: 2.0}, {"b": 1.0}])
+    # Rows of one batch may name one feature differently.
     batch = read_batch([{"h0": 1.0, "b": 2.0}, {0: 3.0}, {"h": np.array([4.0, 5.0])}])
     columns = Columns().extended(batch.layouts)
     assert columns.names == ("h0", "b", ("h", 1))
     placed = columns.place(batch.layouts, batch.values)
     assert placed.tolist() == [[1.0, 2.0, 0.0], [3.0, 0.0, 0.0], [4.0, 0.0, 5.0]]
-    with pytest.raises(ValueError, match="stand for one feature"):
-        read_batch([{"h0": 1.0, 0: 2.0}, {"b": 1.0}])
-
-
-def test_lengths_are_kept_when_an_array_meets_known_numbers():
-    columns = Columns().extended([range(2), (ArrayFeature("h", 2),)])
-    assert len(columns) == 2
-    with pytest.raises(ValueError, match="has 3 values, expected 2"):
-        columns.extended([(ArrayFeature("h", 3),)])
-
-
-def test_named_features_do_not_meet_by_position():
-    columns = Columns().extended([(ArrayFeature("left", 2),), (ArrayFeature("right", 2),)])
-    assert len(columns) == 4
-
-
-def test_a_plain_array_cannot_stand_for_names():
-    columns = Columns().extended([("age", "height")])
-    with pytest.raises(ValueError, match="plain array, expected names as before, such as 'age'"):
-        columns.locate(range(2))
-
-
-def test_extending_leaves_the_original_as_it_was():
-    columns = Columns().extended([("a",)])
-    assert columns.extended([("a",)]) is columns
-    assert columns.extended([("b",)]).names == ("a", "b")
-    assert columns.names == ("a",)
 
 
 @pytest.mark.parametrize("named", [("age",), ("h0", "age"), (ArrayFeature("x", 2),), ("0", "1")])
@@ -272,17 +230,8 @@ def test_plain_arrays_and_names_do_not_mix_in_any_order(named):
     plain = Columns().extended([range(2)])
     with pytest.raises(ValueError, match="in one form"):
         Columns().extended([named]).extended(plain.layouts())
-
-
-def test_an_absent_number_is_zero():
-    columns = Columns().extended([range(3)])
-    assert columns.place([("h0",)], np.array([[5.0]])).tolist() == [[5.0, 0.0, 0.0]]
-
-
-@pytest.mark.parametrize("make", [pl.DataFrame, pd.DataFrame])
-def test_an_empty_frame_is_said_to_be_empty(make):
-    with pytest.raises(ValueError, match="X has 0 rows"):
-        read_batch(make({"a": []}))
+    with pytest.raises(ValueError, match="plain array, expected names as before, such as 'age'"):
+        Columns().extended([("age", "height")]).locate(range(2))
 
 
 @given(strategies.rows(max_rows=9), st.data())
@@ -328,26 +277,16 @@ indices = st.lists(
 )
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        LeastSquaresClassifier(),
-        LeastSquaresRegressor(),
-        LeastSquaresMultiTargetRegressor(),
-        StreamClassifier(),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+@pytest.mark.parametrize("kind", [*dict(strategies.KINDS.values()), StreamClassifier])
 @settings(max_examples=20)
 @given(st.data(), indices)
-def test_targets_of_the_index_of_the_frame_come_in_its_order(model, data, index):
-    model, n_rows = model.clone(), len(index)
+def test_targets_of_the_index_of_the_frame_come_in_its_order(kind, data, index):
+    model, n_rows = kind(), len(index)
     X = pd.DataFrame({"a": np.arange(n_rows, dtype=float)}, index=index)
     y = pd.Series(np.arange(n_rows) % 2, index=index)
-    if isinstance(model, LeastSquaresMultiTargetRegressor):
+    if kind is LeastSquaresMultiTargetRegressor:
         y = pd.DataFrame({"y": y, "z": y})
-    order = data.draw(st.permutations(range(n_rows)))
-    shuffled = y.iloc[order]
+    shuffled = y.iloc[data.draw(st.permutations(range(n_rows)))]
     if shuffled.index.tolist() != index:
         with pytest.raises(ValueError, match=r"index of X in another order.*y\.to_numpy\(\)"):
             model.learn_many(X, shuffled)

@@ -1,81 +1,89 @@
 """The promise: online equals batch, whatever the cutting, the order and the tree of merges."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import operator
 
 import numpy as np
-from hypothesis import assume, given
+import pytest
+from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_diabetes, load_linnerud, load_wine
+from sklearn.linear_model import Ridge
 
 import laws
 import strategies
-from onlinels import LeastSquaresClassifier
+from laws import learnt
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+from strategies import kinds
 
 
-def learnt(rows: strategies.Rows, settings: dict) -> LeastSquaresClassifier:
-    model = LeastSquaresClassifier(**settings)
-    model.learn_many(rows.X, rows.y, rows.w)
-    return model
-
-
-@given(st.data(), strategies.rows(), strategies.classifier_settings())
-def test_any_split_is_the_batch_solution(data, rows, settings):
-    model = LeastSquaresClassifier(**settings)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        model.learn_many(part.X, part.y, part.w)
-        model.predict_many(part.X)
+@kinds
+@given(st.data())
+def test_any_split_is_the_batch_solution(kind, data):
+    rows, make = data.draw(strategies.cases(kind))
+    rows = rows.take(data.draw(st.permutations(range(len(rows)))))
+    model = laws.learn_in_batches(make(), rows, data, ask=True, singly=True)
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(), strategies.classifier_settings())
-def test_any_order_is_the_batch_solution(data, rows, settings):
-    shuffled = rows.take(data.draw(st.permutations(range(len(rows)))))
-    model = learnt(shuffled, settings)
-    laws.assert_is_batch_solution(model, rows)
-    laws.assert_same_model(model, learnt(rows, settings))
-
-
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_any_tree_of_merges_is_the_batch_solution(data, rows, settings):
-    batches = data.draw(strategies.splits(len(rows)))
-    models = [learnt(rows.take(batch), settings) for batch in batches]
-    while len(models) > 1:
-        right = models.pop(data.draw(st.integers(0, len(models) - 1)))
-        left = models.pop(data.draw(st.integers(0, len(models) - 1)))
-        models.append(left + right if data.draw(st.booleans()) else left.merge(right))
-    laws.assert_is_batch_solution(models[0], rows)
-
-
-@given(strategies.rows(), strategies.classifier_settings())
-def test_learn_one_is_learn_many(rows, settings):
-    model = LeastSquaresClassifier(**settings)
-    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
+@kinds
+@given(st.data())
+def test_any_order_and_row_by_row_is_the_batch_solution(kind, data):
+    rows, make = data.draw(strategies.cases(kind))
+    order = rows.take(data.draw(st.permutations(range(len(rows)))))
+    model, whole = make(), learnt(make, order)
+    for x, y, w in zip(order.dicts(), order.y, order.w, strict=True):
         model.learn_one(x, y, w=w)
+        model.predict_one(x)
     laws.assert_is_batch_solution(model, rows)
-    laws.assert_same_model(model, learnt(rows, settings))
+    laws.assert_is_batch_solution(whole, rows)
+    if kind == "labels":
+        laws.assert_same_model(model, whole)
+        laws.assert_same_model(whole, learnt(make, rows))
 
 
-@given(strategies.rows(whole=True), strategies.classifier_settings())
-def test_weights_are_repeated_rows(rows, settings):
+@kinds
+@given(st.data())
+def test_any_tree_of_merges_is_the_batch_solution(kind, data):
+    """An empty model among them changes nothing."""
+    rows, make = data.draw(strategies.cases(kind, min_rows=2))
+    models = [learnt(make, rows.take(part)) for part in data.draw(strategies.splits(len(rows)))]
+    for model in models:
+        if data.draw(st.booleans()):
+            model.predict_many(rows.X)
+    merged = laws.merged_in_any_tree([*models, make()], data)
+    laws.assert_is_batch_solution(merged, rows)
+    for again in (merged + merged.empty(), merged.empty() + merged):
+        laws.assert_is_batch_solution(again, rows)
+        if kind == "labels":
+            laws.assert_same_model(again, merged)
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+@given(st.data())
+def test_weights_are_repeated_rows(kind, data):
+    rows, make = data.draw(strategies.cases(kind, whole=True))
     rows.w[:] = np.maximum(rows.w, 1)
     repeated = rows.take(np.repeat(np.arange(len(rows)), rows.w.astype(int)))
-    plain = LeastSquaresClassifier(**settings)
-    plain.learn_many(repeated.X, repeated.y)
-    weighted = learnt(rows, settings)
-    laws.assert_same_model(weighted, plain, count=False)
+    plain = learnt(make, repeated.weighing(None))
+    laws.assert_same_model(learnt(make, rows), plain, count=False)
 
 
-@given(st.data(), strategies.rows(whole=True), strategies.positive_ridges)
-def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+@given(st.data(), strategies.positive_ridges)
+def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(kind, data, ridge):
     """Weights are a function of the sums and of the order of classes, which is given here."""
-    whole = LeastSquaresClassifier(ridge=ridge, fit_intercept=False)
-    classes = list(dict.fromkeys(rows.y))
-    whole.learn_many(np.zeros((len(classes), rows.X.shape[1])), classes, 0.0)
-    parts = []
+    rows, make = data.draw(strategies.cases(kind, whole=True))
+    whole, parts = make(ridge=ridge, fit_intercept=False, accumulator="gram"), []
+    if kind == "labels":
+        classes = list(dict.fromkeys(rows.y))
+        whole.learn_many(np.zeros((len(classes), rows.X.shape[1])), classes, 0.0)
     for batch in data.draw(strategies.splits(len(rows))):
         part = rows.take(batch)
         parts.append(copy.deepcopy(whole))
@@ -83,37 +91,30 @@ def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(data, rows, ridge):
     whole.learn_many(rows.X, rows.y, rows.w)
     for order in (parts, parts[::-1]):
         merged = functools.reduce(operator.add, order)
-        assert merged.classes == whole.classes
+        assert laws.outputs_of(merged) == laws.outputs_of(whole)
         assert (merged.output_weights == whole.output_weights).all()
 
 
-@given(strategies.rows(), strategies.classifier_settings())
-def test_an_empty_model_is_the_identity_of_merging(rows, settings):
-    model = learnt(rows, settings)
-    for merged in (model + model.empty(), model.empty() + model):
-        laws.assert_is_batch_solution(merged, rows)
-        laws.assert_same_model(merged, model)
-
-
-@given(strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_a_late_class_is_as_if_known_from_the_start(rows, settings):
-    late = rows.y[-1]
-    assume(len(set(rows.y)) > 1)
-    order = sorted(range(len(rows)), key=lambda row: rows.y[row] == late)
-    in_order = rows.take(order)
-    model = LeastSquaresClassifier(**settings)
-    for x, y, w in zip(in_order.dicts(), in_order.y, in_order.w, strict=True):
+@pytest.mark.parametrize("kind", ["labels", "balanced labels"])
+@given(st.data())
+def test_a_late_class_is_as_if_known_from_the_start(kind, data):
+    rows, make = data.draw(strategies.cases(kind, min_rows=2))
+    rows = rows.take(sorted(range(len(rows)), key=lambda row: rows.y[row] == rows.y[-1]))
+    model = make()
+    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
         model.predict_one(x)
         model.learn_one(x, y, w)
-    laws.assert_is_batch_solution(model, in_order)
+    laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
+@kinds
+@given(st.data())
+def test_a_late_feature_is_as_if_zero_before(kind, data):
+    rows, make = data.draw(strategies.cases(kind, min_rows=2))
     first = data.draw(st.integers(1, len(rows) - 1))
     kept = data.draw(st.integers(0, rows.X.shape[1]))
     rows.X[:first, kept:] = 0
-    model = LeastSquaresClassifier(**settings)
+    model = make()
     for number, (x, y, w) in enumerate(zip(rows.dicts(), rows.y, rows.w, strict=True)):
         known = {name: value for name, value in x.items() if number >= first or name < kept}
         model.predict_one(known)
@@ -121,11 +122,10 @@ def test_a_late_feature_is_as_if_zero_before(data, rows, settings):
     laws.assert_is_batch_solution(model, rows)
 
 
-@given(st.data(), strategies.rows(min_rows=3), strategies.classifier_settings())
-def test_weights_are_never_stale(data, rows, settings):
-    """Asking between any two batches, or changing the ridge, gives the weights of that moment."""
-    model = LeastSquaresClassifier(**settings)
-    learnt_rows: list[int] = []
+@given(st.data(), strategies.cases("labels", min_rows=3))
+def test_weights_are_never_stale(data, case):
+    rows, make = case
+    model, learnt_rows = make(), []
     for batch in data.draw(strategies.splits(len(rows))):
         part = rows.take(batch)
         model.learn_many(part.X, part.y, part.w)
@@ -139,9 +139,10 @@ def test_weights_are_never_stale(data, rows, settings):
 NAMES = ["a", "h0", "h1", "h10", 7, ("h", 2), ("x", 0), ("x", 1), "z"]
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings())
-def test_models_of_different_features_merge_by_name(data, rows, settings):
+@given(st.data(), strategies.cases("labels", min_rows=2))
+def test_models_of_different_features_merge_by_name(data, case):
     """Sites see different features and classes, vanishing ones too, in any order of keys."""
+    rows, make = case
     names = data.draw(st.permutations(NAMES))[: rows.X.shape[1]]
     seen = np.array(data.draw(st.lists(st.booleans(), min_size=rows.X.size, max_size=rows.X.size)))
     rows.X[~seen.reshape(rows.X.shape)] = 0
@@ -151,53 +152,75 @@ def test_models_of_different_features_merge_by_name(data, rows, settings):
     ]
     models = []
     for batch in data.draw(strategies.splits(len(rows))):
-        model = LeastSquaresClassifier(**settings)
         part = rows.take(batch)
-        model.learn_many([samples[row] for row in batch], part.y, part.w)
-        models.append(model)
+        models.append(make())
+        models[-1].learn_many([samples[row] for row in batch], part.y, part.w)
     merged = functools.reduce(operator.add, data.draw(st.permutations(models)))
-    known = [name for name in names if name in merged.feature_names]
-    columns = rows.X[:, [names.index(name) for name in merged.feature_names]]
-    assert len(known) == len(merged.feature_names)
-    assert not rows.X[:, [names.index(name) for name in names if name not in known]].any()
-    by_column = strategies.Rows(columns, rows.y, rows.w)
+    known = [names.index(name) for name in merged.feature_names]
+    assert not np.delete(rows.X, known, axis=1).any()
+    by_column = strategies.Rows(rows.X[:, known], rows.y, rows.w)
     laws.assert_is_batch_solution(merged, by_column, range(len(known)))
 
 
 def test_many_blocks_are_one_batch(monkeypatch):
-    """A batch larger than a block of rows gives what its blocks give."""
-    rows = np.random.default_rng(0).normal(size=(50, 4))
-    labels = np.arange(50) % 3
-    whole = LeastSquaresClassifier()
-    whole.learn_many(rows, labels)
+    rows = strategies.Rows(np.random.default_rng(0).normal(size=(50, 4)), np.arange(50) % 3, None)
+    whole = learnt(LeastSquaresClassifier, rows)
     laws.small_blocks(monkeypatch)
-    blocks = LeastSquaresClassifier()
-    blocks.learn_many(rows, labels)
-    laws.assert_same_model(whole, blocks)
+    laws.assert_same_model(whole, learnt(LeastSquaresClassifier, rows))
 
 
-def test_against_scikit_learn():
+@pytest.mark.parametrize(
+    ("load", "kind"),
+    [
+        (load_wine, LeastSquaresClassifier),
+        (load_diabetes, LeastSquaresRegressor),
+        (load_linnerud, LeastSquaresMultiTargetRegressor),
+    ],
+)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_against_scikit_learn(load, kind, fit_intercept):
     """Ridge with an unpenalised intercept is scikit-learn's Ridge."""
-    from sklearn.datasets import load_wine
-    from sklearn.linear_model import Ridge
-
-    wine = load_wine()
-    model = LeastSquaresClassifier(ridge=2.5)
-    for start in range(0, len(wine.data), 13):
-        model.learn_many(wine.data[start : start + 13], wine.target[start : start + 13])
-    reference = Ridge(alpha=2.5, solver="svd").fit(wine.data, np.eye(3)[wine.target])
-    np.testing.assert_allclose(model.output_weights.T, reference.coef_, rtol=1e-8)
-    np.testing.assert_allclose(model.intercept, reference.intercept_, rtol=1e-8)
+    X, y = load(return_X_y=True)
+    targets = np.eye(3)[y] if load is load_wine else y
+    w = np.random.default_rng(0).random(len(X))
+    model = kind(ridge=2.5, fit_intercept=fit_intercept)
+    for start in range(0, len(X), 7):
+        rows = slice(start, start + 7)
+        model.learn_many(X[rows], y[rows], w[rows])
+    reference = Ridge(alpha=2.5, solver="svd", fit_intercept=fit_intercept)
+    reference.fit(X, targets, sample_weight=w)
+    weights = model.output_weights.squeeze().T
+    np.testing.assert_allclose(weights, reference.coef_, rtol=1e-8)
+    np.testing.assert_allclose(model.intercept.squeeze(), reference.intercept_, rtol=1e-8)
+    predict = model.scores_many if load is load_wine else model.predict_many
+    np.testing.assert_allclose(predict(X), reference.predict(X), rtol=1e-8)
 
 
 def test_large_means_keep_their_digits():
     """Features with mean 1e6 and deviation 1: sums of squares about the mean, not of the values."""
     random = np.random.default_rng(0)
-    centred = random.normal(size=(2000, 5))
-    labels = (centred[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
+    X = random.normal(size=(2000, 5))
+    y = (X[:, 0] + 0.1 * random.normal(size=2000) > 0).tolist()
     near, far = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
-    shifted = centred + 1e6
     for start in range(0, 2000, 7):
-        near.learn_many(shifted[start : start + 7] - 1e6, labels[start : start + 7])
-        far.learn_many(shifted[start : start + 7], labels[start : start + 7])
+        rows = slice(start, start + 7)
+        near.learn_many((X[rows] + 1e6) - 1e6, y[rows])
+        far.learn_many(X[rows] + 1e6, y[rows])
     np.testing.assert_allclose(far.output_weights, near.output_weights, rtol=1e-7)
+
+
+@pytest.mark.parametrize("ridge", [1.0, "auto", "paper", KFold(3)])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_row_of_a_new_feature_is_learnt_after_an_answer(ridge, fit_intercept):
+    random, rows = np.random.default_rng(0), []
+    model = LeastSquaresRegressor(ridge, fit_intercept=fit_intercept)
+    for names in [(0, 2)] * 16 + [(1, 2), (3, 0)]:
+        rows.append(({name: random.normal() for name in names}, random.normal()))
+        model.predict_one(rows[-1][0])
+        model.learn_one(*rows[-1])
+    known = strategies.Rows(
+        np.array([[x.get(name, 0.0) for name in range(4)] for x, _ in rows]),
+        [y for _, y in rows],
+        np.ones(18),
+    )
+    laws.assert_is_batch_solution(model, known)

@@ -1,7 +1,5 @@
 """Forgetting: the data decays, the ridge does not; equal to the batch with decayed weights."""
 
-from __future__ import annotations
-
 import copy
 from datetime import UTC, datetime, timedelta
 
@@ -15,68 +13,62 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from onlinels import LeastSquaresClassifier
+from strategies import kinds
 
 # Rows keep weights of 1e-4 or more: what is fainter beside the others drowns at ridge 0.
 factors = st.sampled_from([0.7, 0.9, 0.99, 0.999])
 half_lives = st.sampled_from([4.0, 100.0])
 
 
-def weighing(rows, w):
-    return strategies.Rows(rows.X, rows.y, w)
+def times_of(rows, first, last):
+    """Return a strategy of a whole time for each row."""
+    times = st.lists(st.integers(first, last), min_size=len(rows), max_size=len(rows))
+    return times.map(np.array)
 
 
-@given(st.data(), strategies.rows(), strategies.classifier_settings(), factors)
-def test_weights_decay_by_one_step_per_row(data, rows, settings, factor):
-    model = LeastSquaresClassifier(**settings, forgetting_factor=factor)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        if len(batch) == 1 and data.draw(st.booleans()):
-            model.learn_one(part.dicts()[0], part.y[0], part.w[0])
-        else:
-            model.learn_many(part.X, part.y, part.w)
-        model.predict_many(part.X)
+@kinds
+@given(st.data(), factors)
+def test_weights_decay_by_one_step_per_row(kind, data, factor):
+    rows, make = data.draw(strategies.cases(kind))
+    model = make(forgetting_factor=factor)
+    laws.learn_in_batches(model, rows, data, ask=True, singly=True)
     decayed = rows.w * factor ** np.arange(len(rows) - 1.0, -1.0, -1.0)
-    laws.assert_is_batch_solution(model, weighing(rows, decayed))
+    laws.assert_is_batch_solution(model, rows.weighing(decayed))
 
 
-@given(st.data(), strategies.rows(), strategies.classifier_settings(), half_lives)
-def test_weights_decay_by_age_in_any_order(data, rows, settings, half_life):
-    times = data.draw(
-        st.lists(st.integers(-20, 20), min_size=len(rows), max_size=len(rows)), label="times"
-    )
-    model = LeastSquaresClassifier(**settings, half_life=half_life)
+@pytest.mark.parametrize("kind", ["labels", "numbers", "several numbers"])
+@given(st.data(), half_lives)
+def test_weights_decay_by_age_in_any_order(kind, data, half_life):
+    rows, make = data.draw(strategies.cases(kind))
+    times = data.draw(times_of(rows, -20, 20))
+    model = make(half_life=half_life)
     for batch in data.draw(strategies.splits(len(rows))):
-        part, t = rows.take(batch), [times[row] for row in batch]
+        part, t = rows.take(batch), times[batch]
         if len(batch) == 1 and data.draw(st.booleans()):
             model.learn_one(part.dicts()[0], part.y[0], part.w[0], t=t[0])
         else:
             model.learn_many(part.X, part.y, part.w, t=t)
-    age = max(times) - np.array(times, dtype=float)
-    laws.assert_is_batch_solution(model, weighing(rows, rows.w * 0.5 ** (age / half_life)))
+    age = times.max() - times
+    laws.assert_is_batch_solution(model, rows.weighing(rows.w * 0.5 ** (age / half_life)))
 
 
-@given(st.data(), strategies.rows(min_rows=2), strategies.classifier_settings(), st.booleans())
-def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(data, rows, settings, timed):
+@given(st.data(), strategies.cases("labels", min_rows=2), st.booleans())
+def test_merging_adds_statistics_as_they_stand_or_comes_to_one_time(data, case, timed):
+    rows, make = case
     first = data.draw(st.integers(1, len(rows) - 1))
     decay = {"half_life": 4.0} if timed else {"forgetting_factor": 0.9}
-    times = np.array(
-        data.draw(st.lists(st.integers(0, 30), min_size=len(rows), max_size=len(rows)))
-    )
-    models = []
+    times, models = data.draw(times_of(rows, 0, 30)), []
     for part in (slice(0, first), slice(first, None)):
-        model = LeastSquaresClassifier(**settings, **decay)
-        model.learn_many(rows.X[part], rows.y[part], rows.w[part], t=times[part])
-        models.append(model)
+        models.append(make(**decay))
+        models[-1].learn_many(rows.X[part], rows.y[part], rows.w[part], t=times[part])
     if timed:
         w = rows.w * 0.5 ** ((times.max() - times) / 4.0)
     else:
         steps = [np.arange(n - 1.0, -1.0, -1.0) for n in (first, len(rows) - first)]
         w = rows.w * 0.9 ** np.concatenate(steps)
-    for merged in (models[0] + models[1], models[1] + models[0], models[1].empty() + models[0]):
-        if merged.count == len(rows):
-            laws.assert_is_batch_solution(merged, weighing(rows, w))
-        else:
-            laws.assert_same_model(merged, models[0])
+    for merged in (models[0] + models[1], models[1] + models[0]):
+        laws.assert_is_batch_solution(merged, rows.weighing(w))
+    laws.assert_same_model(models[1].empty() + models[0], models[0])
 
 
 def test_the_ridge_does_not_decay():
@@ -104,17 +96,34 @@ def test_what_has_decayed_to_nothing_is_nothing(fit_intercept):
     np.testing.assert_allclose(model.output_weights, fresh.output_weights, rtol=1e-10)
 
 
-def test_dates():
-    by_date = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(days=1))
-    by_number = LeastSquaresClassifier(ridge=1.0, half_life=24.0)
-    for hour, label in ((0, "a"), (30, "b"), (12, "a")):
-        x = {"hour": float(hour)}
-        by_date.learn_one(x, label, t=datetime(2026, 1, 1) + timedelta(hours=hour))
-        by_number.learn_one(x, label, t=hour)
-    np.testing.assert_allclose(by_date.output_weights, by_number.output_weights)
+DAYS = [datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12), datetime(2026, 3, 2, 0)]
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        DAYS,
+        np.array(DAYS, dtype="M8[ns]"),
+        pd.Series(DAYS),
+        pl.Series(DAYS),
+        [day.replace(tzinfo=UTC) for day in DAYS],
+    ],
+)
+@pytest.mark.parametrize("singly", [False, True])
+def test_dates_of_any_kind(t, singly):
+    model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(hours=12))
+    expected = LeastSquaresClassifier(ridge=1.0)
+    rows, labels = [{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"]
+    expected.learn_many(rows, labels, [0.25, 1.0, 0.5])
+    if singly:
+        for x, label, each in zip(rows, labels, t, strict=True):
+            model.learn_one(x, label, t=each)
+    else:
+        model.learn_many(rows, labels, t=t)
+    np.testing.assert_allclose(model.output_weights, expected.output_weights)
     with pytest.raises(ValueError, match="t is None"):
-        by_date.learn_one({"hour": 1.0}, "a")
-    assert by_date.count == 3
+        model.learn_one({"a": 1.0}, "x")
+    assert model.count == 3
 
 
 def test_the_clock_is_copied_and_emptied():
@@ -136,13 +145,9 @@ def test_times_do_not_matter_without_a_half_life():
 
 @given(st.data(), strategies.rows(whole=True), st.sampled_from([0.5, 0.9]), st.booleans())
 def test_a_ridge_that_fades_does_not_depend_on_how_rows_are_cut(data, rows, factor, intercept):
-    settings = {"ridge": 1.0, "accumulator": "recursive", "fit_intercept": intercept}
-    whole = LeastSquaresClassifier(**settings, forgetting_factor=factor)
-    cut = whole.empty()
+    whole = LeastSquaresClassifier(1.0, "recursive", intercept, forgetting_factor=factor)
+    cut = laws.learn_in_batches(whole.empty(), rows, data)
     whole.learn_many(rows.X, rows.y, rows.w)
-    for batch in data.draw(strategies.splits(len(rows))):
-        part = rows.take(batch)
-        cut.learn_many(part.X, part.y, part.w)
     assert (cut.ridge_diagonal == whole.ridge_diagonal).all()
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
 
@@ -157,26 +162,6 @@ def test_rows_that_are_only_counted_join_as_they_stand():
         other.learn_many([{"a": 3.0}, {"a": 1.0}], ["y", "x"])
         model.merge(other)
     np.testing.assert_allclose(by_half_life.output_weights, by_factor.output_weights)
-
-
-def test_dates_of_any_kind():
-    days = [datetime(2026, 3, 1, 12), datetime(2026, 3, 2, 12), datetime(2026, 3, 2, 0)]
-    forms = [
-        days,
-        np.array(days, dtype="M8[ns]"),
-        pd.Series(days),
-        pl.Series(days),
-        [day.replace(tzinfo=UTC) for day in days],
-    ]
-    weights = []
-    for t in forms:
-        model = LeastSquaresClassifier(ridge=1.0, half_life=timedelta(hours=12))
-        model.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"], t=t)
-        weights.append(model.output_weights)
-    expected = LeastSquaresClassifier(ridge=1.0)
-    expected.learn_many([{"a": 1.0}, {"a": 2.0}, {"a": 4.0}], ["x", "y", "x"], [0.25, 1.0, 0.5])
-    for each in weights:
-        np.testing.assert_allclose(each, expected.output_weights)
 
 
 @pytest.mark.parametrize(
@@ -200,8 +185,8 @@ def test_bad_times(half_life, n_rows, t, error, message):
     assert (model.count, model.feature_names) == (0, ())
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
+test_bad_settings = laws.settings_refused(
+    LeastSquaresClassifier,
     [
         ({"forgetting_factor": 0.0}, ValueError, "above 0"),
         ({"forgetting_factor": 1.5}, ValueError, "at most 1"),
@@ -216,6 +201,3 @@ def test_bad_times(half_life, n_rows, t, error, message):
         ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
     ],
 )
-def test_bad_settings(settings, error, message):
-    with pytest.raises(error, match=message):
-        LeastSquaresClassifier(**settings)

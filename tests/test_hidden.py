@@ -1,7 +1,5 @@
 """HiddenLayer: weights by name, fixed differences, and what a transformer returns."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 
@@ -14,6 +12,7 @@ from hypothesis import given
 from scipy.special import expit
 
 import strategies
+from laws import assert_refused, settings_refused
 from onlinels import HiddenLayer, LeastSquaresClassifier
 from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import ReceptiveFields, draw_row
@@ -39,13 +38,12 @@ FUNCTIONS = {
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_activations_are_what_they_say(activation, dtype):
-    layer = HiddenLayer(5, activation=activation, dtype=dtype)
     weights = np.stack([draw_row("gaussian", 0, f"int:{name}", 5) for name in range(4)])
-    expected = FUNCTIONS[activation](ROWS @ weights)
     rows = ROWS.copy()
-    activations = layer.transform_many(rows)
+    activations = HiddenLayer(5, activation=activation, dtype=dtype).transform_many(rows)
     assert activations.dtype == dtype
-    np.testing.assert_allclose(activations, expected, rtol=1e-7 if dtype == "float64" else 2e-4)
+    rtol = 1e-7 if dtype == "float64" else 2e-4
+    np.testing.assert_allclose(activations, FUNCTIONS[activation](ROWS @ weights), rtol=rtol)
     np.testing.assert_array_equal(rows, ROWS)
 
 
@@ -65,15 +63,13 @@ def test_activations_are_what_they_say(activation, dtype):
 def test_activations_that_leave_the_precision_are_refused(activation, dtype, feature):
     layer = HiddenLayer(50, activation=activation, dtype=dtype)
     layer.transform_one({"a": 1.0})
-    before = pickle.dumps(layer)
     size = f"{abs(feature):g}".replace("+", r"\+")
-    for transform, x in [
-        (layer.transform_one, {"b": 1.0, "c": feature}),
-        (layer.transform_many, [{"a": 1.0, "b": 2.0}, {"b": feature}]),
-    ]:
-        with pytest.raises(ValueError, match=rf"'{activation}'.* {dtype}.* as large as {size}\b"):
-            transform(x)
-        assert pickle.dumps(layer) == before
+    message = rf"'{activation}'.* {dtype}.* as large as {size}\b"
+    for call in (
+        lambda: layer.transform_one({"b": 1.0, "c": feature}),
+        lambda: layer.transform_many([{"a": 1.0, "b": 2.0}, {"b": feature}]),
+    ):
+        assert_refused(call, layer, message)
 
 
 @pytest.mark.parametrize(("activation", "limit"), [("gaussian", 0.0), ("logistic", [0, 1])])
@@ -115,21 +111,15 @@ def test_rows_are_independent_of_each_other_and_of_the_seed():
 
 
 @given(strategies.hidden_settings())
-def test_a_late_feature_changes_nothing_else(settings):
-    layer = HiddenLayer(**settings)
+def test_weights_do_not_depend_on_what_came_first_or_comes_late(settings):
+    layer, one, other = (HiddenLayer(**settings) for _ in range(3))
     alone = layer.transform_one({"a": 0.5, "b": -1.0})
     layer.transform_one({"zebra": 3.0, "aardvark": 1.0})
     assert layer.transform_one({"b": -1.0, "a": 0.5}) == alone
     assert HiddenLayer(**settings).transform_one({"c": 0.0, "b": -1.0, "a": 0.5}) == alone
-
-
-@given(strategies.hidden_settings())
-def test_weights_do_not_depend_on_what_came_first(settings):
-    one, other = HiddenLayer(**settings), HiddenLayer(**settings)
-    for name in "abcde":
-        one.transform_one({name: 1.0})
-    for name in "edcba":
-        other.transform_one({name: 1.0})
+    for first, last in zip("abcde", "edcba", strict=True):
+        one.transform_one({first: 1.0})
+        other.transform_one({last: 1.0})
     x = dict(zip("abcde", [1.0, 2.0, -1.0, 0.5, 4.0], strict=True))
     a, b = one.transform_one(x), other.transform_one(x)
     np.testing.assert_allclose(list(a.values()), list(b.values()), rtol=1e-9, atol=1e-12)
@@ -137,22 +127,16 @@ def test_weights_do_not_depend_on_what_came_first(settings):
 
 @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_frames_give_frames_of_their_library(library):
-    layer = HiddenLayer(3)
-    data = {name: ROWS[:, k] for k, name in enumerate("abcd")}
+    layer, data = HiddenLayer(3), {name: ROWS[:, k] for k, name in enumerate("abcd")}
     out = layer.transform_many(library(data))
     assert type(out) is type(library(data))
     columns = list(out.columns if library is not pa.table else out.column_names)
     assert columns == ["h0", "h1", "h2"]
     one = layer.transform_one({name: float(values[2]) for name, values in data.items()})
-    np.testing.assert_allclose(
-        [float(out[c][2].as_py() if library is pa.table else out[c][2]) for c in columns],
-        list(one.values()),
-    )
-
-
-def test_pandas_index_is_kept():
-    frame = pd.DataFrame(ROWS, columns=list("abcd"), index=list("uvwxyz"))
-    assert HiddenLayer(2).transform_many(frame).index.tolist() == list("uvwxyz")
+    found = [float(out[c][2].as_py() if library is pa.table else out[c][2]) for c in columns]
+    np.testing.assert_allclose(found, list(one.values()))
+    frame = pd.DataFrame(data, index=list("uvwxyz"))
+    assert layer.transform_many(frame).index.tolist() == list("uvwxyz")
 
 
 def test_numbers_give_numbers_and_arrays_give_arrays():
@@ -178,45 +162,32 @@ def test_a_pipeline_learns_from_arrays_and_predicts_from_dicts():
             np.testing.assert_allclose(list(one.values()), expected, atol=1e-9)
 
 
-def test_two_names_of_one_input_are_an_error():
-    with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
-        HiddenLayer(5).transform_one({3: 1.0, "h3": 0.0})
-
-
-def test_names_are_what_they_equal():
-    one, other = HiddenLayer(5), HiddenLayer(5)
+def test_names_are_what_they_equal_and_have_a_spelling():
+    layer, other = HiddenLayer(5), HiddenLayer(5)
     x = {"a": 1.0, 2: 3.0, 1: 0.5}
     y = {np.str_("a"): 1.0, np.int64(2): 3.0, True: 0.5}
-    assert one.transform_one(x) == other.transform_one(y)
+    assert layer.transform_one(x) == other.transform_one(y)
+    bad = {object(): 1.0, "a": 2.0}
+    assert_refused(lambda: layer.transform_one(bad), layer, "no spelling", TypeError)
+    with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
+        layer.transform_one({3: 1.0, "h3": 0.0})
 
 
-def test_a_name_without_a_spelling_changes_nothing():
-    layer = HiddenLayer(5)
-    before = pickle.dumps(layer)
-    with pytest.raises(TypeError, match="no spelling"):
-        layer.transform_one({object(): 1.0, "a": 2.0})
-    assert pickle.dumps(layer) == before
-
-
-def test_fixed_weights_ignore_features_that_were_not_in_the_examples():
+def test_weights_from_examples():
     layer = HiddenLayer.from_examples([{"a": 1.0, "b": 2.0}, {"a": 3.0}], ["x", "y"], n_hidden=4)
-    with_new = layer.transform_one({"a": 1.0, "c": 9.0})
-    assert with_new == layer.transform_one({"a": 1.0})
-
-
-def test_unfixed_differences_say_what_to_do():
+    # Features that were not in the examples are ignored.
+    assert layer.transform_one({"a": 1.0, "c": 9.0}) == layer.transform_one({"a": 1.0})
     layer = HiddenLayer(5, "difference")
     assert not layer.is_fixed
     for call in (lambda: layer.transform_one({"a": 1.0}), lambda: layer.transform_many(ROWS)):
         with pytest.raises(ValueError, match="from_examples"):
             call()
-
-
-def test_random_weights_need_no_examples():
+    with pytest.raises(ValueError, match="at least two classes"):
+        HiddenLayer.from_examples(ROWS, ["a"] * 6)
+    # Random weights need none.
     layer = HiddenLayer.from_examples(ROWS, list("ababab"), 5, input_weights="bipolar")
-    np.testing.assert_array_equal(
-        layer.transform_many(ROWS), HiddenLayer(5, "bipolar").transform_many(ROWS)
-    )
+    expected = HiddenLayer(5, "bipolar").transform_many(ROWS)
+    np.testing.assert_array_equal(layer.transform_many(ROWS), expected)
 
 
 @pytest.mark.parametrize(
@@ -232,8 +203,7 @@ def test_copies_transform_alike(copy_of):
 @pytest.mark.parametrize("copy_of", [copy.copy, copy.deepcopy])
 def test_features_that_one_copy_meets_are_not_the_others(copy_of):
     layer = HiddenLayer(3)
-    for name in "abcd":
-        layer.transform_one({name: 1.0})
+    layer.transform_one(dict.fromkeys("abcd", 1.0))
     other = copy_of(layer)
     expected = layer.transform_one({"late": 1.0})
     other.transform_one({"another": 1.0})
@@ -242,15 +212,15 @@ def test_features_that_one_copy_meets_are_not_the_others(copy_of):
 
 
 def test_float32_is_kept():
-    layer = HiddenLayer(5, dtype="float32")
-    assert layer.transform_many(ROWS.astype(np.float32)).dtype == np.float32
-    np.testing.assert_allclose(
-        layer.transform_many(ROWS), HiddenLayer(5).transform_many(ROWS), rtol=1e-4, atol=1e-5
-    )
+    found = HiddenLayer(5, dtype="float32").transform_many(ROWS.astype(np.float32))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, HiddenLayer(5).transform_many(ROWS), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
+FIXED = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
+FIELDS = ReceptiveFields((2, 2), 1)
+test_bad_settings = settings_refused(
+    HiddenLayer,
     [
         ({"n_hidden": 0}, ValueError, "n_hidden=0 must be at least 1"),
         ({"n_hidden": 2.5}, TypeError, "n_hidden=2.5 must be an int"),
@@ -264,27 +234,16 @@ def test_float32_is_kept():
         ({"bias": True, "input_weights": "difference"}, ValueError, "bias=True came with"),
         ({"receptive_fields": (3, 3)}, TypeError, "expected ReceptiveFields"),
         ({"dtype": "float16"}, ValueError, "dtype='float16' is not known"),
+        ({"n_hidden": 6, "input_weights": FIXED}, ValueError, "n_hidden=6 does not fit"),
+        (
+            {"n_hidden": 5, "input_weights": FIXED, "receptive_fields": FIELDS},
+            ValueError,
+            r"receptive_fields=.* are made already",
+        ),
+        (
+            {"n_hidden": 5, "input_weights": FIXED, "bias": True},
+            ValueError,
+            "bias=True came with input_weights=FixedWeights",
+        ),
     ],
 )
-def test_bad_settings(settings, error, message):
-    with pytest.raises(error, match=message):
-        HiddenLayer(**settings)
-
-
-def test_one_class_gives_no_differences():
-    with pytest.raises(ValueError, match="at least two classes"):
-        HiddenLayer.from_examples(ROWS, ["a"] * 6)
-
-
-def test_fixed_weights_have_one_width():
-    fixed = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
-    with pytest.raises(ValueError, match="n_hidden=6 does not fit"):
-        HiddenLayer(6, fixed)
-
-
-def test_fixed_weights_take_no_further_settings():
-    fixed = HiddenLayer.from_examples(ROWS, list("ababab"), 5).input_weights
-    with pytest.raises(ValueError, match=r"receptive_fields=.* are made already"):
-        HiddenLayer(5, fixed, receptive_fields=ReceptiveFields((2, 2), 1))
-    with pytest.raises(ValueError, match="bias=True came with input_weights=FixedWeights"):
-        HiddenLayer(5, fixed, bias=True)

@@ -1,7 +1,5 @@
 """Whatever is raised inside one call: the model is as before it or as after it, and works on."""
 
-from __future__ import annotations
-
 import copy
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A process that is killed at any moment leaves a file that is whole."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """MiniRocketFeatures: the definition in loops, and the same features whatever the batch."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import random
@@ -12,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
 
+from laws import settings_refused
 from onlinels import LeastSquaresClassifier, MiniRocketFeatures
 from onlinels.features import minirocket as module
 from onlinels.features.filters import minirocket_kernels
@@ -117,20 +116,20 @@ def test_dilations_fit_the_window_and_share_the_features(length, n_features, mos
     assert 8 * dilations[-1] <= length - 1
 
 
-def test_published_numbers():
+def test_published_numbers_and_channels():
     """9,996 features; the first of a sequence of fractions of the golden ratio."""
     model = MiniRocketFeatures.from_examples(NORMAL)
     assert model.transform_many(NORMAL).shape == (20, 9996)
     np.testing.assert_allclose(quantiles(3), [0.618034, 0.236068, 0.854102], atol=1e-6)
-
-
-def test_every_channel_number_up_to_nine_is_drawn():
     windows = np.random.default_rng(0).normal(size=(2, 30, 12))
     channels = MiniRocketFeatures.from_examples(windows).kernels.channels
     assert set(channels.sum(axis=2).ravel()) == set(range(1, 10))
     assert channels.any(axis=(0, 1)).all()
-    alone = MiniRocketFeatures.from_examples(windows[:, :, :1]).kernels.channels
-    assert alone.all()
+    assert MiniRocketFeatures.from_examples(windows[:, :, :1]).kernels.channels.all()
+    # A response as large as its bias is not over it.
+    model = MiniRocketFeatures.from_examples(np.zeros((2, 20)), n_features=300)
+    assert not model.kernels.biases.any()
+    assert not model.transform_many(np.zeros((2, 20))).any()
 
 
 @pytest.mark.parametrize("length", [9, 30, 300, 700])
@@ -147,13 +146,6 @@ def test_a_window_has_the_same_features_alone_and_among_others(length, dtype, mo
     monkeypatch.setattr(module, "COMPARED_VALUES", 1)
     monkeypatch.setattr(module, "PART_WINDOWS", 7)
     np.testing.assert_array_equal(model.transform_many(windows), features)
-
-
-def test_a_response_as_large_as_its_bias_is_not_over_it():
-    windows = np.zeros((2, 20))
-    model = MiniRocketFeatures.from_examples(windows, n_features=300)
-    assert not model.kernels.biases.any()
-    assert not model.transform_many(windows).any()
 
 
 def test_the_seed_settles_everything():
@@ -196,23 +188,20 @@ def test_periods_are_told_apart():
     assert np.mean(model.predict_many(windows[200:]) == labels[200:]) > 0.9
 
 
-@pytest.mark.parametrize(
-    ("windows", "error", "message"),
+test_bad_examples = settings_refused(
+    MiniRocketFeatures.from_examples,
     [
-        (np.ones((2, 8)), ValueError, "Windows have 8 samples, expected at least 9"),
-        (np.full((2, 20), np.nan), ValueError, "nan"),
-        (np.full((2, 20), 1e100), ValueError, "as large as 1e.100, expected at most 1e.60"),
-        (np.ones(20), ValueError, "expected .length,. or"),
-        ([{0: 1.0}], ValueError, "Set window_shape"),
+        ({"X": np.ones((2, 8))}, ValueError, "Windows have 8 samples, expected at least 9"),
+        ({"X": np.full((2, 20), np.nan)}, ValueError, "nan"),
+        ({"X": np.full((2, 20), 1e100)}, ValueError, "as large as 1e.100, expected at most 1e.60"),
+        ({"X": np.ones(20)}, ValueError, "expected .length,. or"),
+        ({"X": [{0: 1.0}]}, ValueError, "Set window_shape"),
     ],
 )
-def test_bad_examples(windows, error, message):
-    with pytest.raises(error, match=message):
-        MiniRocketFeatures.from_examples(windows)
 
 
-@pytest.mark.parametrize(
-    ("settings", "error", "message"),
+test_bad_settings = settings_refused(
+    MiniRocketFeatures,
     [
         ({"n_features": 83}, ValueError, "n_features=83 must be at least 84"),
         ({"n_features": 1e4}, TypeError, "n_features"),
@@ -223,16 +212,15 @@ def test_bad_examples(windows, error, message):
         ({"kernels": "minirocket"}, TypeError, "kernels is of type str"),
     ],
 )
-def test_bad_settings(settings, error, message):
-    with pytest.raises(error, match=message):
-        MiniRocketFeatures(**settings)
 
 
 def test_what_does_not_fit():
     with pytest.raises(ValueError, match=r"Use MiniRocketFeatures.from_examples\(X, ...\)"):
         MiniRocketFeatures().transform_many(NORMAL)
     model = MiniRocketFeatures.from_examples(NORMAL, n_features=84)
-    with pytest.raises(ValueError, match=r"A window has shape \(31, 3\), expected \(30, 3\)"):
-        model.transform_many(np.ones((1, 31, 3)))
-    with pytest.raises(ValueError, match=r"A window has shape \(30, 2\), expected \(30, 3\)"):
-        model.transform_one({"window": np.ones((30, 2))})
+    for shape in ((31, 3), (30, 2)):
+        message = rf"A window has shape \({shape[0]}, {shape[1]}\), expected \(30, 3\)"
+        with pytest.raises(ValueError, match=message):
+            model.transform_many(np.ones((1, *shape)))
+        with pytest.raises(ValueError, match=message):
+            model.transform_one({"window": np.ones(shape)})

@@ -1,13 +1,12 @@
 """Threads that predict while others learn: every answer is that of a model as it was at a time."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from river.preprocessing import StandardScaler
 
 import onlinels
 import savable
@@ -83,7 +82,7 @@ def test_threads_predict_while_one_learns(name):
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
-def test_rows_of_several_threads_are_all_learnt(accumulator):
+def test_rows_that_several_threads_learn_and_take_out_are_all_in_or_out(accumulator):
     model = LeastSquaresRegressor(ridge=1.0, accumulator=accumulator)
     expected = LeastSquaresRegressor(ridge=1.0, accumulator=accumulator)
     X = np.random.default_rng(0).normal(size=(600, 3))
@@ -94,44 +93,27 @@ def test_rows_of_several_threads_are_all_learnt(accumulator):
             if row[1] > 0:
                 model.predict_one(dict(enumerate(row.tolist())))
 
+    def unlearn(part):
+        for row in X[part]:
+            model.unlearn_one(dict(enumerate(row.tolist())), float(row[0]))
+
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(learn, [slice(k, None, 4) for k in range(4)]))
+        if accumulator != "orthogonal":
+            list(pool.map(unlearn, [slice(k, 360, 4) for k in range(4)]))
+            X = X[360:]
     expected.learn_many(X, X[:, 0])
-    assert model.count == 600
+    assert model.count == len(X)
     np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
 
 
 def test_models_that_merge_with_each_other_do_not_wait_for_ever():
-    models = [LeastSquaresClassifier(), LeastSquaresClassifier()]
-    for number, model in enumerate(models):
+    one, other = LeastSquaresClassifier(), LeastSquaresClassifier()
+    for number, model in enumerate((one, other)):
         model.learn_one({"x": 1.0}, number)
-
-    def merge(pair):
-        one, other = pair
-        for _ in range(4):
-            one.merge(other)
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(merge, [models, models[::-1]]))
+    in_turns(lambda: one.merge(other), lambda: other.merge(one), n_rounds=4)
     # One after the other at the least: 1 + 4, and 1 + 4 times that.
-    assert sum(model.count for model in models) >= 26
-
-
-def test_rows_that_several_threads_take_out_are_all_out():
-    model = LeastSquaresClassifier(ridge=1.0)
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    model.learn_many(X, [0, 1] * 200)
-
-    def unlearn(part):
-        for number in range(400)[part]:
-            model.unlearn_one(dict(enumerate(X[number].tolist())), number % 2)
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(unlearn, [slice(k, 360, 4) for k in range(4)]))
-    assert model.count == 40
-    expected = LeastSquaresClassifier(ridge=1.0)
-    expected.learn_many(X[360:], [0, 1] * 20)
-    np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
+    assert one.count + other.count >= 26
 
 
 def test_a_ridge_that_is_set_meanwhile_is_the_one_in_force():
@@ -150,13 +132,13 @@ PATIENCE = 60.0
 """Seconds after which threads are taken to wait for ever."""
 
 
-def in_turns(*calls):
+def in_turns(*calls, n_rounds=20):
     """Make calls again and again, each in a thread of its own; fail if they wait for ever."""
     errors = []
 
     def run(call):
         try:
-            for _ in range(20):
+            for _ in range(n_rounds):
                 call()
         except BaseException as error:
             errors.append(error)
@@ -171,37 +153,46 @@ def in_turns(*calls):
     assert not errors
 
 
-def learnt():
-    model = LeastSquaresClassifier(ridge=1.0)
-    model.learn_many(np.eye(3), [0, 1, 0])
-    return model
-
-
 def test_saves_of_the_same_models_in_two_orders_and_merges_end(tmp_path):
-    a, b = learnt(), learnt()
+    a, b = LeastSquaresClassifier(ridge=1.0), LeastSquaresClassifier(ridge=1.0)
+    for model in (a, b):
+        model.learn_many(np.eye(3), [0, 1, 0])
     in_turns(
         lambda: onlinels.save({"a": a, "b": b}, tmp_path / "one"),
         lambda: a.merge(b).fade(0.5),
         lambda: onlinels.save({"b": b, "a": a}, tmp_path / "other"),
+        lambda: onlinels.save([b, a], tmp_path / "third"),
     )
 
 
-def test_what_a_wrapper_holds_is_saved_as_a_whole(tmp_path):
-    inner = learnt()
-    wrapper, path, counts = CalibratedClassifier(inner), tmp_path / "model", []
+HOLDERS = {
+    "alone": (lambda model: model, lambda held: held),
+    "wrapped": (CalibratedClassifier, lambda held: held.classifier),
+    "in a container": (
+        lambda model: ({"held": [CalibratedClassifier(StandardScaler() | model)]},),
+        lambda held: held[0]["held"][0].classifier["LeastSquaresClassifier"],
+    ),
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_what_is_saved_while_another_thread_learns_is_whole(tmp_path, holder):
+    hold, taken = HOLDERS[holder]
+    model, path, counts = LeastSquaresClassifier(ridge=1.0), tmp_path / "model", []
+    held = hold(model)
+    X, y = savable.rows(np.random.default_rng(0), 60, 150)
 
     def save():
-        wrapper.save(path)
-        saved = onlinels.load(path).classifier
-        # Three rows at once, two of them of class 1.
-        assert saved.count % 3 == 0
-        expected = learnt()
-        for _ in range(saved.count // 3 - 1):
-            expected.learn_many(np.eye(3), [0, 1, 1])
-        np.testing.assert_allclose(saved.output_weights, expected.output_weights, atol=1e-9)
+        onlinels.save(held, path)
+        saved = taken(onlinels.load(path))
+        assert saved.count % 60 == 0
+        if saved.count:
+            expected = LeastSquaresClassifier(ridge=1.0)
+            expected.learn_many(X, y, w=saved.count / 60)
+            np.testing.assert_allclose(saved.output_weights, expected.output_weights, atol=1e-9)
         counts.append(saved.count)
 
-    in_turns(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]))
+    in_turns(save, lambda: model.learn_many(X, y))
     assert counts == sorted(counts)
 
 

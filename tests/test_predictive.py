@@ -1,7 +1,5 @@
 """Predictive variances: by definition, calibrated, and never NaN."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -22,8 +20,7 @@ from onlinels import LeastSquaresRegressor
     st.floats(0.5, 100.0),
 )
 def test_the_predictive_variance_by_definition(rows, accumulator, fit_intercept, ridge):
-    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
-    model.learn_many(rows.X, rows.y, rows.w)
+    model = laws.learnt(lambda: LeastSquaresRegressor(ridge, accumulator, fit_intercept), rows)
     X, Y = rows.X.astype(np.float64), np.array(rows.y)[:, None]
     A, T, x_mean, _ = laws.weighted_centred(X, Y, rows.w, fit_intercept)
     inverse = np.linalg.inv(A.T @ A + ridge * np.eye(A.shape[1]))
@@ -32,11 +29,11 @@ def test_the_predictive_variance_by_definition(rows, accumulator, fit_intercept,
     about = X - x_mean
     leverages = np.einsum("ij,jk,ik->i", about, inverse, about) + fit_intercept / rows.w.sum()
     for x, leverage in zip(rows.dicts(), leverages, strict=True):
-        sigma = model.predict_one(x, with_dist=True).sigma
         if np.isfinite(noise):
-            assert sigma == pytest.approx(np.sqrt(noise * (1.0 + leverage)), rel=1e-5, abs=1e-6)
+            expected = np.sqrt(noise * (1.0 + leverage))
+            assert spread(model, x) == pytest.approx(expected, rel=1e-5, abs=1e-6)
         elif n_free < -1e-6:
-            assert sigma == math.inf
+            assert spread(model, x) == math.inf
 
 
 @given(st.data(), strategies.real_rows(), strategies.classifier_settings())
@@ -58,10 +55,13 @@ def linear_data(random, n_rows, noise, slopes):
     """Draw correlated features far from 0 of different units, and targets with noise."""
     n_features = len(slopes)
     mixing = np.tril(np.full((n_features, n_features), 0.6)) + 0.4 * np.eye(n_features)
-    units = 10.0 ** np.linspace(-1.0, 1.0, n_features)
     centred = random.normal(size=(n_rows, n_features)) @ mixing
     y = centred @ slopes + 3.0 + noise * random.normal(size=n_rows)
-    return (centred + 5.0) * units, y, mixing
+    return (centred + 5.0) * 10.0 ** np.linspace(-1.0, 1.0, n_features), y
+
+
+def spread(model, x):
+    return model.predict_one(x, with_dist=True).sigma
 
 
 def covered(model, X, y):
@@ -81,7 +81,7 @@ def test_intervals_cover_as_often_as_they_say(seed, fit_intercept):
     n_features = int(random.integers(3, 12))
     slopes = random.normal(size=n_features)
     noise, ridge = 10.0 ** random.uniform(-2, 1.5), 10.0 ** random.uniform(-6, 0)
-    X, y, _ = linear_data(random, 14_000, noise, slopes)
+    X, y = linear_data(random, 14_000, noise, slopes)
     if not fit_intercept:
         # A constant feature stands in for the intercept, with the ridge that it carries.
         X = np.hstack([X, np.ones((len(X), 1))])
@@ -97,7 +97,7 @@ def test_intervals_of_few_rows_widen_by_the_leverage():
     shares = []
     for _ in range(100):
         slopes = random.normal(size=15)
-        X, y, _ = linear_data(random, 60, 0.5, slopes)
+        X, y = linear_data(random, 60, 0.5, slopes)
         model = LeastSquaresRegressor(ridge=1e-6)
         model.learn_many(X[:30], y[:30])
         shares.append(covered(model, X[30:], y[30:]))
@@ -113,18 +113,14 @@ def test_nothing_known_is_infinitely_uncertain():
         assert fresh.sigma == math.inf
         assert fresh.cdf(17.0) == 0.5
         model.learn_one(x, y, w=0.0 if not x else 1.0)
-    assert model.predict_one({"a": 1.0}, with_dist=True).sigma == math.inf
-
-
-def test_all_rows_unlearnt_leave_nothing_known():
+    assert spread(model, {"a": 1.0}) == math.inf
     X, y = np.random.default_rng(0).normal(size=(6, 2)), np.arange(6.0) + 0.1
     for fit_intercept in (True, False):
         model = LeastSquaresRegressor(ridge=1.0, fit_intercept=fit_intercept)
         model.learn_many(X, y, w=np.full(6, 0.1))
         model.unlearn_many(X[::-1], y[::-1], w=np.full(6, 0.1))
-        fresh = model.predict_one({0: 1.0}, with_dist=True)
-        assert abs(fresh.mu) < 1e-9
-        assert fresh.sigma == math.inf
+        assert abs(model.predict_one({0: 1.0})) < 1e-9
+        assert spread(model, {0: 1.0}) == math.inf
 
 
 def test_as_many_parameters_as_rows_leave_no_degree_of_freedom():
@@ -133,15 +129,14 @@ def test_as_many_parameters_as_rows_leave_no_degree_of_freedom():
     model = LeastSquaresRegressor(ridge=0.0)
     for row in range(8):
         model.learn_many(X[row : row + 1], y[row : row + 1])
-        sigma = model.predict_one(dict(enumerate(X[0])), with_dist=True).sigma
-        assert math.isinf(sigma) == (row + 1 <= 6)
+        assert math.isinf(spread(model, dict(enumerate(X[0])))) == (row + 1 <= 6)
 
 
 def test_an_exact_fit_is_as_certain_as_rounding_lets_it_be():
     X = np.random.default_rng(0).normal(size=(50, 3))
     model = LeastSquaresRegressor(ridge=0.0)
     model.learn_many(X, X @ np.array([1.0, -2.0, 3.0]))
-    assert 0.0 < model.predict_one(dict(enumerate(X[0])), with_dist=True).sigma < 1e-6
+    assert 0.0 < spread(model, dict(enumerate(X[0]))) < 1e-6
     constant = LeastSquaresRegressor(ridge=0.0)
     constant.learn_many(X, np.full(50, 7.0))
     fresh = constant.predict_one(dict(enumerate(X[0])), with_dist=True)
@@ -155,10 +150,9 @@ def test_a_feature_never_learnt_is_one_that_was_always_zero():
     without, always_zero = (LeastSquaresRegressor(ridge=4.0) for _ in range(2))
     without.learn_many(rows, y)
     always_zero.learn_many([x | {"c": 0.0} for x in rows], y)
-    query = {"a": 1.0, "c": 3.0}
-    sigmas = [each.predict_one(query, with_dist=True).sigma for each in (without, always_zero)]
-    assert sigmas[0] == pytest.approx(sigmas[1], rel=1e-12)
-    assert sigmas[0] > 1.2 * without.predict_one({"a": 1.0}, with_dist=True).sigma
+    found, query = spread(without, {"a": 1.0, "c": 3.0}), {"a": 1.0, "c": 3.0}
+    assert found == pytest.approx(spread(always_zero, query), rel=1e-12)
+    assert found > 1.2 * spread(without, {"a": 1.0})
 
 
 def test_variances_follow_learning_and_the_ridge():
@@ -172,10 +166,10 @@ def test_variances_follow_learning_and_the_ridge():
     model.mutate({"ridge": 3.0})
     fresh = LeastSquaresRegressor(ridge=3.0, forgetting_factor=0.9)
     fresh.learn_many(X, y)
-    sigma = fresh.predict_one(query, with_dist=True).sigma
-    assert model.predict_one(query, with_dist=True).sigma == pytest.approx(sigma, rel=1e-9)
+    sigma = spread(fresh, query)
+    assert spread(model, query) == pytest.approx(sigma, rel=1e-9)
     model.unlearn_many(X[-1:], y[-1:])
-    assert model.predict_one(query, with_dist=True).sigma != pytest.approx(sigma, rel=1e-9)
+    assert spread(model, query) != pytest.approx(sigma, rel=1e-9)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 1e-15, 1e-10, 1e-6])
@@ -187,9 +181,8 @@ def test_near_singular_systems_count_no_parameter_twice(ridge):
     once.learn_many(X, y)
     twice.learn_many(np.column_stack([X, X[:, 0]]), y)
     for a, b in X.tolist():
-        sigma = once.predict_one({0: a, 1: b}, with_dist=True).sigma
-        found = twice.predict_one({0: a, 1: b, 2: a}, with_dist=True).sigma
-        assert found == pytest.approx(sigma, rel=1e-3)
+        found = spread(twice, {0: a, 1: b, 2: a})
+        assert found == pytest.approx(spread(once, {0: a, 1: b}), rel=1e-3)
 
 
 def test_on_a_real_stream_the_intervals_hold():

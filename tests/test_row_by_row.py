@@ -219,3 +219,36 @@ def test_known_names_in_any_order_are_read_as_at_first_sight(values, n_others, s
     else:
         expected = careful.output_weights
         np.testing.assert_allclose(model.output_weights, expected, rtol=1e-6, atol=1e-12)
+
+
+@given(
+    st.data(),
+    st.integers(-12, 2),
+    st.booleans(),
+    st.lists(st.integers(-2, 3), min_size=1, max_size=4),
+)
+def test_rows_that_outweigh_the_ridge_cost_no_digits(data, exponent, fit_intercept, sizes):
+    """A solution that follows single rows would lose as many digits as a row outweighs the past."""
+    n_rows = data.draw(st.integers(2, 12))
+    whole = st.lists(st.integers(-3, 3), min_size=len(sizes), max_size=len(sizes))
+    X = np.array(data.draw(st.lists(whole, min_size=n_rows, max_size=n_rows)), dtype=float)
+    X *= 10.0 ** np.array(sizes)
+    y = [0, *data.draw(st.lists(st.integers(0, 2), min_size=n_rows - 1, max_size=n_rows - 1))]
+    model = LeastSquaresClassifier(10.0**exponent, fit_intercept=fit_intercept)
+    for row, label in zip(X.tolist(), y, strict=True):
+        x = dict(enumerate(row))
+        model.predict_one(x)
+        model.learn_one(x, label)
+    model.predict_one(x)
+    laws.assert_is_batch_solution(model, strategies.Rows(X, y, np.ones(n_rows)))
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_rows_without_features_are_predicted_and_learnt(settings):
+    model = LeastSquaresClassifier(**settings)
+    for number in range(20):
+        model.predict_one({})
+        model.learn_one({}, number % 2)
+    assert model.predict_one({}) in (0, 1)
+    model.learn_one({"a": 1.0}, 1)
+    assert model.feature_names == ("a",)

@@ -1,17 +1,12 @@
 """Models in files: what is loaded goes on as what was saved, bit for bit."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import errno
-import hashlib
 import json
 import os
-import pickle
 import shutil
 import subprocess
-import threading
 import zipfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -24,38 +19,36 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose, preprocessing
+from river import compose
 
 import onlinels
 import savable
+from hostile import DESCRIPTION, packed
+from laws import COPIES, saved
 from onlinels import LeastSquaresClassifier, StreamClassifier
 from onlinels.numerics import Lock
-from onlinels.saving import (
-    TEXT,
-    VECTOR,
-    WHOLE,
-    files,
-    locked_copy,
-    made_of,
-    maybe,
-    save_method,
-)
+from onlinels.saving import TEXT, VECTOR, WHOLE, files, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS, KINDS_BY_NAME
-from strategies import classifier_settings, rows
-
-
-def content(model, folder):
-    """Return what a model's file holds; saving is a function of the state, to the last byte."""
-    path = folder / "content.npz"
-    onlinels.save(model, path)
-    return path.read_bytes()
+from strategies import cases
 
 
 def through_a_file(model, folder):
-    path = folder / "model.npz"
-    onlinels.save(model, path)
-    return onlinels.load(path)
+    onlinels.save(model, folder / "model.npz")
+    return onlinels.load(folder / "model.npz")
+
+
+def assert_not_saved(model, path, match, error=OSError):
+    """Assert that a save is refused, and that nothing has changed in the folder."""
+
+    def held():
+        return {p.name: p.is_file() and p.read_bytes() for p in sorted(path.parent.iterdir())}
+
+    before = held()
+    with pytest.raises(error, match=match) as raised:
+        model.save(path)
+    assert held() == before
+    return raised.value
 
 
 @pytest.mark.parametrize("name", savable.MODELS)
@@ -68,60 +61,46 @@ def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
         learn(model, random)
     loaded = through_a_file(model, tmp_path)
     assert type(loaded) is type(model)
-    assert content(loaded, tmp_path) == content(model, tmp_path)
+    assert saved(loaded) == saved(model)
     for _ in range(2):
         learn(model, np.random.default_rng(7))
         learn(loaded, np.random.default_rng(7))
-        assert content(loaded, tmp_path) == content(model, tmp_path)
+        assert saved(loaded) == saved(model)
 
 
-def test_every_class_that_can_be_saved_is_saved_above(tmp_path):
-    saved = set()
+def test_every_class_that_can_be_saved_is_saved_above():
+    named = set()
     for make, learn in savable.MODELS.values():
         random = np.random.default_rng(0)
         model = make(random)
         learn(model, random)
-        described = content(model, tmp_path).decode("latin1")
-        saved |= {name for name in KINDS_BY_NAME if f'"object":"{name}"' in described}
-    assert KINDS_BY_NAME.keys() == saved
+        described = saved(model).decode("latin1")
+        named |= {name for name in KINDS_BY_NAME if f'"object":"{name}"' in described}
+    assert KINDS_BY_NAME.keys() == named
 
 
-@given(data=st.data(), settings=classifier_settings(), drawn=rows(max_rows=40))
-def test_any_classifier_at_any_moment(tmp_path_factory, data, settings, drawn):
-    folder = tmp_path_factory.mktemp("drawn")
-    settings |= data.draw(st.sampled_from([{}, {"forgetting_factor": 0.9}, {"half_life": 3.0}]))
-    model = LeastSquaresClassifier(**settings)
-    cut = data.draw(st.integers(0, len(drawn)))
-    for x, y in zip(drawn.dicts()[:cut], drawn.y, strict=False):
+@given(st.data(), cases("labels", max_rows=40))
+def test_any_classifier_at_any_moment(tmp_path_factory, data, case):
+    rows, make = case
+    decays = [{}, {"forgetting_factor": 0.9}, {"half_life": 3.0}]
+    model = make(**data.draw(st.sampled_from(decays)))
+    cut = data.draw(st.integers(0, len(rows)))
+    for x, y in zip(rows.dicts()[:cut], rows.y, strict=False):
         with suppress(ValueError):
             model.learn_one(x, y)
-    loaded = through_a_file(model, folder)
-    rest = drawn.take(range(cut, len(drawn)))
+    loaded = through_a_file(model, tmp_path_factory.mktemp("drawn"))
+    rest = rows.take(range(cut, len(rows)))
     for each in (model, loaded):
         if len(rest):
             with suppress(ValueError):
                 each.learn_many(rest.X, rest.y, rest.w)
-    assert content(loaded, folder) == content(model, folder)
+    assert saved(loaded) == saved(model)
     if model.count:
-        scores = model.scores_many(drawn.X), loaded.scores_many(drawn.X)
-        np.testing.assert_array_equal(*scores)
+        np.testing.assert_array_equal(model.scores_many(rows.X), loaded.scores_many(rows.X))
 
 
-LABELS = [
-    "text",
-    "",
-    "\ud800",
-    "é\0🐍",
-    0,
-    -(10**40),
-    True,
-    2.5,
-    -0.0,
-    float("inf"),
-    None,
-    ("a", (1, None), ()),
-    (True, 1.0),
-]
+LABELS = ["text", "", "\ud800", "é\0🐍", 0, -(10**40), True, 2.5, -0.0, float("inf"), None]
+LABELS += [("a", (1, None), ()), (True, 1.0)]
 
 
 @pytest.mark.parametrize("label", LABELS, ids=repr)
@@ -142,9 +121,8 @@ def test_labels_and_names_keep_their_types(tmp_path, label, make):
 def test_other_labels_are_refused_and_no_file_is_written(tmp_path, label):
     model = LeastSquaresClassifier()
     model.learn_one({"x": 1.0}, label)
-    with pytest.raises(TypeError, match=r"_classes holds .* of type \w+\. .* of str, int"):
-        model.save(tmp_path / "model.npz")
-    assert os.listdir(tmp_path) == []
+    message = r"_classes holds .* of type \w+\. .* of str, int"
+    assert_not_saved(model, tmp_path / "model.npz", message, TypeError)
 
 
 def test_what_cannot_be_saved_says_so(tmp_path):
@@ -174,7 +152,7 @@ def test_several_models_and_plain_values_share_a_file(tmp_path):
     loaded = through_a_file(together, tmp_path)
     assert loaded["again"] == [loaded["model"]]
     assert (loaded["offset"], loaded["name"]) == (12, ("a", None))
-    assert content(loaded, tmp_path) == content(together, tmp_path)
+    assert saved(loaded) == saved(together)
 
 
 def test_numpy_can_open_the_file(tmp_path):
@@ -200,17 +178,20 @@ def saved_linear(request, tmp_path):
     return model, path
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
-def test_copies_of_a_loaded_model_are_whole(saved_linear, tmp_path, copied):
+@COPIES
+def test_copies_of_a_loaded_model_are_whole_and_its_file_is_closed(saved_linear, copied):
     model, path = saved_linear
     loaded = onlinels.load(path)
-    copy_ = copied(loaded)
+    if os.path.isdir("/proc/self/fd"):
+        opened = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
+        assert str(path) not in opened
+    twin = copied(loaded)
     os.unlink(path)
-    assert content(copy_, tmp_path) == content(model, tmp_path)
-    assert content(loaded, tmp_path) == content(model, tmp_path)
+    assert saved(twin) == saved(model)
+    assert saved(loaded) == saved(model)
 
 
-def test_a_model_may_be_saved_where_it_comes_from(saved_linear, tmp_path):
+def test_a_model_may_be_saved_where_it_comes_from(saved_linear):
     _, path = saved_linear
     loaded, other = onlinels.load(path), onlinels.load(path)
     loaded.save(path)
@@ -218,33 +199,20 @@ def test_a_model_may_be_saved_where_it_comes_from(saved_linear, tmp_path):
     loaded.learn_many(X, y)
     loaded.save(path)
     other.learn_many(X, y)
-    assert content(other, tmp_path) == path.read_bytes()
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are seen on Linux")
-def test_files_are_closed_once_they_are_loaded(saved_linear):
-    _, path = saved_linear
-    onlinels.load(path)
-    opened = {os.path.realpath(f"/proc/self/fd/{each}") for each in os.listdir("/proc/self/fd")}
-    assert str(path) not in opened
-
-
-def failing(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
+    assert saved(other) == path.read_bytes()
 
 
 @pytest.mark.parametrize("place", ["fsync", "replace"])
 def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
-    model = LeastSquaresClassifier()
-    model.save(tmp_path / "model.npz")
-    before = (tmp_path / "model.npz").read_bytes()
+    def failing(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model, path = LeastSquaresClassifier(), tmp_path / "model.npz"
+    model.save(path)
     model.learn_one({"x": 1.0}, "a")
     monkeypatch.setattr(files.os, place, failing)
-    with pytest.raises(OSError, match="as it was; free some space") as raised:
-        model.save(tmp_path / "model.npz")
-    assert raised.value.errno == errno.ENOSPC
-    assert os.listdir(tmp_path) == ["model.npz"]
-    assert (tmp_path / "model.npz").read_bytes() == before
+    error = assert_not_saved(model, path, "as it was; free some space")
+    assert error.errno == errno.ENOSPC
 
 
 def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
@@ -254,11 +222,9 @@ def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
-        with pytest.raises(OSError, match="what was at the path is as it was"):
-            model.save(tmp_path / "model.npz")
+        assert_not_saved(model, tmp_path / "model.npz", "what was at the path is as it was")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert os.listdir(tmp_path) == []
 
 
 @pytest.fixture
@@ -277,31 +243,26 @@ def test_a_disk_that_is_full(small_disk):
     path, model = small_disk / "model.npz", LeastSquaresClassifier()
     model.learn_many(np.eye(20), list(range(20)))
     model.save(path)
-    before = path.read_bytes()
     model.learn_many(np.eye(90), list(range(90)))
-    with pytest.raises(OSError, match="free some space"):
-        model.save(path)
-    assert os.listdir(small_disk) == ["model.npz"]
-    assert path.read_bytes() == before
+    assert_not_saved(model, path, "free some space")
     assert onlinels.load(path).count == 20
 
 
 def test_folders_that_are_not_there_and_links(tmp_path):
-    model = LeastSquaresClassifier()
+    model, held = LeastSquaresClassifier(), tmp_path / "there" / "model.npz"
     with pytest.raises(FileNotFoundError, match="make the folder first"):
-        model.save(tmp_path / "missing" / "model.npz")
-    with pytest.raises(OSError, match="as it was"):
-        model.save(tmp_path)
+        model.save(held)
+    assert_not_saved(model, tmp_path, "as it was")
     assert os.listdir(tmp_path) == []
-    (tmp_path / "there").mkdir()
+    held.parent.mkdir()
     link = tmp_path / "link.npz"
-    link.symlink_to(tmp_path / "there" / "model.npz")
+    link.symlink_to(held)
     model.save(link)
     assert link.is_symlink()
-    (tmp_path / "there" / "model.npz").chmod(0o640)
+    held.chmod(0o640)
     model.save(str(link))
-    assert (tmp_path / "there" / "model.npz").stat().st_mode & 0o777 == 0o640
-    assert os.listdir(tmp_path / "there") == ["model.npz"]
+    assert held.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(held.parent) == ["model.npz"]
 
 
 def test_threads_that_save_to_one_path(tmp_path):
@@ -309,37 +270,23 @@ def test_threads_that_save_to_one_path(tmp_path):
     models = [LeastSquaresClassifier() for _ in range(4)]
     for number, model in enumerate(models):
         model.learn_one({"x": 1.0}, number)
-    expected = {content(model, tmp_path) for model in models}
-    (tmp_path / "content.npz").unlink()
-
-    def save(model):
-        for _ in range(20):
-            model.save(path)
-
-    threads = [threading.Thread(target=save, args=(model,)) for model in models]
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        with suppress(FileNotFoundError):
-            assert path.read_bytes() in expected
+    expected = {saved(model) for model in models}
+    with ThreadPoolExecutor(4) as pool:
+        saves = [pool.submit(lambda m=m: [m.save(path) for _ in range(20)]) for m in models]
+        while not all(save.done() for save in saves):
+            with suppress(FileNotFoundError):
+                assert path.read_bytes() in expected
+        assert all(save.result() for save in saves)
     assert os.listdir(tmp_path) == ["model.npz"]
     assert onlinels.load(path).count == 1
 
 
 def rewritten(path, change, others=()):
-    """Change a file's description, and other members, with checksums that are right."""
+    """Change a file's description, and other members, with a checksum that is right."""
     with zipfile.ZipFile(path) as file:
         members = {info.filename: file.read(info) for info in file.infolist()}
-    said = change(json.loads(members["model.json"]))
-    text = said if isinstance(said, bytes) else json.dumps(said).encode()
-    members |= {
-        **dict(others),
-        "model.json": text,
-        "model.sha256": hashlib.sha256(text).hexdigest().encode(),
-    }
-    with zipfile.ZipFile(path, "w") as file:
-        for name, held in members.items():
-            file.writestr(name, held)
+    said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
+    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
 
 
 @pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (3, "9.1")])
@@ -370,22 +317,20 @@ def test_files_of_version_0_1_0_are_refused_by_their_version(tmp_path):
 
 @pytest.mark.parametrize("accumulator", ["gram", "recursive"])
 def test_files_hold_no_recent_rows(tmp_path, accumulator):
-    random = np.random.default_rng(0)
-    model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator, fit_intercept=False)
-    X = random.normal(size=(30, 400))
+    random, path = np.random.default_rng(0), tmp_path / "model.npz"
+    model = LeastSquaresClassifier(1.0, accumulator, fit_intercept=False)
+    X = random.normal(size=(33, 400))
     model.learn_many(X[:20], [0, 1] * 10)
-    for row in X[20:]:
+    for row in X[20:30]:
         model.predict_one(dict(enumerate(row)))
         model.learn_one(dict(enumerate(row)), 0)
-    model.save(tmp_path / "model.npz")
-    with np.load(tmp_path / "model.npz") as file:
+    loaded = through_a_file(model, tmp_path)
+    with np.load(path) as file:
         recent = [name for name in file.files if name.endswith("_recent")]
         assert not any(file[name].any() for name in recent)
-    X = random.normal(size=(3, 400))
-    loaded = onlinels.load(tmp_path / "model.npz")
     for each in (model, loaded):
-        each.learn_many(X, [0, 1, 1])
-    assert content(loaded, tmp_path) == content(model, tmp_path)
+        each.learn_many(X[30:], [0, 1, 1])
+    assert saved(loaded) == saved(model)
 
 
 def test_streams_that_have_seen_arrays_can_be_saved(tmp_path):
@@ -395,89 +340,35 @@ def test_streams_that_have_seen_arrays_can_be_saved(tmp_path):
     loaded = through_a_file(model, tmp_path)
     for each in (model, loaded):
         each.learn_one({"image": np.ones(3), "x": 2.0}, 1)
-    assert content(loaded, tmp_path) == content(model, tmp_path)
+    assert saved(loaded) == saved(model)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
 def test_what_is_no_file_is_not_replaced(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(OSError, match="folder, a device or a pipe"):
-        LeastSquaresClassifier().save(tmp_path / "pipe")
-    assert (tmp_path / "pipe").is_fifo()
-    assert os.listdir(tmp_path) == ["pipe"]
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert_not_saved(LeastSquaresClassifier(), path, "folder, a device or a pipe")
+    assert path.is_fifo()
+    with pytest.raises(ValueError, match="is a folder or device, expected a file"):
+        onlinels.load(path)
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 def test_rows_that_waited_when_a_model_was_saved_change_no_bit(tmp_path, accumulator):
     X, y = savable.rows(np.random.default_rng(0), 90)
-    samples = [dict(enumerate(row.tolist())) for row in X]
+    rows = [
+        (dict(enumerate(row)), label) for row, label in zip(X.tolist(), y.tolist(), strict=True)
+    ]
     model = LeastSquaresClassifier(ridge=1.0, accumulator=accumulator)
-    for sample, label in zip(samples[:60], y.tolist(), strict=False):
-        model.learn_one(sample, label)
+    for row in rows[:60]:
+        model.learn_one(*row)
     models = [through_a_file(model, tmp_path), copy.deepcopy(model), model]
     for each in models:
-        for sample in samples[60:62]:
+        for sample, _ in rows[60:62]:
             each.predict_one(sample)
-        for sample, label in zip(samples[60:], y[60:].tolist(), strict=True):
-            each.learn_one(sample, label)
-    loaded, copied, model = (content(each, tmp_path) for each in models)
-    assert loaded == copied == model
-
-
-def test_a_model_that_is_saved_while_another_thread_learns_is_whole(tmp_path):
-    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
-    X, y = savable.rows(np.random.default_rng(0), 60, 150)
-    done = threading.Event()
-
-    def learn():
-        while not done.is_set():
-            model.learn_many(X, y)
-
-    with ThreadPoolExecutor(1) as pool:
-        learning = pool.submit(learn)
-        for _ in range(15):
-            model.save(tmp_path / "model.npz")
-            loaded = onlinels.load(tmp_path / "model.npz")
-            n_batches = loaded.count // 60
-            expected = n_batches * float((X**2).sum())
-            assert np.trace(loaded._statistics.gram) == pytest.approx(expected)
-        done.set()
-        learning.result()
-
-
-def in_threads(*functions, n_rounds=50):
-    """Call functions again and again, each in a thread of its own."""
-
-    def again(function):
-        for _ in range(n_rounds):
-            function()
-
-    with ThreadPoolExecutor(len(functions)) as pool:
-        for done in [pool.submit(again, function) for function in functions]:
-            done.result(timeout=300)
-
-
-def test_saves_of_the_same_models_in_two_orders_end(tmp_path):
-    a, b = LeastSquaresClassifier(), LeastSquaresClassifier()
-    in_threads(
-        lambda: onlinels.save({"a": a, "b": b}, tmp_path / "one"),
-        lambda: onlinels.save([b, a], tmp_path / "other"),
-    )
-
-
-def test_what_a_wrapper_in_a_container_holds_is_saved_as_a_whole(tmp_path):
-    inner = LeastSquaresClassifier()
-    wrapper = onlinels.CalibratedClassifier(preprocessing.StandardScaler() | inner)
-    path, counts = tmp_path / "model", []
-
-    def save():
-        onlinels.save(({"held": [wrapper]},), path)
-        saved = onlinels.load(path)[0]["held"][0].classifier["LeastSquaresClassifier"]
-        assert saved.count == saved._class_counts.sum() == saved._statistics.weight
-        counts.append(saved.count)
-
-    in_threads(save, lambda: inner.learn_many(np.eye(3), [0, 1, 1]))
-    assert counts == sorted(counts)
+        for row in rows[60:]:
+            each.learn_one(*row)
+    assert len({saved(each) for each in models}) == 1
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """How sure a classifier is: margins and variances of scores, by their batch definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -31,12 +29,10 @@ def test_variances_by_definition(data, rows, accumulator, ridge, fit_intercept, 
         part = rows.take(batch)
         model.learn_many(part.X, part.y, part.w)
         model.variance_many(part.X)
-    Y, w = laws.one_hot(rows.y, model.classes), rows.w.astype(np.float64)
-    held = w @ Y
-    factors = np.divide(w.sum(), np.count_nonzero(held) * held, where=held > 0, out=0.0 * held)
-    if balance == "classwise":
-        w = w * (Y @ factors)
-    X = rows.X.astype(np.float64)
+    Y, X = laws.one_hot(rows.y, model.classes), rows.X.astype(np.float64)
+    factors = laws.factors_of(rows.y, rows.w)
+    factors = np.array([factors[label] for label in model.classes])
+    w = rows.w * (Y @ factors if balance == "classwise" else 1.0)
     A, T, x_mean, _ = laws.weighted_centred(X, Y, w, fit_intercept)
     inverse = np.linalg.inv(A.T @ A + ridge * np.eye(A.shape[1]))
     residuals = T - A @ (inverse @ A.T @ T)
@@ -48,8 +44,7 @@ def test_variances_by_definition(data, rows, accumulator, ridge, fit_intercept, 
         assert n_free < -1e-6 * w.sum() or np.isfinite(found).all() or np.isinf(found).all()
         return
     noise = (residuals**2).sum(axis=0) / n_free
-    if balance == "priors":
-        noise = noise * factors**2
+    noise = noise * (factors**2 if balance == "priors" else 1.0)
     size = (1.0 + leverages[:, None]) * (1.0 + noise) * (1.0 + 1.0 / n_free)
     assert (np.abs(found - np.outer(leverages, noise)) <= 1e-6 * size).all()
     for x, row in zip(rows.dicts(), found, strict=True):
@@ -58,15 +53,12 @@ def test_variances_by_definition(data, rows, accumulator, ridge, fit_intercept, 
         np.testing.assert_allclose(list(one.values()), row, rtol=1e-9, atol=1e-12)
 
 
-@given(strategies.rows(), strategies.classifier_settings(), BALANCES)
-def test_margins_by_definition(rows, settings, balance):
-    if balance == "classwise" and not isinstance(settings["ridge"], (float, str)):
-        balance = None
-    if balance == "classwise" and settings["accumulator"] == "recursive":
-        balance = None
-    model = LeastSquaresClassifier(**settings, balance=balance)
-    assert model.margin_many(rows.X).tolist() == [0.0] * len(rows)
-    model.learn_many(rows.X, rows.y, rows.w)
+@pytest.mark.parametrize("kind", ["labels", "balanced labels"])
+@given(st.data())
+def test_margins_by_definition(kind, data):
+    rows, make = data.draw(strategies.cases(kind))
+    assert make().margin_many(rows.X).tolist() == [0.0] * len(rows)
+    model = laws.learnt(make, rows)
     scores = np.sort(model.scores_many(rows.X), axis=1)
     margins = model.margin_many(rows.X)
     if len(model.classes) > 1:
@@ -74,9 +66,8 @@ def test_margins_by_definition(rows, settings, balance):
     else:
         assert not margins.any()
     # A score of one row and of many may differ by rounding.
-    size = 1.0 + np.abs(scores).max()
     ones = [model.margin_one(x) for x in rows.dicts()]
-    np.testing.assert_allclose(ones, margins, atol=1e-5 * size)
+    np.testing.assert_allclose(ones, margins, atol=1e-5 * (1.0 + np.abs(scores).max()))
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])

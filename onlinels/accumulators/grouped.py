@@ -150,7 +150,7 @@ class GroupedAccumulator(Accumulator):
             for number, member in enumerate(self._members)
             if number == group or decay != 1.0
         ]
-        total = self._sum if solution is not None else None
+        total = self.total if solution is not None else None
         if total is not None:
             # What a solution of the sum follows has to be in the sum, too.
             changes.append(total.plan_row(row, targets, w, decay, solution))
