@@ -54,7 +54,7 @@ def test_a_file_that_cannot_be_loaded_is_closed_while_its_error_is_held(damaged,
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
 def test_a_pipe_is_refused_at_once(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ValueError, match="is a folder or device, expected a file"):
+    with pytest.raises(ValueError, match="is a device or a pipe, expected a file"):
         onlinels.load(tmp_path / "pipe")
 
 

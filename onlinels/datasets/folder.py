@@ -110,9 +110,8 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     try:
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
-        raise ValueError(
-            f"The files in {path} state more than memory holds. Read them with stream_image_data."
-        ) from error
+        remedy = "Read them with stream_image_data."
+        raise ValueError(f"The files in {path} state more than memory holds. {remedy}") from error
 
 
 def stream_image_data(

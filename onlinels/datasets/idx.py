@@ -12,11 +12,11 @@ from onlinels.datasets.reading import (
     Format,
     RowFile,
     Source,
-    as_file,
     damaged,
     paired,
     read_beginning,
 )
+from onlinels.saving.arrays import as_file
 
 URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
 WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"

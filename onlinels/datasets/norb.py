@@ -17,11 +17,11 @@ from onlinels.datasets.reading import (
     Format,
     RowFile,
     Source,
-    as_file,
     damaged,
     paired,
     read_beginning,
 )
+from onlinels.saving.arrays import as_file
 
 WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
@@ -98,7 +98,6 @@ def open_norb(path: Path) -> RowFile:
 
 
 FILES = {
-    "train": [_names("training-dat"), _names("training-cat")],
-    "test": [_names("testing-dat"), _names("testing-cat")],
+    part: [_names(f"{part}ing-{kind}") for kind in ("dat", "cat")] for part in ("train", "test")
 }
 NORB = Format("small NORB", WHERE, FILES, _open)
