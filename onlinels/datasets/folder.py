@@ -177,10 +177,8 @@ def open_part(path: str | Path, part: str, extra: bool | None) -> Iterable[Sourc
         raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
     if found is None:
         return [partial(slices_of, *read_npz(path, part))]
-    parts = [part]
-    if found is SVHN and part == "train":
-        lies_there = (folder / "extra_32x32.mat").is_file()
-        parts += ["extra"] * (lies_there if extra is None else extra)
+    extra = (folder / "extra_32x32.mat").is_file() if extra is None else extra
+    parts = ["train", "extra"] if extra and part == "train" else [part]
     files = [names for each in parts for names in found.files[each]]
     return list(found.open_files(*(_find_file(folder, names, found.where) for names in files)))
 

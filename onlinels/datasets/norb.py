@@ -30,9 +30,9 @@ WORD = 4
 MOST_DIMENSIONS = 8
 
 
-def _names(kind: str) -> tuple[str, ...]:
-    (zipped,) = [name for name in PUBLISHED["norb"][1] if kind in name]
-    return zipped.removesuffix(".gz"), zipped
+def _files(part: str) -> list[tuple[str, ...]]:
+    zipped = [name for name in PUBLISHED["norb"][1] if part in name and "info" not in name]
+    return [(name.removesuffix(".gz"), name) for name in zipped]
 
 
 def _open(*paths: Path) -> list[Source]:
@@ -97,7 +97,5 @@ def open_norb(path: Path) -> RowFile:
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
 
 
-FILES = {
-    part: [_names(f"{part}ing-{kind}") for kind in ("dat", "cat")] for part in ("train", "test")
-}
+FILES = {"train": _files("training"), "test": _files("testing")}
 NORB = Format("small NORB", WHERE, FILES, _open)

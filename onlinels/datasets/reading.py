@@ -85,10 +85,8 @@ class RowFile:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
         fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
         if not fits or min(self.shape) < 1:
-            raise self.damaged(
-                f"states the shape {self.shape}, expected dimensions of at least 1, at most "
-                f"{MOST_DIMENSIONS} of them, and at most {LARGEST_FILE} bytes"
-            )
+            expected = f"of at least 1, at most {MOST_DIMENSIONS}, in at most {LARGEST_FILE} bytes"
+            raise self.damaged(f"states the shape {self.shape}, expected dimensions {expected}")
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
             before = " before zipping" * zipped

@@ -175,8 +175,7 @@ def saved(
     """
     package = made.__module__.partition(".")[0]
     name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
-    make = make or partial(_remade, made)
-    KINDS[made] = Kind(name, fields, check or ANYTHING.fits, take, make)
+    KINDS[made] = Kind(name, fields, check or ANYTHING.fits, take, make or partial(_remade, made))
     # Of a module that is executed again, the first stays: other modules have its classes.
     KINDS_BY_NAME.setdefault(name, KINDS[made])
     return made

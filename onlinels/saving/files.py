@@ -193,10 +193,9 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
     # Where folders can be opened, their entries are brought to the disk too.
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY)
-        try:
+        with suppress(OSError):
             os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.close(folder)
 
 
 def load(path: PathLike) -> Any:
