@@ -18,8 +18,8 @@ from onlinels.datasets.reading import (
     RowFile,
     Source,
     damaged,
+    opened,
     paired,
-    read_beginning,
 )
 from onlinels.saving.arrays import as_file
 
@@ -84,7 +84,8 @@ def open_norb(path: Path) -> RowFile:
     """Read the header of a binary matrix."""
     # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
     # which there are at least three even if fewer count.
-    beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
+    with opened(path, WHERE) as file:
+        beginning = file.read(WORD * (2 + MOST_DIMENSIONS))
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
     if len(words) < 5 or words[0] not in TYPES:
         expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"

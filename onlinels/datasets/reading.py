@@ -89,8 +89,7 @@ class RowFile:
             raise self.damaged(f"states the shape {self.shape}, expected dimensions {expected}")
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
-            before = " before zipping" * zipped
-            raise self.damaged(f"has {held}, expected {n_bytes} bytes{before} for {self.shape}")
+            raise self.damaged(f"has {held}, expected {n_bytes} bytes{' before zipping' * zipped}")
 
     def damaged(self, problem: str) -> ValueError:
         """Return an error of this file."""
@@ -98,7 +97,7 @@ class RowFile:
 
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
         """Yield the rows in order, so many at a time; raise ValueError where they end too soon."""
-        with _opened(self.path, self.where) as file:
+        with opened(self.path, self.where) as file:
             file.read(self.start)
             for n_left in range(self.shape[0], 0, -n_rows):
                 shape = (min(n_rows, n_left), *self.shape[1:])
@@ -119,18 +118,13 @@ class RowFile:
 
 
 @contextmanager
-def _opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
+def opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
+    """Open a file to read it, unzipped."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast("BufferedIOBase", file)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise damaged(path, f"is no gzip file: {error}", where) from error
-
-
-def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
-    """Return the first bytes of a file, unzipped; fewer if it is shorter."""
-    with _opened(path, where) as file:
-        return file.read(n_bytes)
 
 
 def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:

@@ -25,8 +25,7 @@ def _source(path: Path) -> Source:
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
-        fits = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.size
-        if images.dtype != np.uint8 or not fits:
+        if images.dtype != np.uint8 or images.shape[:-1] != (32, 32, 3) or not images.size:
             raise ValueError(f"X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)")
         if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
             expected = f"one number for each of {images.shape[3]} images"

@@ -130,18 +130,15 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     content = read_up_to(file, n_expected)
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    _check_content(np.ndarray(n_values, dtype, content))
-    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
-
-
-def _check_content(values: Matrix) -> None:
     # Bytes that no value of the type has: numpy neither prints nor compares such values.
-    if values.dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
+    values = np.ndarray(n_values, dtype, content)
+    if dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
         raise ValueError("it holds other things than truth values, which are 0 or 1")
-    if values.dtype.kind == "U":
-        characters = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
+    if dtype.kind == "U":
+        characters = values.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
         if characters.max(initial=0) > sys.maxunicode:
             raise ValueError("it holds text of characters that do not exist")
+    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
 
 
 class ArrayArchive:
@@ -157,7 +154,7 @@ class ArrayArchive:
     """
 
     # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    # exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
+    # exceed, or less where the caller says so; what is not, for its own bytes. Other compression than numpy writes is refused: no
     # bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
     # array takes memory as it is read, not as it is stated. Damaged files raise all that
     # `UNREADABLE` lists.
@@ -202,10 +199,8 @@ class ArrayArchive:
         held = member.compress_size
         largest = max(held, min(held * self._largest_ratio, LARGEST_FILE))
         if member.file_size > largest:
-            expected = f"at most {largest} of {held}; numpy.savez stores larger ones as they are"
-            raise ValueError(
-                f"its array {name} states {member.file_size} bytes, expected {expected}"
-            )
+            most = f"at most {largest} of {held} held; numpy.savez stores larger ones as they are"
+            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {most}")
         return self._archive.open(member)
 
 

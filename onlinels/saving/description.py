@@ -136,7 +136,10 @@ class Builder:
 
     def value(self, node: Node) -> Any:
         """Return what a node describes; ValueError, TypeError or LookupError if nothing known."""
-        self._count(1)
+        # Objects in objects, again and again, would take for ever to go through.
+        self._n_values += 1
+        if self._n_values > self._most_values:
+            raise ValueError("its objects hold each other too often")
         match node:
             case None | bool() | int() | float() | str():
                 return node
@@ -146,7 +149,7 @@ class Builder:
                 return self._object(KINDS_BY_NAME[name], state)
             case {"same": int() as number} if 0 <= number < len(self._made):
                 value, n_values = self._made[number]
-                self._count(n_values)
+                self._n_values += n_values
                 return value
             case {"array": str() as name}:
                 return self._read_array(name)
@@ -154,12 +157,6 @@ class Builder:
                 ((name, said),) = node.items()
                 return KNOWN[name][2](self.value(said))
         raise ValueError(f"it describes nothing by {str(node)[:80]}")
-
-    def _count(self, n_values: int) -> None:
-        """Refuse objects in objects, again and again, that would take for ever to go through."""
-        self._n_values += n_values
-        if self._n_values > self._most_values:
-            raise ValueError("its objects hold each other too often")
 
     def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
         before = self._n_values

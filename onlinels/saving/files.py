@@ -79,10 +79,9 @@ def save(model: Any, path: PathLike) -> None:
                 # No import: the package is above this module, and there by now.
                 version = sys.modules["onlinels"].__version__
                 said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
-                text = json.dumps(said, separators=(",", ":"))
+                text = json.dumps(said, separators=(",", ":")).encode()
                 archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
-                checksum = hashlib.sha256(text.encode()).hexdigest()
-                archive.writestr(zipfile.ZipInfo(CHECKSUM), checksum)
+                archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         raise TypeError("model holds itself, or values that are nested too deeply.") from error
 

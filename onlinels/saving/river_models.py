@@ -9,7 +9,7 @@ import copy
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
@@ -117,8 +117,7 @@ SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_perio
 """Compiled code takes as much memory as these tell it to."""
 
 _saved_as_new(drift.ADWIN, **SIZES, delta=SHARE)
-_adwin: Any = drift.ADWIN
-WINDOW = type(_adwin()._helper)
+WINDOW = type(cast(Any, drift.ADWIN)()._helper)
 
 
 def _window(state: State) -> Any:
