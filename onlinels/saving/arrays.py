@@ -154,10 +154,10 @@ class ArrayArchive:
     """
 
     # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    # exceed, or less where the caller says so; what is not, for its own bytes. Other compression than numpy writes is refused: no
-    # bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
-    # array takes memory as it is read, not as it is stated. Damaged files raise all that
-    # `UNREADABLE` lists.
+    # exceed, or for less where the caller says so; what is not, for its own bytes. Other
+    # compression than numpy writes is refused: no bound is known for it; so are arrays that
+    # overlap, as all together obey these bounds. Every array takes memory as it is read, not as it
+    # is stated. Damaged files raise all that `UNREADABLE` lists.
 
     def __init__(self, file: BinaryIO, largest_ratio: int = LARGEST_RATIO) -> None:
         self._archive, self._largest_ratio = zipfile.ZipFile(file), largest_ratio
