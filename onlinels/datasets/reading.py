@@ -157,8 +157,8 @@ def read_npz(path: Path, part: str) -> Batch:
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz file")
-        with path.open("rb") as opened:
-            archive = ArrayArchive(opened)
+        with path.open("rb") as file:
+            archive = ArrayArchive(file)
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
         remedy = f"Pass an .npz file, or of other files their folder: {path.absolute().parent}."
