@@ -72,7 +72,7 @@ def odd_step(steps):
 @pytest.mark.parametrize(
     ("model", "kind", "part", "odd", "message"),
     [
-        (WARNED, "river.ADWIN", "window", lambda _: {"bytes": "00"}, "state of its ADWIN is none"),
+        (WARNED, "river.AdaptiveWindowing", "state", lambda _: {"bytes": "00"}, "ADWIN is none"),
         (SCALED, "river.Pipeline", "steps", odd_step, "'odd' is no step of a pipeline"),
         (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {"odd": 1}, "odd"),
         (LEARNT, "LeastSquaresClassifier", "_clock", lambda _: {}, "describes nothing by {}"),

@@ -25,10 +25,7 @@ from onlinels.datasets.reading import (
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 WHERE = f"get the binary version from {PUBLISHED['cifar10'][0]}{ARCHIVE} and unpack it"
-FILES = {
-    "train": [(f"data_batch_{number}.bin",) for number in range(1, 6)],
-    "test": [("test_batch.bin",)],
-}
+FILES = {"train": [(f"data_batch_{n}.bin",) for n in range(1, 6)], "test": [("test_batch.bin",)]}
 ROW = 1 + 3 * 32 * 32
 
 

@@ -75,6 +75,5 @@ def _fetch(pooch: Any, url: str, path: Path, checksum: str) -> None:
     except ValueError as error:
         raise ValueError(f"{url} is not the published file and was not kept: {error}") from error
     except OSError as error:
-        raise OSError(
-            f"{url} cannot be fetched: {error}. Try again, or put the file into {path.parent}."
-        ) from error
+        remedy = f"Try again, or put the file into {path.parent}."
+        raise OSError(f"{url} cannot be fetched: {error}. {remedy}") from error

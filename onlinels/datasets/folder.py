@@ -110,9 +110,8 @@ def read_image_data(path: str | Path, *, extra: bool | None = None) -> ImageData
     try:
         return ImageData(*read_all(train), *read_all(test))
     except MemoryError as error:
-        raise ValueError(
-            f"The files in {path} state more than memory holds. Read them with stream_image_data."
-        ) from error
+        remedy = "Read them with stream_image_data."
+        raise ValueError(f"The files in {path} state more than memory holds. {remedy}") from error
 
 
 def stream_image_data(
@@ -178,10 +177,8 @@ def open_part(path: str | Path, part: str, extra: bool | None) -> Iterable[Sourc
         raise ValueError(f"extra={extra!r} is of SVHN only and {path} is other data. Leave it out.")
     if found is None:
         return [partial(slices_of, *read_npz(path, part))]
-    parts = [part]
-    if found is SVHN and part == "train":
-        lies_there = (folder / "extra_32x32.mat").is_file()
-        parts += ["extra"] * (lies_there if extra is None else extra)
+    extra = (folder / "extra_32x32.mat").is_file() if extra is None else extra
+    parts = ["train", "extra"] if extra and part == "train" else [part]
     files = [names for each in parts for names in found.files[each]]
     return list(found.open_files(*(_find_file(folder, names, found.where) for names in files)))
 

@@ -12,11 +12,11 @@ from onlinels.datasets.reading import (
     Format,
     RowFile,
     Source,
-    as_file,
     damaged,
+    opened,
     paired,
-    read_beginning,
 )
+from onlinels.saving.arrays import as_file
 
 URL, FASHION_URL = PUBLISHED["mnist"][0], PUBLISHED["fashion-mnist"][0]
 WHERE = f"get MNIST from {URL} or Fashion-MNIST from {FASHION_URL}"
@@ -86,7 +86,8 @@ def read_idx(path: str | Path) -> NDArray[np.uint8]:
 
 def open_idx(path: Path) -> RowFile:
     """Read the header of an IDX file of unsigned bytes."""
-    header = read_beginning(path, WORD * 256, WHERE)
+    with opened(path, WHERE) as file:
+        header = file.read(WORD * 256)
     if len(header) < WORD or header[:3] != bytes([0, 0, 8]):
         expected = "00 00 08 (unsigned bytes) and the number of dimensions"
         raise damaged(path, f"begins with {header[:WORD].hex(' ')}, expected {expected}", WHERE)

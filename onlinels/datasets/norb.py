@@ -17,11 +17,11 @@ from onlinels.datasets.reading import (
     Format,
     RowFile,
     Source,
-    as_file,
     damaged,
+    opened,
     paired,
-    read_beginning,
 )
+from onlinels.saving.arrays import as_file
 
 WHERE = f"get small NORB from {PUBLISHED['norb'][0]}"
 TYPES: dict[int, np.dtype[Any]] = {0x1E3D4C55: np.dtype(np.uint8), 0x1E3D4C54: np.dtype("<i4")}
@@ -30,9 +30,9 @@ WORD = 4
 MOST_DIMENSIONS = 8
 
 
-def _names(kind: str) -> tuple[str, ...]:
-    (zipped,) = [name for name in PUBLISHED["norb"][1] if kind in name]
-    return zipped.removesuffix(".gz"), zipped
+def _files(part: str) -> list[tuple[str, ...]]:
+    zipped = [name for name in PUBLISHED["norb"][1] if part in name and "info" not in name]
+    return [(name.removesuffix(".gz"), name) for name in zipped]
 
 
 def _open(*paths: Path) -> list[Source]:
@@ -84,7 +84,8 @@ def open_norb(path: Path) -> RowFile:
     """Read the header of a binary matrix."""
     # Little-endian 32-bit words: the magic number, the number of dimensions, and the dimensions, of
     # which there are at least three even if fewer count.
-    beginning = read_beginning(path, WORD * (2 + MOST_DIMENSIONS), WHERE)
+    with opened(path, WHERE) as file:
+        beginning = file.read(WORD * (2 + MOST_DIMENSIONS))
     words = np.frombuffer(beginning, "<i4", count=len(beginning) // WORD).tolist()
     if len(words) < 5 or words[0] not in TYPES:
         expected = "55 4c 3d 1e (bytes) or 54 4c 3d 1e (32-bit whole numbers) and the dimensions"
@@ -97,8 +98,5 @@ def open_norb(path: Path) -> RowFile:
     return RowFile(path, WORD * (2 + n_words), shape, TYPES[words[0]], WHERE)
 
 
-FILES = {
-    "train": [_names("training-dat"), _names("training-cat")],
-    "test": [_names("testing-dat"), _names("testing-cat")],
-}
+FILES = {"train": _files("training"), "test": _files("testing")}
 NORB = Format("small NORB", WHERE, FILES, _open)

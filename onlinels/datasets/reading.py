@@ -16,7 +16,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.checks import check_path
 from onlinels.saving.arrays import (
     LARGEST_FILE,
     LARGEST_RATIO,
@@ -86,28 +85,21 @@ class RowFile:
         n_bytes = self.start + math.prod(self.shape) * self.dtype.itemsize
         fits = 1 <= len(self.shape) <= MOST_DIMENSIONS and n_bytes <= LARGEST_FILE
         if not fits or min(self.shape) < 1:
-            raise self.damaged(
-                f"states the shape {self.shape}, expected dimensions of at least 1, at most "
-                f"{MOST_DIMENSIONS} of them, and at most {LARGEST_FILE} bytes"
-            )
+            expected = f"of at least 1, at most {MOST_DIMENSIONS}, in at most {LARGEST_FILE} bytes"
+            raise self.damaged(f"states the shape {self.shape}, expected dimensions {expected}")
         held, zipped = self.path.stat().st_size, self.path.suffix == ".gz"
         if held * LARGEST_RATIO < n_bytes if zipped else held != n_bytes:
-            before = " before zipping" * zipped
-            raise self.damaged(f"has {held}, expected {n_bytes} bytes{before} for {self.shape}")
+            raise self.damaged(f"has {held}, expected {n_bytes} bytes{' before zipping' * zipped}")
 
     def damaged(self, problem: str) -> ValueError:
         """Return an error of this file."""
         return damaged(self.path, problem, self.where)
 
-    def __len__(self) -> int:
-        return self.shape[0]
-
     def chunks(self, n_rows: int) -> Iterator[NDArray[Any]]:
         """Yield the rows in order, so many at a time; raise ValueError where they end too soon."""
-        with _opened(self.path, self.where) as file:
+        with opened(self.path, self.where) as file:
             file.read(self.start)
-            for at in range(0, len(self), n_rows):
-                n_left = len(self) - at
+            for n_left in range(self.shape[0], 0, -n_rows):
                 shape = (min(n_rows, n_left), *self.shape[1:])
                 n_bytes = math.prod(shape) * self.dtype.itemsize
                 content = read_up_to(file, n_bytes)
@@ -119,14 +111,15 @@ class RowFile:
     def read(self) -> NDArray[Any]:
         """Return all rows."""
         try:
-            return next(self.chunks(len(self)))
+            return next(self.chunks(self.shape[0]))
         except MemoryError as error:
             problem = f"states the shape {self.shape}, which takes more memory than there is"
             raise self.damaged(problem) from error
 
 
 @contextmanager
-def _opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
+def opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
+    """Open a file to read it, unzipped."""
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             yield cast("BufferedIOBase", file)
@@ -134,29 +127,11 @@ def _opened(path: Path, where: str) -> Iterator[BufferedIOBase]:
         raise damaged(path, f"is no gzip file: {error}", where) from error
 
 
-def read_beginning(path: Path, n_bytes: int, where: str) -> bytes:
-    """Return the first bytes of a file, unzipped; fewer if it is shorter."""
-    with _opened(path, where) as file:
-        return file.read(n_bytes)
-
-
-def as_file(path: str | Path, where: str) -> Path:
-    """Return the path of a file that is there, or raise."""
-    path = check_path("path", path)
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {where}")
-    if not path.is_file():
-        # What is neither would be waited for, or never end.
-        kind = "folder" if path.is_dir() else "device or a pipe"
-        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {where}")
-    return path
-
-
 def paired(images: RowFile, labels: RowFile, n_classes: int, axes: tuple[int, ...]) -> Source:
     """Return images, their axes in another order, with a label below `n_classes` for each."""
     numbers = labels.read()
-    if numbers.shape != (len(images),):
-        expected = f"({len(images)},): one for every image of {images.path}"
+    if numbers.shape != images.shape[:1]:
+        expected = f"{images.shape[:1]}: one for every image of {images.path}"
         raise labels.damaged(f"holds labels of shape {numbers.shape}, expected {expected}")
     check_labels(labels, numbers, n_classes)
 
@@ -182,22 +157,16 @@ def read_npz(path: Path, part: str) -> Batch:
     try:
         if not zipfile.is_zipfile(path):
             raise ValueError("it is no .npz file")
-        with path.open("rb") as opened:
-            archive = ArrayArchive(opened)
-            for name in ("x_train", "y_train", "x_test", "y_test"):
-                if name not in archive.names:
-                    raise ValueError(f"no array {name}")
+        with path.open("rb") as file:
+            archive = ArrayArchive(file)
             images, labels = archive.read(f"x_{part}"), archive.read(f"y_{part}")
     except UNREADABLE as error:
-        raise ValueError(
-            f"{path} cannot be read: {str(error).rstrip('.')}. Pass an .npz file of x_train, "
-            f"y_train, x_test and y_test, or of other files their folder: {path.absolute().parent}."
-        ) from error
+        remedy = f"Pass an .npz file, or of other files their folder: {path.absolute().parent}."
+        raise ValueError(f"{path} cannot be read: {str(error).rstrip('.')}. {remedy}") from error
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
-        raise ValueError(
-            f"{path}: x_{part} has shape {images.shape} and y_{part} {labels.shape}, expected "
-            "(n, height, width[, n_channels]) and (n,). Pass one label per image."
-        )
+        found = f"x_{part} has shape {images.shape} and y_{part} {labels.shape}"
+        expected = "(n, height, width[, n_channels]) and (n,), one label per image"
+        raise ValueError(f"{path}: {found}, expected {expected}. Pass these.")
     return images, labels
 
 
@@ -210,14 +179,12 @@ def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:
     """Yield sources one after the other in batches of one size, the last of what is left."""
     held: list[Batch] = []
     for chunk in (chunk for source in sources for chunk in source(batch_size)):
-        held.append(chunk)
-        n_over = sum(len(labels) for _, labels in held) - batch_size
-        if n_over >= 0:
-            images, labels = _joined(held)
+        images, labels = _joined([*held, chunk])
+        if len(labels) >= batch_size:
             yield images[:batch_size], labels[:batch_size]
-            held = [(images[batch_size:], labels[batch_size:])] if n_over else []
-    if any(len(labels) for _, labels in held):
-        yield _joined(held)
+            images, labels = images[batch_size:], labels[batch_size:]
+        held = [(images, labels)] if len(labels) else []
+    yield from held
 
 
 def _joined(batches: Iterable[Batch]) -> Batch:

@@ -25,20 +25,17 @@ def _source(path: Path) -> Source:
     try:
         arrays = loadmat(path, variable_names=["X", "y"])
         images, numbers = arrays["X"], arrays["y"]
+        if images.dtype != np.uint8 or images.shape[:-1] != (32, 32, 3) or not images.size:
+            raise ValueError(f"X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)")
+        if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
+            expected = f"one number for each of {images.shape[3]} images"
+            raise ValueError(f"y of {numbers.dtype} {numbers.shape}, expected {expected}")
+        if not np.isin(numbers, np.arange(1, 11)).all():
+            raise ValueError("labels other than 1 to 9, and 10 for zero")
     except Exception as error:
         # Damaged files raise what nobody lists: of zlib, of numpy, of Python and scipy's own.
         problem = f"is no MATLAB 5 file or damaged, or lacks X or y: {error}"
         raise damaged(path, problem, WHERE) from error
-    fits = images.ndim == 4 and images.shape[:3] == (32, 32, 3) and images.size
-    if images.dtype != np.uint8 or not fits:
-        problem = f"holds X of {images.dtype} {images.shape}, expected uint8 (32, 32, 3, n)"
-        raise damaged(path, problem, WHERE)
-    if numbers.dtype.kind not in "fiu" or numbers.shape != (images.shape[3], 1):
-        found = f"y of {numbers.dtype} {numbers.shape}"
-        problem = f"holds {found}, expected one number for each of {images.shape[3]} images"
-        raise damaged(path, problem, WHERE)
-    if not np.isin(numbers, np.arange(1, 11)).all():
-        raise damaged(path, "holds labels other than 1 to 9, and 10 for zero", WHERE)
     labels = (numbers[:, 0] % 10).astype(np.uint8)
     return partial(slices_of, images.transpose(3, 0, 1, 2), labels)
 

@@ -12,7 +12,7 @@ from scipy.linalg import eigh, svd
 
 from onlinels.checks import Floats, as_number, check_count, shown
 from onlinels.numerics import product
-from onlinels.saving import savable, settings_hold, settings_of
+from onlinels.saving import savable_settings
 
 
 @dataclass(frozen=True)
@@ -310,7 +310,7 @@ NAMES = ("paper", "auto")
 REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 
 
-@savable(settings_of, settings_hold)
+@savable_settings()
 @dataclass(frozen=True)
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.

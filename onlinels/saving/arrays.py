@@ -6,15 +6,18 @@ import hashlib
 import math
 import re
 import struct
+import sys
 import zipfile
 import zlib
 from contextlib import suppress
 from io import SEEK_END
+from os import PathLike
+from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import numpy as np
 
-from onlinels.checks import Matrix
+from onlinels.checks import Matrix, check_path
 
 LARGEST_FILE = 1 << 31
 """Most bytes that compressed content or a data set's file may stand for: 2 GiB."""
@@ -47,11 +50,6 @@ HEADER = re.compile(
 )
 """The three entries, in any order. Python 2 wrote an L behind long numbers."""
 
-METHODS = zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED
-"""Of compression that numpy writes: of others no bound is known."""
-
-LAST_CHARACTER = 0x10FFFF
-
 
 class Hashed:
     """A file whose bytes are hashed as they are read or written."""
@@ -69,6 +67,18 @@ class Hashed:
         """Write the next bytes."""
         self.hash.update(content)
         self._file.write(content)
+
+
+def as_file(path: str | PathLike[str], remedy: str) -> Path:
+    """Return the path of a file that is there, or raise."""
+    path = check_path("path", path)
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}. Pass one that is there, or {remedy}")
+    if not path.is_file():
+        # What is neither would be waited for, or never end.
+        kind = "folder" if path.is_dir() else "device or a pipe"
+        raise ValueError(f"{path} is a {kind}, expected a file. Pass one, or {remedy}")
+    return path
 
 
 def read_up_to(file: Any, n_bytes: int) -> bytearray:
@@ -101,11 +111,18 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     # Nothing is unpickled, and no Python is evaluated: `numpy.load` evaluates the header, warns of
     # some, and allocates whatever it states. Memory: never more than the file has bytes. (R. Kern,
     # "A simple file format for NumPy arrays", NEP 1, 2007.)
-    header, n_left = _read_header(file, n_bytes)
+    start = file.read(8)
+    n_length = LENGTH_BYTES.get(start, 0)
+    n_header = int.from_bytes(file.read(n_length), "little")
+    text = file.read(min(n_header, LARGEST_HEADER + 1))
+    header = HEADER.fullmatch(text.decode("latin1").strip().replace('"', "'"))
+    if len(text) > LARGEST_HEADER or header is None or None in header.groups():
+        # Old arrays of objects are pickled as they are.
+        raise ValueError("it holds other things than arrays of numbers or text")
     dtype = np.dtype(header["dtype"])
     shape = tuple(map(int, re.findall(r"\d+", header["shape"])))
     n_values = math.prod(shape)
-    n_expected = n_values * dtype.itemsize
+    n_expected, n_left = n_values * dtype.itemsize, n_bytes - len(start) - n_length - n_header
     if n_expected != n_left:
         raise ValueError(f"it states {shape} of {dtype}, {n_expected} bytes, and holds {n_left}")
     if n_values > most_values:
@@ -113,31 +130,15 @@ def read_npy(file: Any, n_bytes: int, most_values: float = math.inf) -> Matrix:
     content = read_up_to(file, n_expected)
     if len(content) < n_expected:
         raise ValueError(f"it ends after {len(content)} of {n_expected} bytes")
-    _check_content(np.ndarray(n_values, dtype, content))
-    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
-
-
-def _read_header(file: Any, n_bytes: int) -> tuple[re.Match[str], int]:
-    # What it says, and how many bytes follow.
-    start = file.read(8)
-    n_length = LENGTH_BYTES.get(start, 0)
-    n_header = int.from_bytes(file.read(n_length), "little")
-    header = file.read(min(n_header, LARGEST_HEADER + 1))
-    said = HEADER.fullmatch(header.decode("latin1").strip().replace('"', "'"))
-    if len(header) > LARGEST_HEADER or said is None or None in said.groups():
-        # Old arrays of objects are pickled as they are.
-        raise ValueError("it holds other things than arrays of numbers or text")
-    return said, n_bytes - len(start) - n_length - n_header
-
-
-def _check_content(values: Matrix) -> None:
     # Bytes that no value of the type has: numpy neither prints nor compares such values.
-    if values.dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
+    values = np.ndarray(n_values, dtype, content)
+    if dtype.kind == "b" and values.view(np.uint8).max(initial=0) > 1:
         raise ValueError("it holds other things than truth values, which are 0 or 1")
-    if values.dtype.kind == "U":
-        characters = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder))
-        if characters.max(initial=0) > LAST_CHARACTER:
+    if dtype.kind == "U":
+        characters = values.view(np.dtype(np.uint32).newbyteorder(dtype.byteorder))
+        if characters.max(initial=0) > sys.maxunicode:
             raise ValueError("it holds text of characters that do not exist")
+    return np.ndarray(shape, dtype, content, order="F" if header["by_column"] == "True" else "C")
 
 
 class ArrayArchive:
@@ -153,13 +154,13 @@ class ArrayArchive:
     """
 
     # What is compressed stands for at most 1,032 times its bytes and 2 GiB, which deflate cannot
-    # exceed; what is not, for its own bytes. Other compression than numpy writes is refused: no
-    # bound is known for it; so are arrays that overlap, as all together obey these bounds. Every
-    # array takes memory as it is read, not as it is stated. Damaged files raise all that
-    # `UNREADABLE` lists.
+    # exceed, or for less where the caller says so; what is not, for its own bytes. Other
+    # compression than numpy writes is refused: no bound is known for it; so are arrays that
+    # overlap, as all together obey these bounds. Every array takes memory as it is read, not as it
+    # is stated. Damaged files raise all that `UNREADABLE` lists.
 
-    def __init__(self, file: BinaryIO, methods: tuple[int, ...] = METHODS) -> None:
-        self._archive, self._methods = zipfile.ZipFile(file), methods
+    def __init__(self, file: BinaryIO, largest_ratio: int = LARGEST_RATIO) -> None:
+        self._archive, self._largest_ratio = zipfile.ZipFile(file), largest_ratio
         members = self._archive.infolist()
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         # In the order of the file.
@@ -190,16 +191,16 @@ class ArrayArchive:
         raise ValueError(f"{name[:80]!r} does not match its checksum")
 
     def _open(self, name: str) -> IO[bytes]:
+        if name not in self._members:
+            raise ValueError(f"it holds no array {name[:80]}")
         member = self._members[name]
-        held, stored = member.compress_size, member.compress_type == zipfile.ZIP_STORED
-        if member.compress_type not in self._methods:
+        if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise ValueError(f"its array {name[:80]} is compressed in a way that is not read here")
-        largest = held if stored else min(held * LARGEST_RATIO, LARGEST_FILE)
+        held = member.compress_size
+        largest = max(held, min(held * self._largest_ratio, LARGEST_FILE))
         if member.file_size > largest:
-            raise ValueError(
-                f"its array {name} states {member.file_size} bytes, expected at most {largest} of "
-                f"{held} in the archive; numpy.savez stores larger ones as they are"
-            )
+            most = f"at most {largest} of {held} held; numpy.savez stores larger ones as they are"
+            raise ValueError(f"its array {name} states {member.file_size} bytes, expected {most}")
         return self._archive.open(member)
 
 

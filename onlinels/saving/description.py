@@ -6,6 +6,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta, timezone
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,9 @@ from onlinels.saving.fields import (
 Node = Any
 """A value as JSON knows it: plain values and lists are themselves, others {"kind": …}."""
 
-DTYPES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
-"""Kinds of numbers that arrays may hold."""
+CODES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
+DTYPES = {code: np.dtype(code).type for code in CODES}
+"""Kinds of numbers that there may be."""
 
 MOST_VALUES = 8
 """Values for each byte of a description, counted as often as they occur."""
@@ -55,7 +57,7 @@ class Writer:
         self.arrays: dict[str, Matrix] = {}
         # By identity; what is described stays alive, so that nothing else takes its place.
         self._described: dict[int, tuple[Any, Node]] = {}
-        self._n_objects = 0
+        self._numbers = count()
 
     def node(self, value: Any, path: str) -> Node:
         """Return a value's description; its path is for errors, and the name of its array."""
@@ -70,7 +72,10 @@ class Writer:
             return [self.node(each, f"{path}.{place}") for place, each in enumerate(value)]
         try:
             if made is np.ndarray:
-                return self._array(value, path)
+                # Paths differ, as keys do.
+                self.arrays[path] = value.astype(_known_dtype(value), copy=False)
+                self._described[id(value)] = value, {"array": path}
+                return {"array": path}
             if made in TAKEN:
                 name, take = TAKEN[made]
                 return {name: self.node(take(value), path)}
@@ -86,15 +91,8 @@ class Writer:
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
         check_fields(path, kind.fields, state, TypeError)
         # Parts come before the whole, here and when they are made again.
-        self._described[id(value)] = value, {"same": self._n_objects}
-        self._n_objects += 1
+        self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}
-
-    def _array(self, array: Matrix, path: str) -> Node:
-        # Paths differ, as keys do.
-        self.arrays[path] = array.astype(_known_dtype(array), copy=False)
-        self._described[id(array)] = array, {"array": path}
-        return {"array": path}
 
 
 def _known_dtype(value: Any) -> str:
@@ -109,7 +107,7 @@ def _typed(value: Any) -> str:
 
 
 def _pairs(found: dict[Any, Any]) -> list[Any]:
-    return [list(pair) for pair in zip(_keys(found), found.values(), strict=True)]
+    return [[key, found[key]] for key in _keys(found)]
 
 
 def _factory(found: defaultdict[Any, Any]) -> str:
@@ -117,10 +115,6 @@ def _factory(found: defaultdict[Any, Any]) -> str:
         if made is found.default_factory:
             return name
     raise ValueError(_typed(found))
-
-
-def _units(value: timedelta) -> list[int]:
-    return [value.days, value.seconds, value.microseconds]
 
 
 def _moment(value: datetime) -> str:
@@ -142,7 +136,10 @@ class Builder:
 
     def value(self, node: Node) -> Any:
         """Return what a node describes; ValueError, TypeError or LookupError if nothing known."""
-        self._count(1)
+        # Objects in objects, again and again, would take for ever to go through.
+        self._n_values += 1
+        if self._n_values > self._most_values:
+            raise ValueError("its objects hold each other too often")
         match node:
             case None | bool() | int() | float() | str():
                 return node
@@ -152,7 +149,7 @@ class Builder:
                 return self._object(KINDS_BY_NAME[name], state)
             case {"same": int() as number} if 0 <= number < len(self._made):
                 value, n_values = self._made[number]
-                self._count(n_values)
+                self._n_values += n_values
                 return value
             case {"array": str() as name}:
                 return self._read_array(name)
@@ -160,12 +157,6 @@ class Builder:
                 ((name, said),) = node.items()
                 return KNOWN[name][2](self.value(said))
         raise ValueError(f"it describes nothing by {str(node)[:80]}")
-
-    def _count(self, n_values: int) -> None:
-        """Refuse objects in objects, again and again, that would take for ever to go through."""
-        self._n_values += n_values
-        if self._n_values > self._most_values:
-            raise ValueError("its objects hold each other too often")
 
     def _object(self, kind: Kind, nodes: dict[str, Node]) -> Any:
         before = self._n_values
@@ -179,8 +170,8 @@ class Builder:
 
 
 def _table(pairs: list[list[Any]]) -> dict[Any, Any]:
-    keys = _keys(key for key, _ in pairs)
-    return dict(zip(keys, (value for _, value in pairs), strict=True))
+    _keys(key for key, _ in pairs)
+    return dict(map(tuple, pairs))
 
 
 def _keys(found: Iterable[Any]) -> list[Any]:
@@ -194,12 +185,6 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     return keys
 
 
-def _scalar(dtype: str, value: Any) -> Any:
-    if dtype not in DTYPES:
-        raise ValueError(f"it has a number of type {dtype[:80]}")
-    return np.dtype(dtype).newbyteorder("=").type(value)
-
-
 def _dealt(said: list[Any]) -> defaultdict[Any, Any]:
     return defaultdict(FACTORIES[said[0]], _table(said[1]))
 
@@ -211,11 +196,11 @@ KNOWN: dict[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "tuple": (tuple, list, tuple),
     "set": (set, lambda value: sorted(_keys(value), key=repr), lambda said: set(_keys(said))),
     "deque": (deque, lambda value: [list(value), value.maxlen], lambda said: deque(*said)),
-    "timedelta": (timedelta, _units, lambda said: timedelta(*said)),
+    "timedelta": (timedelta, lambda t: t // timedelta.resolution, lambda n: timedelta(0, 0, n)),
     "date": (date, date.isoformat, date.fromisoformat),
     "datetime": (datetime, _moment, datetime.fromisoformat),
     "bytes": (bytes, bytes.hex, bytes.fromhex),
-    "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda said: _scalar(*said)),
+    "scalar": (np.generic, lambda n: [_known_dtype(n), n.item()], lambda n: DTYPES[n[0]](n[1])),
 }
 """What else may be written: its type, the plain values that stand for it, and what these make."""
 

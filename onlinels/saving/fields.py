@@ -59,10 +59,8 @@ def maybe(field: Field) -> Field:
 
 def listed(field: Field, kind: Any = list) -> Field:
     """Return the kind of a list, or tuple, of values of one kind."""
-    return Field(
-        f"a {kind.__name__}, each {field.said}",
-        lambda values: type(values) is kind and all(map(field.fits, values)),
-    )
+    said = f"a {kind.__name__}, each {field.said}"
+    return Field(said, lambda values: type(values) is kind and all(map(field.fits, values)))
 
 
 row = partial(listed, kind=tuple)
@@ -77,10 +75,9 @@ def table(key: Field, value: Field, of: type[dict[Any, Any]] = dict) -> Field:
 
     def _fits(found: Any) -> bool:
         fits = type(found) is of and all(map(key.fits, found))
-        if fits and of is defaultdict:
-            make = found.default_factory
-            fits = make in FACTORIES.values() and value.fits(make())
-        return fits and all(map(value.fits, found.values()))
+        fits = fits and all(map(value.fits, found.values()))
+        # Neither written nor read is what makes other values than `FACTORIES`.
+        return fits and (of is not defaultdict or value.fits(found.default_factory()))
 
     return Field(f"a {of.__name__}, from {key.said} to {value.said}", _fits)
 
@@ -101,12 +98,8 @@ def array(dtype: str | Iterable[str], n_dimensions: int, by_column: bool = False
     dtypes = {np.dtype(each) for each in ([dtype] if isinstance(dtype, str) else dtype)}
 
     def _fits(value: Any) -> bool:
-        return (
-            type(value) is np.ndarray
-            and value.dtype in dtypes
-            and value.ndim == n_dimensions
-            and (value.flags.f_contiguous or not by_column)
-        )
+        fits = type(value) is np.ndarray and value.dtype in dtypes and value.ndim == n_dimensions
+        return fits and (value.flags.f_contiguous or not by_column)
 
     return Field(f"an array of {n_dimensions} dimensions and dtype {dtype}", _fits)
 
@@ -119,9 +112,13 @@ ANY_VECTOR = array(("f4", "f8"), 1)
 ANY_MATRIX = array(("f4", "f8"), 2)
 
 
-def check_fields(
-    name: str, fields: Mapping[str, Field], state: Mapping[str, Any], error: type[Exception]
-) -> None:
+Fields = Mapping[str, Field]
+"""Every attribute of a state, with the values that it may have."""
+
+State = dict[str, Any]
+
+
+def check_fields(name: str, fields: Fields, state: State, error: type[Exception]) -> None:
     """Raise an error unless a state has exactly these fields, and each is of its kind."""
     if fields.keys() != state.keys():
         odd = sorted(fields.keys() ^ state.keys())
@@ -132,28 +129,19 @@ def check_fields(
             raise error(f"{name}.{attribute} is {found}, expected {field.said}")
 
 
-State = dict[str, Any]
-
-
 @dataclass(frozen=True)
 class Kind:
     """How objects of one class are taken apart and put together."""
 
-    made: type
-    # Every attribute of the state, with the values that it may have.
-    fields: Mapping[str, Field]
+    # What the class is called in files.
+    name: str
+    fields: Fields
     # Tells whether an object holds together: whether the sizes of its parts fit.
     check: Callable[[Any], bool]
     # Returns the state of an object.
     take: Callable[[Any], State]
     # Returns an object of a checked state.
     make: Callable[[State], Any]
-
-    @property
-    def name(self) -> str:
-        """What the class is called in files."""
-        package = self.made.__module__.partition(".")[0]
-        return self.made.__name__ if package == "onlinels" else f"{package}.{self.made.__name__}"
 
 
 KINDS: dict[type, Kind] = {}
@@ -164,30 +152,6 @@ FACTORIES: dict[str, Callable[..., Any]] = {}
 """What may make the missing values of a defaultdict."""
 
 Declared = TypeVar("Declared", bound=type)
-
-
-def saved(
-    made: Declared,
-    fields: Mapping[str, Field] | Callable[[type], Mapping[str, Field]],
-    check: Callable[[Any], bool] = lambda made: True,
-    *,
-    take: Callable[[Any], State] | None = None,
-    make: Callable[[State], Any] | None = None,
-) -> Declared:
-    """Declare of what the state of a class consists, so that its objects may be saved and loaded.
-
-    Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
-    What returns the fields of a class, such as `settings_of`, may stand for them.
-    """
-    said = fields(made) if callable(fields) else fields
-    kind = Kind(made, said, check, take or _state_of, make or partial(_remade, made))
-    KINDS[made] = KINDS_BY_NAME[kind.name] = kind
-    return made
-
-
-def savable(*said: Any, **how: Any) -> Callable[[Declared], Declared]:
-    """Declare what `saved` declares, of the class below."""
-    return lambda made: saved(made, *said, **how)
 
 
 def _state_of(value: Any) -> State:
@@ -202,9 +166,24 @@ def _remade(made: Any, state: State) -> Any:
     return value
 
 
-def settings_of(made: type) -> dict[str, Field]:
-    """Return a field for every setting of a class; what it may be, the class itself says."""
-    return dict.fromkeys(inspect.signature(made).parameters, ANYTHING)
+def saved(
+    made: Declared, fields: Fields, check: Any = None, take: Any = _state_of, make: Any = None
+) -> Declared:
+    """Declare of what the state of a class consists, so that its objects may be saved and loaded.
+
+    Parameters are those of `Kind`; without `take` and `make` the state is the one that is pickled.
+    """
+    package = made.__module__.partition(".")[0]
+    name = made.__name__ if package == "onlinels" else f"{package}.{made.__name__}"
+    KINDS[made] = Kind(name, fields, check or ANYTHING.fits, take, make or partial(_remade, made))
+    # Of a module that is executed again, the first stays: other modules have its classes.
+    KINDS_BY_NAME.setdefault(name, KINDS[made])
+    return made
+
+
+def savable(*said: Any, **how: Any) -> Callable[[Declared], Declared]:
+    """Declare what `saved` declares, of the class below."""
+    return lambda made: saved(made, *said, **how)
 
 
 def settings_hold(made: Any) -> bool:
@@ -214,11 +193,16 @@ def settings_hold(made: Any) -> bool:
     return True
 
 
-saved(Lock, {}, take=lambda lock: {}, make=lambda state: Lock())
-
-
 def savable_settings(
     check: Callable[[Any], bool] = settings_hold, /, **others: Field
 ) -> Callable[[Declared], Declared]:
-    """Declare that objects of a class consist of their settings, and of other attributes."""
-    return savable(lambda made: {**settings_of(made), **others}, check)
+    """Declare that objects of a class consist of their settings, and of other attributes.
+
+    What settings may be, the class itself says.
+    """
+    return lambda made: saved(
+        made, dict.fromkeys(inspect.signature(made).parameters, ANYTHING) | others, check
+    )
+
+
+saved(Lock, {})

@@ -11,18 +11,18 @@ import secrets
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable, ValuesView
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
-from onlinels.saving.arrays import UNREADABLE, ArrayArchive, write_array
+from onlinels.saving.arrays import UNREADABLE, ArrayArchive, as_file, write_array
 from onlinels.saving.description import Builder, Writer
 from onlinels.saving.fields import KINDS
 
-FORMAT = 2
+FORMAT = 3
 """What the description looks like; another number, if it ever looks otherwise."""
 
 DESCRIPTION = "model.json"
@@ -64,17 +64,24 @@ def save(model: Any, path: PathLike) -> None:
     >>> onlinels.load(path).predict_one({"size": 2.0})
     'apple'
     """
-    file = _read_path(path)
+    place = _read_path(path)
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
+        expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
         raise TypeError(
-            f"model is of type {type(model).__name__}, expected a model of onlinels (no subclass "
-            "of one), a river pipeline of these, or a dict of models. Save what it holds."
+            f"model is of type {type(model).__name__}, expected {expected}. Save these."
         )
     try:
         with all_held(*_locks(model)):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
-            replace_file(file, partial(_write, described=described, arrays=writer.arrays))
+            with _replacing(place) as file, zipfile.ZipFile(file, "w") as archive:
+                sums = {name: write_array(archive, name, a) for name, a in writer.arrays.items()}
+                # No import: the package is above this module, and there by now.
+                version = sys.modules["onlinels"].__version__
+                said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
+                text = json.dumps(said, separators=(",", ":")).encode()
+                archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
+                archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text).hexdigest())
     except RecursionError as error:
         raise TypeError("model holds itself, or values that are nested too deeply.") from error
 
@@ -146,32 +153,20 @@ def _locks(model: Any) -> list[Lock]:
         # What a model wraps may be taught without it.
         return [model._lock, *_locks(getattr(model, "classifier", None))]
     parts = getattr(model, "steps", getattr(model, "transformers", model))
-    parts = parts.values() if isinstance(parts, dict) else parts
-    each = parts if isinstance(parts, (list, tuple, ValuesView)) else ()
+    parts = list(parts.values()) if isinstance(parts, dict) else parts
+    each = parts if isinstance(parts, (list, tuple)) else ()
     return [lock for part in each for lock in _locks(part)]
-
-
-def _write(file: BinaryIO, described: Any, arrays: dict[str, Any]) -> None:
-    # No import: the package is above this module, and there by now.
-    version = sys.modules["onlinels"].__version__
-    with zipfile.ZipFile(file, "w") as archive:
-        sums = {name: write_array(archive, name, array) for name, array in arrays.items()}
-        said = {"onlinels": version, "format": FORMAT, "model": described, "arrays": sums}
-        text = json.dumps(said, separators=(",", ":"))
-        archive.writestr(zipfile.ZipInfo(DESCRIPTION), text)
-        archive.writestr(zipfile.ZipInfo(CHECKSUM), hashlib.sha256(text.encode()).hexdigest())
 
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
 REMEDIES[errno.ENOENT] = "make the folder first"
 
 
-def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
-    """Write a file beside the one at a path, bring it to the disk, and put it in its place.
-
-    Nobody but its owner can read it while there is an old one, whose mode it gets just before it
-    takes its place. A new file has the mode that the system gives to new files.
-    """
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the one at a path, then bring it to the disk and put it in its place."""
+    # Nobody but its owner can read it while there is an old one, whose mode it gets just before it
+    # takes its place. A new file has the mode that the system gives to new files.
     path = Path(os.path.realpath(path))
     # Of a name that nobody else has, and as short as any folder allows.
     beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}.saving")
@@ -180,7 +175,7 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
             raise OSError(errno.EEXIST, "There is a folder, a device or a pipe")
         mode = 0o600 if path.exists() else 0o666
         with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
-            write(file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         # Some files have no mode of their own: theirs cannot be set.
@@ -197,10 +192,9 @@ def replace_file(path: Path, write: Callable[[BinaryIO], None]) -> None:
     # Where folders can be opened, their entries are brought to the disk too.
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY)
-        try:
+        with suppress(OSError):
             os.fsync(folder)
-        finally:
-            os.close(folder)
+        os.close(folder)
 
 
 def load(path: PathLike) -> Any:
@@ -244,14 +238,10 @@ def load(path: PathLike) -> Any:
     >>> round(onlinels.load(path).predict_one({"size": 3.0}), 9)
     30.0
     """
-    place = _read_path(path)
-    if not place.exists():
-        raise FileNotFoundError(f"There is no file {place}. Check it, or save a model there first.")
-    if not place.is_file():
-        raise ValueError(f"{place} is a folder or device, expected a file. Name a file.")
+    place = as_file(_read_path(path), "save a model there first.")
     try:
         with place.open("rb") as file:
-            archive = ArrayArchive(file, (zipfile.ZIP_STORED,))
+            archive = ArrayArchive(file, largest_ratio=1)
             text = archive.read_bytes(DESCRIPTION)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
@@ -268,14 +258,10 @@ def load(path: PathLike) -> Any:
         raise
     except (*UNREADABLE, RecursionError, OverflowError, LookupError, AttributeError) as error:
         why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
-        raise ValueError(
-            f"{place} cannot be read as a saved model: {why}. It was not written by save, or is "
-            "damaged: load another copy, or save the model again."
-        ) from error
-    raise ValueError(
-        f"{place} is of format {str(found)[:80]}, expected {FORMAT}. Load it with onlinels "
-        f"{version}, the version that wrote it."
-    )
+        remedy = "It was not written by save, or is damaged: load a copy, or save the model again."
+        raise ValueError(f"{place} cannot be read as a saved model: {why}. {remedy}") from error
+    remedy = f"Load it with onlinels {version}, the version that wrote it."
+    raise ValueError(f"{place} is of format {str(found)[:80]}, expected {FORMAT}. {remedy}")
 
 
 def _read_path(path: PathLike) -> Path:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import copy
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
@@ -20,7 +20,6 @@ from onlinels.saving.fields import (
     FLAG,
     KINDS,
     SHARE,
-    TEXT,
     Field,
     State,
     is_plain,
@@ -55,8 +54,8 @@ LIKE = {
 """What an attribute may be, by the type that it has in a new object."""
 
 
-def _fields_of(new: Any) -> dict[str, Field]:
-    return {name: _field_of(value) for name, value in vars(new).items()}
+def _fields_of(state: State) -> dict[str, Field]:
+    return {name: _field_of(value) for name, value in state.items()}
 
 
 def _field_of(value: Any) -> Field:
@@ -66,50 +65,40 @@ def _field_of(value: Any) -> Field:
     return LIKE.get(type(value)) or made_of(type(value))
 
 
-def _saved_as_new(*classes: Any, **others: Field) -> None:
+def _saved_as_new(*makers: Callable[[], Any], **others: Field) -> None:
     """Say that objects consist of what new ones do, but for some attributes."""
-    for made in classes:
-        saved(made, _fields_of(made()) | others)
+    for new in (make() for make in makers):
+        saved(type(new), _fields_of(vars(new)) | others)
 
 
-for _factory in (float, int, set, dict, stats.Min, stats.Max, stats.AbsMax, stats.Mean, stats.Var):
-    FACTORIES[_factory.__name__] = _factory
-
-STATISTICS: tuple[type, ...] = (
-    *(stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax),
-    *(stats.Sum, stats.Count, stats.Mode),
-)
-_saved_as_new(*STATISTICS)
-saved(impute.Constant, {"value": NAME})
+# Some statistics make missing values too.
+MAKERS = (stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax)
+FACTORIES.update({made.__name__: made for made in (float, int, set, dict, *MAKERS)})
+STATISTICS: tuple[type, ...] = (*MAKERS, stats.Sum, stats.Count, stats.Mode)
 STATISTIC = made_of(impute.Constant, *STATISTICS)
-IMPUTER = Field(
-    "a name, and a statistic or a value",
-    lambda pair: NAME.fits(pair[0]) and (NAME.fits(pair[1]) or STATISTIC.fits(pair[1])),
-)
+IMPUTER = Field("a name or statistic", lambda value: NAME.fits(value) or STATISTIC.fits(value))
 
+_saved_as_new(*STATISTICS, partial(impute.Constant, ""))
 _saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
 _saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
 _saved_as_new(feature_extraction.PolynomialExtender, feature_selection.VarianceThreshold)
-_saved_as_new(compose.Select, compose.Discard, drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
-saved(compose.Prefixer, {"prefix": TEXT})
-saved(compose.Suffixer, {"suffix": TEXT})
-saved(compose.Renamer, {"mapping": table(NAME, NAME)})
+_saved_as_new(compose.Select, compose.Discard, partial(compose.Renamer, {}))
+_saved_as_new(partial(compose.Prefixer, ""), partial(compose.Suffixer, ""))
 _saved_as_new(preprocessing.OneHotEncoder, categories=CATEGORIES)
 _saved_as_new(
     preprocessing.OrdinalEncoder, categories=CATEGORIES, unknown_value=OPTIONAL, none_value=OPTIONAL
 )
-_saved_as_new(preprocessing.StatImputer, imputers=row(IMPUTER), stats=table(NAME, STATISTIC))
+_saved_as_new(preprocessing.StatImputer, imputers=row(row(IMPUTER)), stats=table(NAME, STATISTIC))
 
+# Drift detectors.
+
+_saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
-MODE = Field("up, down or both", lambda value: value in ("up", "down", "both"))
-PAGE_HINKLEY = _fields_of(drift.PageHinkley()) | {"mode": MODE}
-# A method, which the mode picks.
-PAGE_HINKLEY.pop("_test_drift", None)
 
-
-def _taken(names: Iterable[str], value: Any) -> State:
-    return {name: getattr(value, name) for name in names}
+def _page_hinkley_state(detector: Any) -> State:
+    # Without a method, which the mode picks.
+    return {name: value for name, value in vars(detector).items() if name != "_test_drift"}
 
 
 def _page_hinkley(state: State) -> Any:
@@ -118,41 +107,34 @@ def _page_hinkley(state: State) -> Any:
     return detector
 
 
-saved(drift.PageHinkley, PAGE_HINKLEY, take=partial(_taken, PAGE_HINKLEY), make=_page_hinkley)
+PAGE_HINKLEY = _fields_of(_page_hinkley_state(drift.PageHinkley()))
+saved(drift.PageHinkley, PAGE_HINKLEY, take=_page_hinkley_state, make=_page_hinkley)
 
-ADWIN = ("delta", "clock", "max_buckets", "min_window_length", "grace_period")
+PROBES = 64
+"""Values that the window of an ADWIN out of a file is tried with, on a copy."""
+
+SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), SMALL)
+"""Compiled code takes as much memory as these tell it to."""
+
+_saved_as_new(drift.ADWIN, **SIZES, delta=SHARE)
+WINDOW = type(cast(Any, drift.ADWIN)()._helper)
 
 
-def _adwin(state: State) -> Any:
-    # River does not say what types these take.
-    make: Any = drift.ADWIN
-    detector = make(**{name: state[name] for name in ADWIN})
-    detector._drift_detected = state["_drift_detected"]
+def _window(state: State) -> Any:
+    window = WINDOW()
     try:
-        detector._helper.__setstate__(state["window"])
-        probed = copy.deepcopy(detector)
+        window.__setstate__(state["state"])
+        probed = copy.deepcopy(window)
         for count in range(PROBES):
             probed.update(count % 2)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # What river's compiled code raises is no Exception.
         raise ValueError("the state of its ADWIN is none") from error
-    return detector
+    return window
 
 
-PROBES = 64
-"""Values that an ADWIN out of a file is tried with, on a copy."""
-
-saved(
-    drift.ADWIN,
-    # Its compiled code takes as much memory as it is told to.
-    dict.fromkeys(ADWIN, SMALL) | {"delta": SHARE, "_drift_detected": FLAG, "window": BYTES},
-    take=lambda detector: {
-        **_taken((*ADWIN, "_drift_detected"), detector),
-        "window": bytes(detector._helper.__getstate__()),
-    },
-    make=_adwin,
-)
+saved(WINDOW, {"state": BYTES}, take=lambda w: {"state": bytes(w.__getstate__())}, make=_window)
 
 # Pipelines.
 
@@ -166,9 +148,8 @@ def _saved_by_steps(made: Any, attribute: str) -> None:
             if type(step) not in KINDS:
                 raise ValueError(f"its step {name!r} is no step of a pipeline")
         whole = made(*state[attribute].items())
-        if hasattr(whole, "_build_plan"):
-            # Else the first call does so, and threads that ask at once find half of it.
-            whole._build_plan()
+        # Else the first call of a pipeline does so, and threads that ask at once find half of it.
+        getattr(whole, "_build_plan", list)()
         return whole
 
     fields = {attribute: STEPS}
