@@ -246,8 +246,10 @@ def read_sample(x: Row) -> Batch:
     return Batch(1, lambda: values[None], (layout,), None)
 
 
-def read_batch(X: Any) -> Batch:
+def read_batch(X: Any, argument: str = "X") -> Batch:
     """Read a mini-batch: a matrix, a frame (pandas, polars, pyarrow …) or a list of samples.
+
+    It is called `argument` in errors.
 
     Examples
     --------
@@ -257,10 +259,10 @@ def read_batch(X: Any) -> Batch:
            [0., 2.]]))
     """
     if isinstance(X, np.ndarray):
-        values = check_matrix("X", X)
+        values = check_matrix(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
     if not isinstance(X, (list, tuple)):
-        return read_frame(X)
+        return _read_frame(X, argument)
     check_not_empty("X", len(X))
     for number, row in enumerate(X):
         if not isinstance(row, Mapping):
@@ -285,8 +287,7 @@ def read_batch(X: Any) -> Batch:
     return Batch(len(read), lay_out, (*layouts, columns.names), X)
 
 
-def read_frame(X: Any, argument: str = "X") -> Batch:
-    """Read a frame (pandas, polars, pyarrow …), called `argument` in errors."""
+def _read_frame(X: Any, argument: str) -> Batch:
     frame = as_frame(X, argument)
     check_not_empty(argument, len(frame))
     for name, kind in frame.schema.items():

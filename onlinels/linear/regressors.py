@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -15,24 +14,18 @@ from onlinels.checks import (
     Floats,
     Integers,
     as_number,
-    check_mass,
-    check_matrix,
     check_values,
-    check_weights,
     shown,
 )
 from onlinels.labels import as_list
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
+from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.rows import (
-    Batch,
     Name,
-    check_aligned,
     numbers_like,
     plain_name,
     read_batch,
-    read_frame,
     read_sample,
     sorted_names,
     table_like,
@@ -54,14 +47,6 @@ class RealValuedModel(LinearModel):
     def _outputs(self) -> tuple[Name, ...]:
         return self._target_names
 
-    @abstractmethod
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        """Return the names of the targets of one row, in this model's order, and their values."""
-
-    @abstractmethod
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        """Return the names of the targets, in this model's order, and their values by row."""
-
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.
 
@@ -81,98 +66,22 @@ class RealValuedModel(LinearModel):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            names, targets = self._read_target(y)
+            read = self._read_targets(y, None)
+            targets, names = read[0], read[1]["_target_names"]
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0]):
-                return
-            sample = read_sample(x)
-            self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
-            self._remember_names(sample.layouts[0])
+            if not (plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0])):
+                self._learn_sample(x, read, w, t)
 
-    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a mini-batch, with the same result as learning its rows one by one.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows numbers
-            If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
-        w : float, or array, series or list of n_rows floats, optional
-            Weights, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n_rows of them, optional
-            Times of the rows, for models with a `half_life`; by default one unit passes per row.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-
-        Notes
-        -----
-        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
-        changed, or all of it has. The same holds for everything that changes the model.
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            n_rows = len(batch)
-            self._learn_targets(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
-
-    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one sample out again; see `unlearn_many`."""
-        with self._lock:
-            _, targets = self._read_target(y)
-            self._unlearn_targets(read_sample(x), targets, check_weights(w, 1))
-
-    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take rows out again: the model is then as if it had never seen them.
-
-        Features stay, without effect.
-
-        Parameters
-        ----------
-        X, y
-            As `learn_many` reads them.
-        w : float, or array, series or list of n_rows floats, optional
-            Weights as they count now: those the rows were learnt with, times what has decayed
-            since. No time passes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be read, or more would be taken out than was learnt, so far as
-            that shows; nothing has changed then. The orthogonal form cannot unlearn.
-
-        Notes
-        -----
-        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
-        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
-        leave 8 digits less.
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            _, targets = self._read_targets(y, len(batch))
-            self._unlearn_targets(batch, targets, check_weights(w, len(batch)))
-
-    def _learn_targets(self, batch: Batch, read: Any, w: float | Floats, t: Any) -> None:
-        names, targets = read
-        check_mass(targets, w)
-        columns = self._columns.extended(batch.layouts)
-        self._learn(columns, batch, targets, w, t, _target_names=names)
-
-    def _unlearn_targets(self, batch: Batch, targets: Floats, w: float | Floats) -> None:
-        check_mass(targets, w)
-        self._unlearn(batch, targets, w)
-
-    def _merge(self, other: Self) -> None:
-        places, names = self._matched(other)
-        columns = self._columns.extended(other._columns.layouts())
-        self._merge_rows(other, columns, places, _target_names=names)
-
-    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
-        """Return the columns of the other model's targets here, and the targets' names."""
-        return np.arange(len(self._target_names)), self._target_names
+    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
+        mine, theirs = self._target_names, other._target_names
+        if mine and theirs and set(mine) != set(theirs):
+            raise ValueError(
+                f"other has the targets {theirs!r}, expected {mine!r}. Merge models of the same "
+                "targets."
+            )
+        names = mine or theirs
+        places = [names.index(name) for name in theirs]
+        return np.array(places, dtype=np.intp), {"_target_names": names}
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -237,11 +146,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         self._target_names = ("y",)
         self._statistics.grow(0, 1)
 
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        return self._target_names, np.array([[read_target(y)]])
-
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        return self._target_names, read_targets(y, n_rows)
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        targets = np.array([[read_target(y)]]) if n_rows is None else read_targets(y, n_rows)
+        return targets, {"_target_names": self._target_names}
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -282,9 +189,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
-            row = read_sample(x)
-            known, unknown = self._split(row.layouts, row.values)
-            variance = float(self._known_spread().variances(known, unknown, own=1.0)[0, 0])
+            variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
             gaussian: Any = proba.Gaussian
             return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
 
@@ -299,8 +204,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         array([5., 7.])
         """
         with self._lock:
-            batch = read_batch(X)
-            return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])
+            source, scores = self._batch_scores(X)
+            return numbers_like(source, scores[:, 0])
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -360,28 +265,27 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         """Learn one sample; `y` maps target names to numbers, see `learn_many` for the others."""
         super().learn_one(x, y, w, t, **kwargs)
 
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        targets = read_named_targets(y)
-        return self._arranged(tuple(targets), np.array([list(targets.values())]))
-
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        return self._arranged(*read_target_table(y, n_rows))
-
-    def _arranged(self, names: tuple[Name, ...], values: Floats) -> tuple[tuple[Name, ...], Floats]:
-        known = self._target_names or tuple(sorted_names(names))
-        return known, arranged(names, values, known)
-
-    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
-        if not (self._target_names and other._target_names):
-            names = self._target_names or other._target_names
-            return np.arange(len(other._target_names)), names
-        if set(self._target_names) != set(other._target_names):
-            raise ValueError(
-                f"other has the targets {other._target_names!r}, expected {self._target_names!r}. "
-                "Merge models of the same targets."
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        names, targets = self._target_names, np.zeros((0, 0))
+        if n_rows is None:
+            names, targets = read_named_targets(y, names)
+        elif isinstance(y, (list, tuple)):
+            rows = []
+            for number, row in enumerate(y):
+                names, values = read_named_targets(row, names, f"y[{number}]")
+                rows.append(values)
+            targets = np.concatenate(rows) if rows else targets
+        else:
+            batch = read_batch(y, "y")
+            names, targets = arranged(
+                map(plain_name, batch.layouts[-1]), batch.values.astype(np.float64), names
             )
-        places = [self._target_names.index(name) for name in other._target_names]
-        return np.array(places, dtype=np.intp), self._target_names
+        if (n_rows is not None and len(targets) != n_rows) or not targets.size:
+            raise ValueError(
+                f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
+                "least one. Pass a dict or a row of targets for every row."
+            )
+        return targets, {"_target_names": names}
 
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
@@ -400,10 +304,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         array([[5., 2.]])
         """
         with self._lock:
-            batch = read_batch(X)
-            return table_like(
-                batch.source, self._target_names, self._scores(batch.layouts, batch.values)
-            )
+            source, scores = self._batch_scores(X)
+            return table_like(source, self._target_names, scores)
 
 
 def read_target(y: Any, argument: str = "y") -> float:
@@ -472,18 +374,20 @@ def read_targets(y: Any, n_rows: int) -> Floats:
     return column
 
 
-def read_named_targets(y: Any, argument: str = "y") -> dict[Name, float]:
-    """Return the targets of one row by name.
+def read_named_targets(
+    y: Any, known: tuple[Name, ...] = (), argument: str = "y"
+) -> tuple[tuple[Name, ...], Floats]:
+    """Return the known targets, or those that become known, and their values (1, n_targets).
 
     Raises
     ------
     TypeError, ValueError
-        If `y` is no mapping of names to finite numbers, or has no entry.
+        If `y` is no mapping of the known names to finite numbers, or has no entry.
 
     Examples
     --------
-    >>> read_named_targets({"height": 3})
-    {'height': 3.0}
+    >>> read_named_targets({"height": 3, "age": 9})
+    (('age', 'height'), array([[9., 3.]]))
     """
     if not isinstance(y, Mapping):
         raise TypeError(
@@ -492,53 +396,14 @@ def read_named_targets(y: Any, argument: str = "y") -> dict[Name, float]:
         )
     if not y:
         raise ValueError(f"{argument} holds no target, expected at least one. {REMEDY}")
-    return {
-        plain_name(name): read_target(value, f"{argument}[{name!r}]") for name, value in y.items()
-    }
+    values = [read_target(value, f"{argument}[{name!r}]") for name, value in y.items()]
+    return arranged(map(plain_name, y), np.array([values]), known)
 
 
-def read_target_table(y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-    """Return the names of the targets of a batch, and their values (n_rows, n_targets).
-
-    Parameters
-    ----------
-    y : array (n_rows, n_targets), frame (pandas, polars, pyarrow …), or list of n_rows dicts
-        Columns of an array are named 0, 1, …
-    n_rows : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, a target is no finite number, rows have different targets, or
-        their number is not `n_rows`.
-
-    Examples
-    --------
-    >>> read_target_table([{"a": 1, "b": 2}, {"b": 4, "a": 3}], n_rows=2)
-    (('a', 'b'), array([[1., 2.],
-           [3., 4.]]))
-    """
-    if isinstance(y, np.ndarray):
-        values = check_matrix("y", y)
-        names: tuple[Name, ...] = tuple(range(values.shape[1]))
-    elif isinstance(y, (list, tuple)):
-        rows = [read_named_targets(row, f"y[{number}]") for number, row in enumerate(y)]
-        names = tuple(rows[0]) if rows else ()
-        parts = [arranged(tuple(row), np.array([list(row.values())]), names) for row in rows]
-        values = np.concatenate(parts) if parts else np.zeros((0, 0))
-    else:
-        batch = read_frame(y, "y")
-        values, names = batch.values, tuple(map(plain_name, batch.source.columns))
-    if len(values) != n_rows or not names:
-        raise ValueError(
-            f"y has {len(values)} rows of {len(names)} targets, expected {n_rows} rows of at least "
-            "one. Pass a dict or a row of targets for every row."
-        )
-    return names, values.astype(np.float64)
-
-
-def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Floats:
-    """Return the columns of values in the order of the known targets.
+def arranged(
+    names: Iterable[Name], values: Floats, known: tuple[Name, ...]
+) -> tuple[tuple[Name, ...], Floats]:
+    """Return the known targets, or those that become known, and columns of values in their order.
 
     Raises
     ------
@@ -548,23 +413,20 @@ def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Fl
     Examples
     --------
     >>> arranged(("b", "a"), np.array([[2.0, 1.0]]), known=("a", "b"))
-    array([[1., 2.]])
+    (('a', 'b'), array([[1., 2.]]))
     """
     places = {name: column for column, name in enumerate(names)}
+    known = known or tuple(sorted_names(places))
     for name in known:
         if name not in places:
             raise ValueError(
-                f"y lacks the target {name!r}, expected {_shown(known)} in every row. Fill it in, "
-                "leave the row out, or learn every target with a model of its own."
+                f"y lacks the target {name!r}, expected {reprlib.repr(list(known))} in every row. "
+                "Fill it in, leave the row out, or learn every target with a model of its own."
             )
     if len(places) > len(known):
         new = next(name for name in places if name not in set(known))
         raise ValueError(
-            f"y holds the new target {new!r}, expected {_shown(known)} as in the first row. "
-            "Earlier rows lack it: learn it with a model of its own."
+            f"y holds the new target {new!r}, expected {reprlib.repr(list(known))} as in the first "
+            "row. Earlier rows lack it: learn it with a model of its own."
         )
-    return values[:, [places[name] for name in known]]
-
-
-def _shown(names: Sequence[Name]) -> str:
-    return reprlib.repr(list(names))
+    return known, values[:, [places[name] for name in known]]
