@@ -413,7 +413,9 @@ def test_no_limit_is_known_where_the_system_tells_none(monkeypatch, tmp_path):
 def test_limits_of_control_groups_count(monkeypatch, tmp_path):
     monkeypatch.delenv("ONLINELS_MEMORY_LIMIT", raising=False)
     monkeypatch.setattr(memory, "CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_groups", lambda: ["4:memory:/job/task", "0::/slice/unit", "bad"])
+    groups = tmp_path / "groups"
+    groups.write_text("4:memory:/job/task\n0::/slice/unit\nbad")
+    monkeypatch.setattr(memory, "Path", lambda _: groups)
     limit = memory.memory_limit.__wrapped__
     everything = limit()
     (tmp_path / "slice" / "unit").mkdir(parents=True)

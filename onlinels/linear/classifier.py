@@ -13,13 +13,10 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
-from onlinels.numerics import State, lengthened
+from onlinels.numerics import lengthened
 from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
-
-BALANCES = ("classwise", "priors")
-"""Settings of the balance beside None."""
 
 Balance = str | None
 """A setting: None, "classwise" or "priors"."""
@@ -128,7 +125,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         half_life: HalfLife = None,
         balance: Balance = None,
     ) -> None:
-        check_balance(balance)
         self.balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
@@ -187,10 +183,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         classes = self._classes.extended(labels)
         return classes.columns(labels), {"_classes": classes}
 
-    def _counts(self, targets: Matrix, n_targets: int) -> State:
+    def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         counts = lengthened(self._class_counts, n_targets)
-        counts = counts + np.bincount(targets, minlength=n_targets)
-        return ((self, "_class_counts", counts),)
+        return {"_class_counts": counts + np.bincount(targets, minlength=n_targets)}
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
         targets, outputs = read
@@ -279,9 +274,3 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
                 variances = self._corrected(self._corrected(variances))
         return variances
-
-
-def check_balance(balance: Any) -> None:
-    """Raise unless `balance` is None, "classwise" or "priors"."""
-    if balance is not None and not (isinstance(balance, str) and balance in BALANCES):
-        raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')

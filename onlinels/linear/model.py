@@ -7,6 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -205,28 +206,24 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: A
     check_ridge(ridge)
     check_choice("accumulator", accumulator, ACCUMULATORS)
     check_flag("fit_intercept", fit_intercept)
+    if balance is not None:
+        check_choice("balance", balance, ("classwise", "priors"))
+    folds, classwise = isinstance(ridge, KFold), balance == "classwise"
+    clashes = {
+        "statistics are kept apart by folds or by classes": folds and classwise,
+        "folds are sums of products": folds and accumulator != "gram",
+        "a ridge held inside has no weight by class": classwise and accumulator == "recursive",
+    }
+    for reason, is_so in clashes.items():
+        if is_so:
+            raise ValueError(
+                f"ridge={ridge!r}, accumulator={accumulator!r} and balance={balance!r} do not go "
+                f"together: {reason}. Leave one of them at its default."
+            )
     make = partial(_make_one, accumulator, bool(fit_intercept))
-    if balance == "classwise":
-        if isinstance(ridge, KFold):
-            raise ValueError(
-                f'ridge={ridge!r} and balance="classwise" do not go together: statistics are kept '
-                'apart by folds or by classes. Pass ridge="auto", or balance="priors".'
-            )
-        if accumulator == "recursive":
-            raise ValueError(
-                'accumulator="recursive" and balance="classwise" do not go together: the recursive '
-                "form holds its ridge inside, which cannot be weighted by class. Pass "
-                'accumulator="gram", or balance="priors".'
-            )
+    if classwise:
         return ClasswiseAccumulator(make)
-    if not isinstance(ridge, KFold):
-        return make()
-    if accumulator != "gram":
-        raise ValueError(
-            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
-            'of products. Pass accumulator="gram", or ridge="auto".'
-        )
-    return FoldedAccumulator(make, ridge.n_folds)
+    return FoldedAccumulator(make, ridge.n_folds) if folds else make()
 
 
 def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
@@ -262,13 +259,13 @@ def linear_is_sound(model: Any) -> bool:
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
     if solution is not None:
-        fits = fits and solution.output_weights.shape == shape
-        fits = fits and solution.intercept.shape == shape[1:]
+        shapes = solution.output_weights.shape, solution.intercept.shape
+        fits = fits and shapes == (shape, shape[1:])
     if recursion is not None:
         fits = fits and (recursion.n_features, recursion.n_targets) == shape
-    clock = model._clock
-    fits = fits and clock.forgetting_factor == model.forgetting_factor
-    return bool(fits and clock.half_life == model.half_life and settings_hold(model))
+    clock = replace(model._clock, now=None, timed=False)
+    fits = fits and clock == Clock(model.forgetting_factor, model.half_life)
+    return bool(fits and settings_hold(model))
 
 
 class LinearModel(base.Estimator, ABC):
@@ -344,7 +341,7 @@ class LinearModel(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
             with self._lock:
-                apply(Update(state=(*self._anew(), (self, "_ridge", ridge))))
+                apply(Update(state=self._anew(_ridge=ridge)))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -463,10 +460,8 @@ class LinearModel(base.Estimator, ABC):
         _check_folds(self._ridge, self._statistics)
         if isinstance(self._ridge, numbers.Real):
             self._settle()
-        columns, n_targets = (
-            self._columns.extended(batch.layouts),
-            len(next(iter(outputs.values()))),
-        )
+        columns = self._columns.extended(batch.layouts)
+        n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
         values = columns.place(batch.layouts, batch.values)
         check_mass(values, w)
@@ -480,14 +475,12 @@ class LinearModel(base.Estimator, ABC):
                 model._ridge_in_force()
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
-            tick = model._clock.tick(part_w, block.stop - block.start, part_times)
-            single = block.stop - block.start == 1
-            weights = float(np.max(tick.w)) if single else tick.w
+            size = block.stop - block.start
+            clock, past, weights = model._clock.tick(part_w, size, part_times)
+            weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
-            state = tuple((model, name, value) for name, value in outputs.items())
-            update = model._plan_rows(rows, tick.past, columns, n_targets)
-            new = ((model, "_clock", tick.clock), (model, "_columns", columns))
-            return update[0], (*update[1], *state, *new)
+            news = outputs | {"_clock": clock, "_columns": columns}
+            return model._plan_rows(rows, past, n_targets, news)
 
         holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
         if not holds or (n_rows == 1 and fixed_ridge is not None):
@@ -520,11 +513,11 @@ class LinearModel(base.Estimator, ABC):
             start = stop
 
     def _plan_rows(
-        self, rows: Rows, decay: float, columns: Columns, n_targets: int
+        self, rows: Rows, decay: float, n_targets: int, news: dict[str, Any]
     ) -> tuple[Calls, State]:
         """Plan to learn rows with room for columns and targets that may be new."""
-        size, n_rows = (len(columns), n_targets), len(rows.targets)
-        statistics = self._statistics.grown(*size).named(columns.names)
+        size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
+        statistics = self._statistics.grown(*size).named(news["_columns"].names)
         reached = reaches_checkpoint(self.count, n_rows)
         choice = self._choice._replace(is_due=True) if reached else self._choice
         unasked = None if n_rows > 1 or self._unasked is None else self._unasked + 1
@@ -537,26 +530,19 @@ class LinearModel(base.Estimator, ABC):
             targets = rows.dense_targets(slice(0, n_targets))[0]
             row = rows.values[0], targets, float(rows.weights()[0]), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
-        state = (
-            (self, "_statistics", statistics),
-            (self, "_choice", choice),
-            (self, "_solution", None),
-            (self, "_recursion", recursion),
-            (self, "_followed", self._followed + (unasked is not None)),
-            (self, "_unasked", unasked),
-            (self, "_reader", None),
-        )
-        counts = self._counts(rows.targets, n_targets)
-        return calls, (*changes, *state, *counts)
+        news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
+        news |= {"_followed": self._followed + (unasked is not None), "_unasked": unasked}
+        state = self._anew(**news, **self._counts(rows.targets, n_targets))
+        return calls, (*changes, *state)
 
-    def _counts(self, targets: Matrix, n_targets: int) -> State:
-        """Return the new state of what counts rows by their targets."""
-        return ()
+    def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
+        """Return the new attributes that count rows by their targets."""
+        return {}
 
-    def _anew(self) -> State:
-        """Return the state of a model of which something but single rows has changed."""
-        names = "_solution", "_recursion", "_unasked", "_reader"
-        return tuple((self, name, None) for name in names)
+    def _anew(self, **attributes: Any) -> State:
+        """Return new attributes of a model; what follows single rows begins again, if not given."""
+        begun = dict.fromkeys(("_solution", "_recursion", "_unasked", "_reader"))
+        return tuple((self, name, value) for name, value in (begun | attributes).items())
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
@@ -621,10 +607,8 @@ class LinearModel(base.Estimator, ABC):
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
-        due = self._choice._replace(is_due=True)
-        news = {"_statistics": statistics, "_choice": due, **attributes}
-        state = tuple((self, name, value) for name, value in news.items())
-        apply(Update(state=(*self._anew(), *state)))
+        news = {"_statistics": statistics, "_choice": self._choice._replace(is_due=True)}
+        apply(Update(state=self._anew(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, in place, matching features and outputs by name.
@@ -750,16 +734,9 @@ class LinearModel(base.Estimator, ABC):
                 new = vars(self.empty()) | {"_lock": self._lock}
                 apply(Update(state=tuple((self, name, value) for name, value in new.items())))
             elif keep < 1.0:
-                statistics = self._statistics
-                if statistics.holds_ridge:
-                    statistics = statistics.copied()
-                    statistics.scale(float(keep))
-                    statistics.restore_ridge()
-                    self._put_in_place(statistics)
-                else:
-                    calls, state = statistics.fading(float(keep))
-                    choice = self._choice._replace(is_due=True)
-                    apply((calls, (*state, *self._anew(), (self, "_choice", choice))))
+                statistics = self._statistics.copied()
+                statistics.scale(float(keep))
+                self._put_in_place(statistics.with_ridge_restored())
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
@@ -811,12 +788,10 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_settled(self) -> bool:
         """Whether rows need no look at the ridge before the next checkpoint."""
-        if self._statistics.holds_ridge:
-            is_known = self._statistics.fixed_ridge is not None
-        else:
-            is_known = not self._choice.is_due
-            if not is_selected(self._ridge):
-                return True
+        holds = self._statistics.holds_ridge
+        if not (holds or is_selected(self._ridge)):
+            return True
+        is_known = self._statistics.fixed_ridge is not None if holds else not self._choice.is_due
         return is_known and bool(self._choice.setting == self._ridge)
 
     # Weights and answers.

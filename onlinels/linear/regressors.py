@@ -9,19 +9,13 @@ from typing import Any, Self
 import numpy as np
 from river import base, proba
 
-from onlinels.checks import (
-    LARGEST_VALUE,
-    Floats,
-    Integers,
-    as_number,
-    check_values,
-    shown,
-)
+from onlinels.checks import Floats, Integers, check_values, read_number
 from onlinels.labels import as_list
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.rows import (
+    LONGEST,
     Name,
     numbers_like,
     plain_name,
@@ -32,16 +26,31 @@ from onlinels.rows import (
 )
 from onlinels.saving import LABEL, row, savable
 
-LONGEST = 1e75
-"""Target up to which a row is learnt without a closer look: its square is far from overflow."""
-
-REMEDY = "Leave rows without a target out."
+OF_TARGETS = {
+    "missing": "Leave rows without a target out.",
+    "large": "Leave infinite targets out, and rescale large ones.",
+    "text": "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor.",
+}
+"""Remedies for targets."""
 
 
 class RealValuedModel(LinearModel):
     """Linear least squares on real-valued targets, the same ones in every row."""
 
-    _target_names: tuple[Name, ...] = ()
+    # Targets that are known before the first row.
+    _known_names: tuple[Name, ...] = ()
+
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+    ) -> None:
+        self._target_names = self._known_names
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        self._statistics.grow(0, len(self._target_names))
 
     @property
     def _outputs(self) -> tuple[Name, ...]:
@@ -75,13 +84,11 @@ class RealValuedModel(LinearModel):
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         mine, theirs = self._target_names, other._target_names
         if mine and theirs and set(mine) != set(theirs):
-            raise ValueError(
-                f"other has the targets {theirs!r}, expected {mine!r}. Merge models of the same "
-                "targets."
-            )
+            problem = f"other has the targets {theirs!r}, expected {mine!r}."
+            raise ValueError(f"{problem} Merge models of the same targets.")
         names = mine or theirs
-        places = [names.index(name) for name in theirs]
-        return np.array(places, dtype=np.intp), {"_target_names": names}
+        places = np.array([names.index(name) for name in theirs], dtype=np.intp)
+        return places, {"_target_names": names}
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -134,21 +141,25 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     MAE: 0.508028
     """
 
-    def __init__(
-        self,
-        ridge: Ridge = "auto",
-        accumulator: str = "gram",
-        fit_intercept: bool = True,
-        forgetting_factor: float = 1.0,
-        half_life: HalfLife = None,
-    ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
-        self._target_names = ("y",)
-        self._statistics.grow(0, 1)
+    _known_names = ("y",)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
-        targets = np.array([[read_target(y)]]) if n_rows is None else read_targets(y, n_rows)
-        return targets, {"_target_names": self._target_names}
+        outputs = {"_target_names": self._target_names}
+        if n_rows is None:
+            return np.array([[read_number("y", y, OF_TARGETS)]]), outputs
+        if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
+            raise ValueError(
+                f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
+                "targets are for LeastSquaresMultiTargetRegressor."
+            )
+        values = y
+        if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
+            entries = enumerate(as_list(y, each="target"))
+            values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
+        if len(values) != n_rows:
+            raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+        check_values("y", values)
+        return values.astype(np.float64)[:, None], outputs
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -243,17 +254,6 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     {'price': 8.0, 'weight': 8.0}
     """
 
-    def __init__(
-        self,
-        ridge: Ridge = "auto",
-        accumulator: str = "gram",
-        fit_intercept: bool = True,
-        forgetting_factor: float = 1.0,
-        half_life: HalfLife = None,
-    ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
-        self._target_names = ()
-
     @property
     def target_names(self) -> tuple[Name, ...]:
         """Names of the targets, in the order of the columns of `output_weights`."""
@@ -277,10 +277,9 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             targets = np.concatenate(rows) if rows else targets
         else:
             batch = read_batch(y, "y")
-            names, targets = arranged(
-                map(plain_name, batch.layouts[-1]), batch.values.astype(np.float64), names
-            )
-        if (n_rows is not None and len(targets) != n_rows) or not targets.size:
+            values, given = batch.values.astype(np.float64), map(plain_name, batch.layouts[-1])
+            names, targets = arranged(given, values, names)
+        if len(targets) != (n_rows or 1) or not names:
             raise ValueError(
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
                 "least one. Pass a dict or a row of targets for every row."
@@ -308,72 +307,6 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             return table_like(source, self._target_names, scores)
 
 
-def read_target(y: Any, argument: str = "y") -> float:
-    """Return a target as a float.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    ValueError
-        If it is None, NaN, infinite, or of magnitude over 1e150.
-
-    Examples
-    --------
-    >>> read_target(np.int64(3)), read_target(True)
-    (3.0, 1.0)
-    """
-    if y is None:
-        raise ValueError(f"{argument} is None, expected a number. {REMEDY}")
-    number = as_number(y)
-    if number is None:
-        raise TypeError(
-            f"{argument} is {reprlib.repr(y)} of type {type(y).__name__}, expected a number. "
-            "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor."
-        )
-    if not abs(number) <= LARGEST_VALUE:
-        raise ValueError(
-            f"{argument} is {shown(y, number)}, expected a finite number of magnitude at most "
-            f"{LARGEST_VALUE:g}. {REMEDY} Rescale large targets."
-        )
-    return number
-
-
-def read_targets(y: Any, n_rows: int) -> Floats:
-    """Return the targets of a batch as a column (n_rows, 1).
-
-    Parameters
-    ----------
-    y : array, series (pandas, polars, pyarrow …) or list of n_rows numbers
-    n_rows : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, a target is no finite number, or their number is not `n_rows`.
-
-    Examples
-    --------
-    >>> read_targets([1, 2.5], n_rows=2)
-    array([[1. ],
-           [2.5]])
-    """
-    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
-        raise ValueError(
-            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several targets "
-            "are for LeastSquaresMultiTargetRegressor."
-        )
-    values = y
-    if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
-        entries = enumerate(as_list(y, each="target"))
-        values = np.array([read_target(value, f"y[{number}]") for number, value in entries])
-    if len(values) != n_rows:
-        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
-    check_values("y", values)
-    column: Floats = values.astype(np.float64)[:, None]
-    return column
-
-
 def read_named_targets(
     y: Any, known: tuple[Name, ...] = (), argument: str = "y"
 ) -> tuple[tuple[Name, ...], Floats]:
@@ -395,8 +328,10 @@ def read_named_targets(
             "Pass {name: number}; a single target is for LeastSquaresRegressor."
         )
     if not y:
-        raise ValueError(f"{argument} holds no target, expected at least one. {REMEDY}")
-    values = [read_target(value, f"{argument}[{name!r}]") for name, value in y.items()]
+        raise ValueError(
+            f"{argument} holds no target, expected at least one. {OF_TARGETS['missing']}"
+        )
+    values = [read_number(f"{argument}[{name!r}]", y[name], OF_TARGETS) for name in y]
     return arranged(map(plain_name, y), np.array([values]), known)
 
 
