@@ -40,7 +40,7 @@ OF_ARRAYS = {
 OF_FEATURES = {
     "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer.",
     "large": "Remove infinite values, and rescale large ones with river's StandardScaler.",
-    "text": "Encode text and categories, as with river's OneHotEncoder. Make arrays of lists.",
+    "text": "Encode text and categories first, for instance with river's OneHotEncoder.",
 }
 """Remedies for rows of features."""
 
@@ -166,7 +166,7 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     if number is None:
         text, kind, remedy = reprlib.repr(value), type(value).__name__, remedies["text"]
         if isinstance(value, (list, tuple)):
-            raise TypeError(f"{name} is a {kind}, expected a number. {remedy}")
+            raise TypeError(f"{name} is a {kind}, expected a number. Use np.asarray for arrays.")
         if isinstance(value, TIMES):
             text, remedy = str(value), "Turn it into seconds since a fixed time, its hour or day."
         elif np.iscomplexobj(value):
