@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import numbers
 import os
 import re
 import reprlib
@@ -45,8 +46,6 @@ OF_FEATURES = {
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
 
-OF_TIMES = "Turn a time into seconds since a fixed one, its hour or its day."
-
 TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
 
 
@@ -70,7 +69,7 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     where = tuple(position.tolist())
     value = float(values[where])
-    raise ValueError(f"{name} holds {value} at position {where}, {value_remedy(value, remedies)}")
+    raise ValueError(f"{name} holds {value} at position {where}, {_expected(value, remedies)}")
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -87,7 +86,7 @@ def within_bounds(values: Matrix) -> bool:
     return float(lowest) >= -LARGEST_VALUE and float(highest) <= LARGEST_VALUE
 
 
-def value_remedy(value: float, remedies: Mapping[str, str]) -> str:
+def _expected(value: float, remedies: Mapping[str, str]) -> str:
     """Say what was expected instead of a value that cannot be learnt, and what to do about it."""
     if np.isnan(value):
         return f"expected finite numbers. {remedies['missing']}"
@@ -146,15 +145,36 @@ def as_number(value: Any) -> float | None:
         return np.inf
 
 
-def no_number(name: str, value: Any) -> str:
-    """Say that what is neither a number nor an array was expected to be, and what to do."""
-    kind, expected = type(value).__name__, "expected a number or an array of numbers"
-    if isinstance(value, (list, tuple)):
-        return f"{name} is a {kind}, {expected}. Make an array of it, with np.asarray."
-    if isinstance(value, TIMES):
-        return f"{name} is {value!s} of type {kind}, {expected}. {OF_TIMES}"
-    remedy = OF_COMPLEX if np.iscomplexobj(value) else OF_FEATURES["text"]
-    return f"{name} is {reprlib.repr(value)} of type {kind}, {expected}. {remedy}"
+def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
+    """Return a value as a float between -1e150 and 1e150.
+
+    Raises
+    ------
+    TypeError
+        If it is no number.
+    ValueError
+        If it is None, NaN, infinite, or of larger magnitude.
+
+    Examples
+    --------
+    >>> read_number("y", np.int64(3), OF_FEATURES), read_number("y", True, OF_FEATURES)
+    (3.0, 1.0)
+    """
+    if value is None:
+        raise ValueError(f"{name} is None, expected a number. {remedies['missing']}")
+    number = as_number(value)
+    if number is None:
+        text, kind, remedy = reprlib.repr(value), type(value).__name__, remedies["text"]
+        if isinstance(value, (list, tuple)):
+            raise TypeError(f"{name} is a {kind}, expected a number. Use np.asarray for arrays.")
+        if isinstance(value, TIMES):
+            text, remedy = str(value), "Turn it into seconds since a fixed time, its hour or day."
+        elif np.iscomplexobj(value):
+            remedy = OF_COMPLEX
+        raise TypeError(f"{name} is {text} of type {kind}, expected a number. {remedy}")
+    if not abs(number) <= LARGEST_VALUE:
+        raise ValueError(f"{name} is {shown(value, number)}, {_expected(number, remedies)}")
+    return number
 
 
 def shown(value: Any, number: float) -> str:
@@ -246,24 +266,26 @@ def check_count(name: str, value: Any, minimum: int) -> int:
 def check_between(name: str, value: Any, smallest: float, largest: float) -> None:
     """Raise unless `value` is a number from `smallest` to `largest`."""
     expected = f"from {smallest:g} to {largest:g}"
-    _check_number(name, value, lambda: smallest <= value <= largest, expected)
+    check_number(name, value, lambda number: smallest <= number <= largest, expected)
 
 
 def check_not_negative(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number of at least 0."""
-    _check_number(name, value, lambda: 0.0 <= value < np.inf, "finite and at least 0")
+    check_number(name, value, lambda number: 0.0 <= number < np.inf, "finite and at least 0")
 
 
 def check_positive(name: str, value: Any) -> None:
     """Raise unless `value` is a finite number above 0."""
-    _check_number(name, value, lambda: 0.0 < value < np.inf, "finite and above 0")
+    check_number(name, value, lambda number: 0.0 < number < np.inf, "finite and above 0")
 
 
-def _check_number(name: str, value: Any, fits: Callable[[], bool], expected: str) -> None:
-    number = isinstance(value, (int, float, np.integer, np.floating))
-    if not number or isinstance(value, bool):
+def check_number(name: str, value: Any, fits: Callable[[float], bool], expected: str) -> None:
+    """Raise unless `value` is a real number that fits what is expected."""
+    is_real = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    number = as_number(value) if is_real else None
+    if number is None:
         raise TypeError(f"{name}={value!r} must be a number. Pass one that is {expected}.")
-    if not fits():
+    if not fits(number):
         raise ValueError(f"{name}={value!r} must be {expected}. Pass such a number.")
 
 
@@ -356,7 +378,9 @@ def memory_limit() -> float:
 def _known_limits() -> Iterator[float]:
     with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    groups = "\n".join(_groups())
+    groups = ""
+    with suppress(OSError):
+        groups = Path("/proc/self/cgroup").read_text("utf-8")
     for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", groups, re.MULTILINE):
         # Version 1 names controllers, version 2 none.
         inner = CGROUPS / ("memory" if controllers else "") / path
@@ -371,12 +395,6 @@ def _known_limits() -> Iterator[float]:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
         if limit != resource.RLIM_INFINITY:
             yield float(limit)
-
-
-def _groups() -> list[str]:
-    with suppress(OSError):
-        return Path("/proc/self/cgroup").read_text("utf-8").splitlines()
-    return []
 
 
 # Weights
@@ -410,10 +428,10 @@ def _as_floats(w: Any) -> Floats:
         raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
     if weights.dtype.kind in "biuf":
         return weights.astype(np.float64)
-    numbers = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
-    if weights.dtype.kind != "O" or None in numbers:
+    entries = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
+    if weights.dtype.kind != "O" or None in entries:
         raise TypeError("w is no array of numbers. Pass one number per row.")
-    return np.array(numbers, dtype=np.float64).reshape(weights.shape)
+    return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 
 def check_mass(values: Matrix, w: float | Floats) -> None:

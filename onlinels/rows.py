@@ -20,22 +20,18 @@ from river.utils.dataframe import to_native_frame, to_native_series, to_numpy
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
-    LARGEST_VALUE,
     OF_FEATURES,
     OF_ROWS,
     Floats,
     Integers,
     Matrix,
-    as_number,
     check_matrix,
     check_not_empty,
     check_room,
     check_two_dimensional,
     check_values,
     equals_itself,
-    no_number,
-    shown,
-    value_remedy,
+    read_number,
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
@@ -222,22 +218,8 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
             parts.append(value.astype(np.float64).ravel())
         else:
             layout.append(name)
-            parts.append(np.array([_number(name, value)]))
+            parts.append(np.array([read_number(f"x[{name!r}]", value, OF_FEATURES)]))
     return tuple(layout), np.concatenate(parts)
-
-
-def _number(name: Name, value: Any) -> float:
-    if value is None:
-        raise ValueError(
-            f"x[{name!r}] is None, expected a number. Leave it out, or use river's StatImputer."
-        )
-    number = as_number(value)
-    if number is None:
-        raise TypeError(no_number(f"x[{name!r}]", value))
-    if not abs(number) <= LARGEST_VALUE:
-        remedy = value_remedy(number, OF_FEATURES)
-        raise ValueError(f"x[{name!r}] is {shown(value, number)}, {remedy}")
-    return number
 
 
 def read_sample(x: Row) -> Batch:
@@ -246,8 +228,10 @@ def read_sample(x: Row) -> Batch:
     return Batch(1, lambda: values[None], (layout,), None)
 
 
-def read_batch(X: Any) -> Batch:
+def read_batch(X: Any, argument: str = "X") -> Batch:
     """Read a mini-batch: a matrix, a frame (pandas, polars, pyarrow …) or a list of samples.
+
+    It is called `argument` in errors.
 
     Examples
     --------
@@ -257,10 +241,10 @@ def read_batch(X: Any) -> Batch:
            [0., 2.]]))
     """
     if isinstance(X, np.ndarray):
-        values = check_matrix("X", X)
+        values = check_matrix(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
     if not isinstance(X, (list, tuple)):
-        return read_frame(X)
+        return _read_frame(X, argument)
     check_not_empty("X", len(X))
     for number, row in enumerate(X):
         if not isinstance(row, Mapping):
@@ -285,8 +269,7 @@ def read_batch(X: Any) -> Batch:
     return Batch(len(read), lay_out, (*layouts, columns.names), X)
 
 
-def read_frame(X: Any, argument: str = "X") -> Batch:
-    """Read a frame (pandas, polars, pyarrow …), called `argument` in errors."""
+def _read_frame(X: Any, argument: str) -> Batch:
     frame = as_frame(X, argument)
     check_not_empty(argument, len(frame))
     for name, kind in frame.schema.items():
@@ -350,11 +333,6 @@ def check_aligned(X: Any, y: Any) -> None:
 # Columns of a model
 
 
-def _columns_fit(columns: Any) -> bool:
-    numbered = list(columns._index.values()) == list(range(len(columns._index)))
-    return numbered and columns._names.keys() == columns._index.keys()
-
-
 @savable(
     {
         "_names": table(LABEL, LABEL),
@@ -363,7 +341,10 @@ def _columns_fit(columns: Any) -> bool:
         "_plain": FLAG,
         "_last": NOTHING,
     },
-    _columns_fit,
+    lambda columns: (
+        list(columns._index.values()) == list(range(len(columns._index)))
+        and columns._names.keys() == columns._index.keys()
+    ),
 )
 class Columns:
     """The columns of a model: features in the order in which they became known.
@@ -540,7 +521,11 @@ class RowReader:
         if type(x) is not dict or len(x) != self._n_names:
             return None
         if self._array is not None:
-            values = _array_in(x, self._array)
+            value: Any = x.get(self._array.name)
+            known = type(value) is np.ndarray and value.shape == (self._array.length,)
+            # Values of other kinds may not fit.
+            fits = known and value.dtype in FLOATS
+            values: Floats | None = value.astype(np.float64, copy=False) if fits else None
         else:
             try:
                 picked = self._pick(x)
@@ -567,13 +552,6 @@ def _sum_is_plain(values: tuple[Any, ...]) -> bool:
     with suppress(Exception), np.errstate(all="ignore"):
         return type(sum(values, 0.0)) in PLAIN_NUMBERS
     return False
-
-
-def _array_in(x: dict[Any, Any], feature: ArrayFeature) -> Floats | None:
-    value: Any = x.get(feature.name)
-    known = type(value) is np.ndarray and value.shape == (feature.length,)
-    # Values of other kinds may not fit.
-    return value.astype(np.float64, copy=False) if known and value.dtype in FLOATS else None
 
 
 def reader_of(columns: Columns, layout: Layout) -> RowReader | None:

@@ -373,7 +373,9 @@ def test_limits_of_the_process_count_if_the_system_tells_any(limit, monkeypatch,
 
 def test_limits_of_control_groups_count(limit, monkeypatch, tmp_path):
     monkeypatch.setattr(memory, "CGROUPS", tmp_path)
-    monkeypatch.setattr(memory, "_groups", lambda: ["4:memory:/job/task", "0::/slice/unit", "bad"])
+    groups = tmp_path / "groups"
+    groups.write_text("4:memory:/job/task\n0::/slice/unit\nbad")
+    monkeypatch.setattr(memory, "Path", lambda _: groups)
     unit, task, everything = tmp_path / "slice" / "unit", tmp_path / "memory/job/task", limit()
     for folder in (unit, task):
         folder.mkdir(parents=True)

@@ -7,20 +7,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import balancing_factors
-from onlinels.checks import Floats, Integers, Matrix, check_weights
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
-from onlinels.numerics import Calls, State, lengthened
-from onlinels.rows import Batch, check_aligned, read_batch, read_sample, table_like
+from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
+from onlinels.numerics import lengthened
+from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
-
-BALANCES = ("classwise", "priors")
-"""Settings of the balance beside None."""
 
 Balance = str | None
 """A setting: None, "classwise" or "priors"."""
@@ -129,7 +125,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         half_life: HalfLife = None,
         balance: Balance = None,
     ) -> None:
-        check_balance(balance)
         self.balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
@@ -175,145 +170,51 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             if type(w) is float and w == 1.0 and t is None:
                 column = self._classes.column(y)
                 if column is not None:
-                    targets = np.zeros(len(self._class_counts))
+                    counts = self._class_counts
+                    targets = np.zeros(len(counts))
                     targets[column] = 1.0
-                    if self._learn_row(x, targets, column):
+                    counting = counts.__setitem__, column, counts[column] + 1
+                    if self._learn_row(x, targets, (counting,)):
                         return
-            sample = read_sample(x)
-            self._learn_labelled(sample, [read_label(y)], check_weights(w, 1), t)
-            self._remember_names(sample.layouts[0])
+            self._learn_sample(x, self._read_targets(y, None), w, t)
 
-    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a mini-batch, with the same result as learning its rows one by one.
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
+        classes = self._classes.extended(labels)
+        return classes.columns(labels), {"_classes": classes}
 
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows labels
-        w : float, or array, series or list of n_rows floats, optional
-            Weights, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n_rows of them, optional
-            Times of the rows, for models with a `half_life`; by default one unit passes per row.
+    def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
+        counts = lengthened(self._class_counts, n_targets)
+        return {"_class_counts": counts + np.bincount(targets, minlength=n_targets)}
 
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-
-        Notes
-        -----
-        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
-        changed, or all of it has. The same holds for everything that changes the model.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> model = LeastSquaresClassifier()
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
-        >>> model.predict_many(np.array([[-1.0], [3.0]]))
-        array(['low', 'high'], dtype='<U4')
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            n_rows = len(batch)
-            self._learn_labelled(batch, read_labels(y, n_rows), check_weights(w, n_rows), t)
-
-    def _learn_labelled(self, batch: Batch, labels: list[Label], w: float | Floats, t: Any) -> None:
-        columns, classes = self._columns.extended(batch.layouts), self._classes.extended(labels)
-        self._learn(columns, batch, classes.columns(labels), w, t, _classes=classes)
-
-    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one sample out again; see `unlearn_many`."""
-        with self._lock:
-            targets = self._columns_to_take_from([read_label(y)])
-            self._unlearn(read_sample(x), targets, check_weights(w, 1))
-
-    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take rows out again: the model is then as if it had never seen them.
-
-        A class leaves `classes` with the last of its rows; features stay, without effect.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows labels
-        w : float, or array, series or list of n_rows floats, optional
-            Weights as they count now: those the rows were learnt with, times what has decayed
-            since. No time passes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be read, or more would be taken out than was learnt, so far as
-            that shows; nothing has changed then. The orthogonal form cannot unlearn.
-
-        Notes
-        -----
-        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
-        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
-        leave 8 digits less.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> model = LeastSquaresClassifier()
-        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
-        >>> model.unlearn_one({0: 2.0}, "high")
-        >>> model.classes, model.count
-        (('low',), 2)
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            targets = self._columns_to_take_from(read_labels(y, len(batch)))
-            self._unlearn(batch, targets, check_weights(w, len(batch)))
-
-    def _columns_to_take_from(self, labels: list[Label]) -> Integers:
-        known = set(self.classes)
-        unknown = [label for label in labels if label not in known]
+    def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
+        targets, outputs = read
+        unknown = outputs["_classes"].labels[len(self.classes) :]
         if unknown:
             raise ValueError(
                 f"y holds {unknown[0]!r}, expected labels that were learnt. "
                 "Take out only rows that are in."
             )
-        targets = self._classes.columns(labels)
-        removed = np.bincount(targets, minlength=len(known))
-        if (removed > self._class_counts).any():
-            column = int((removed > self._class_counts).argmax())
+        removed = np.bincount(targets, minlength=len(self.classes))
+        counts = self._class_counts - removed
+        if (counts < 0).any():
+            column = int((counts < 0).argmax())
             raise ValueError(
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
                 f"{self._class_counts[column]} rows learnt. Take out only rows that are in."
             )
-        return targets
-
-    def _counting(self, column: int) -> Calls:
-        counts = self._class_counts
-        return ((counts.__setitem__, column, counts[column] + 1),)
-
-    def _counts(self, targets: Matrix, n_targets: int) -> State:
-        counts = lengthened(self._class_counts, n_targets)
-        counts = counts + np.bincount(targets, minlength=n_targets)
-        return ((self, "_class_counts", counts),)
-
-    def _outputs_left(
-        self, left: Accumulator, targets: Matrix
-    ) -> tuple[Accumulator, dict[str, Any]]:
-        counts = self._class_counts - np.bincount(targets, minlength=len(self._class_counts))
+        left = self._without(batch, targets, w)
         # What was taken out with less weight than it had stays, and so does its class.
         kept = np.flatnonzero((counts > 0) | ~left.weightless)
-        if len(kept) == len(counts):
-            return left, {"_class_counts": counts}
         classes = Classes().extended(self.classes[column] for column in kept)
-        return left.with_targets(kept), {"_class_counts": counts[kept], "_classes": classes}
+        self._put_in_place(left.with_targets(kept), _classes=classes, _class_counts=counts[kept])
 
-    def _merge(self, other: Self) -> None:
-        columns = self._columns.extended(other._columns.layouts())
+    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)
         counts = lengthened(self._class_counts, len(classes)).copy()
         counts[places] += other._class_counts
-        self._merge_rows(other, columns, places, _classes=classes, _class_counts=counts)
+        return places, {"_classes": classes, "_class_counts": counts}
 
     def _corrected(self, per_class: Floats) -> Floats:
         if self.balance != "priors":
@@ -368,19 +269,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             return table_like(batch.source, self.classes, self._score_variances(batch))
 
     def _score_variances(self, batch: Batch) -> Floats:
-        rows = self._split(batch.layouts, batch.values)
-        variances = self._known_spread().variances(*rows, own=0.0)
+        variances = self._variances(batch, own=0.0)
         if np.isfinite(variances).all():
             with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
                 variances = self._corrected(self._corrected(variances))
         return variances
-
-    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        batch = read_batch(X)
-        return batch.source, self._scores(batch.layouts, batch.values)
-
-
-def check_balance(balance: Any) -> None:
-    """Raise unless `balance` is None, "classwise" or "priors"."""
-    if balance is not None and not (isinstance(balance, str) and balance in BALANCES):
-        raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')

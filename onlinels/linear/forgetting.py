@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats, as_number, equals_itself
+from onlinels.checks import Floats, as_number, check_number, equals_itself
 from onlinels.saving import ANYTHING, FINITE, FLAG, maybe, savable
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -49,8 +49,7 @@ def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
             f"t has shape {values.shape}, expected ({n_rows},). Pass one time per row, or one for "
             "all."
         )
-    read = _seconds if dates else _number
-    times = np.array([read(value) for value in values.ravel().tolist()], dtype=np.float64)
+    times = np.array([_time(value, dates) for value in values.ravel().tolist()], dtype=np.float64)
     if not np.isfinite(times).all():
         raise ValueError(
             f"t holds {times[~np.isfinite(times)][0]}, expected finite times. Leave rows without a "
@@ -59,48 +58,23 @@ def read_times(t: Any, n_rows: int, dates: bool) -> Floats:
     return np.broadcast_to(times, n_rows) if values.ndim == 0 else times
 
 
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+def _time(value: Any, dates: bool) -> float | None:
+    """Return a time as a number; None and NaT come out as None or NaN."""
+    if dates and (value is None or not equals_itself(value)):
+        return None
+    if isinstance(value, bool) or not isinstance(value, datetime if dates else numbers.Real):
         raise TypeError(
-            f"t holds {value!r} of type {type(value).__name__}, expected numbers, as half_life is "
-            "a number. Pass half_life as a timedelta if times are dates."
+            f"t holds {value!r} of type {type(value).__name__}, expected "
+            f"{'datetimes' if dates else 'numbers'} to fit half_life. Pass half_life as a "
+            "timedelta if times are dates, else as a number."
         )
-    number = as_number(value)
-    return np.nan if number is None else number
-
-
-def _seconds(value: Any) -> float:
-    if value is None or not equals_itself(value):
-        return float("nan")
     if not isinstance(value, datetime):
-        raise TypeError(
-            f"t holds {value!r} of type {type(value).__name__}, expected datetimes, as half_life "
-            "is a timedelta. Pass half_life as a number if times are numbers."
-        )
-    aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        return as_number(value)
+    aware = value if value.tzinfo else value.replace(tzinfo=UTC)
     return (aware - EPOCH).total_seconds()
 
 
 HalfLife = float | timedelta | None
-
-
-@dataclass(frozen=True)
-class Tick:
-    """What learning a batch does to weights.
-
-    Parameters
-    ----------
-    clock : Clock
-        The clock after the batch.
-    past : float
-        Factor on the weight of everything learnt before.
-    w : float or ndarray (n,)
-        Weights of the batch's rows once all of them are in.
-    """
-
-    clock: Clock
-    past: float
-    w: float | Floats
 
 
 @savable(
@@ -135,11 +109,12 @@ class Clock:
 
     Examples
     --------
-    >>> Clock(forgetting_factor=0.5).tick(1.0, n_rows=3).w
-    array([0.25, 0.5 , 1.  ])
+    >>> clock, past, w = Clock(forgetting_factor=0.5).tick(1.0, n_rows=3)
+    >>> past, w
+    (0.125, array([0.25, 0.5 , 1.  ]))
     >>> clock = Clock(half_life=10.0, now=100.0)
-    >>> clock.tick(1.0, 1, np.array([110.0])).past, clock.tick(1.0, 1, np.array([90.0])).w
-    (0.5, array([0.5]))
+    >>> clock.tick(1.0, 1, np.array([110.0]))[1:], clock.tick(1.0, 1, np.array([90.0]))[1:]
+    ((0.5, array([1.])), (1.0, array([0.5])))
     """
 
     forgetting_factor: float = 1.0
@@ -178,7 +153,9 @@ class Clock:
             )
         return None
 
-    def tick(self, w: float | Floats, n_rows: int, times: Floats | None = None) -> Tick:
+    def tick(
+        self, w: float | Floats, n_rows: int, times: Floats | None = None
+    ) -> tuple[Clock, float, float | Floats]:
         """Let the time of a batch of rows pass.
 
         Parameters
@@ -189,22 +166,28 @@ class Clock:
             At least 1.
         times : ndarray (n_rows,), optional
             As read by `read`.
-        """
-        if self.half_life is not None:
-            counted = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
-            clock = self if times is None else replace(self, timed=True)
-            return clock._tick_of_times(w, counted if times is None else times)
-        factor = self.forgetting_factor
-        if factor == 1.0:
-            return Tick(self, 1.0, w)
-        w = w if n_rows == 1 else w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
-        return Tick(self, factor**n_rows, w)
 
-    def _tick_of_times(self, w: float | Floats, times: Floats) -> Tick:
+        Returns
+        -------
+        clock : Clock
+            The clock after the batch.
+        past : float
+            Factor on the weight of everything learnt before.
+        w : float or ndarray (n_rows,)
+            Weights of the batch's rows once all of them are in.
+        """
+        factor = self.forgetting_factor
+        if self.half_life is None:
+            if factor == 1.0 or n_rows == 1:
+                return self, factor**n_rows, w
+            return self, factor**n_rows, w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
+        timed = self.timed or times is not None
+        if times is None:
+            times = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
         latest = float(times.max())
         now = latest if self.now is None else max(self.now, latest)
-        past = self._decay(now - (now if self.now is None else self.now))
-        return Tick(replace(self, now=now), float(past), w * self._decay(now - times))
+        past = 1.0 if self.now is None else float(self._decay(now - self.now))
+        return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
 
     def _decay(self, age: Any) -> Any:
         half_life: Any = self.half_life
@@ -219,9 +202,9 @@ class Clock:
         """
         if self.now is None or other.now is None:
             return (other if self.now is None else self), 1.0, 1.0
-        if not (self.timed or other.timed):
-            return (self if self.now >= other.now else other), 1.0, 1.0
         clock = self if self.now >= other.now else other
+        if not (self.timed or other.timed):
+            return clock, 1.0, 1.0
         now: float = max(self.now, other.now)
         return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
 
@@ -236,26 +219,13 @@ def check_decay(forgetting_factor: Any, half_life: Any) -> None:
     ValueError
         If the factor is not in (0, 1], the half-life is not positive, or both are set.
     """
-    if isinstance(forgetting_factor, bool) or not isinstance(forgetting_factor, numbers.Real):
-        raise TypeError(
-            f"forgetting_factor={forgetting_factor!r} must be a number. Pass a float in (0, 1]."
-        )
-    if not 0.0 < (as_number(forgetting_factor) or 0.0) <= 1.0:
-        raise ValueError(
-            f"forgetting_factor={forgetting_factor!r} must be above 0 and at most 1. "
-            "Pass 1.0 to forget nothing."
-        )
+    expected = "above 0 and at most 1, which forgets nothing"
+    check_number("forgetting_factor", forgetting_factor, lambda f: 0.0 < f <= 1.0, expected)
     if half_life is None:
         return
-    remedy = "Pass a positive number in units of t, a timedelta if t are dates, or None."
-    known = isinstance(half_life, (numbers.Real, timedelta))
-    known = known and not isinstance(half_life, (bool, np.timedelta64))
-    if not known:
-        raise TypeError(f"half_life={half_life!r} must be a number or a timedelta. {remedy}")
-    dated = isinstance(half_life, timedelta)
-    length = half_life.total_seconds() if dated else as_number(half_life)
-    if length is None or not 0.0 < length < np.inf:
-        raise ValueError(f"half_life={half_life!r} must be positive and finite. {remedy}")
+    length = half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+    expected = "positive and finite, in units of t, or a timedelta if t are dates"
+    check_number("half_life", length, lambda h: 0.0 < h < np.inf, expected)
     if forgetting_factor != 1.0:
         raise ValueError(
             f"forgetting_factor={forgetting_factor!r} and half_life={half_life!r} are both set, "

@@ -7,7 +7,7 @@ import numbers
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Self
 
@@ -30,6 +30,7 @@ from onlinels.checks import (
     check_flag,
     check_mass,
     check_mergeable,
+    check_weights,
     read_only,
     row_blocks,
     uncast,
@@ -54,6 +55,8 @@ from onlinels.rows import (
     Layout,
     Name,
     RowReader,
+    check_aligned,
+    read_batch,
     read_row,
     read_sample,
     reader_of,
@@ -76,6 +79,9 @@ from onlinels.saving import (
     save_method,
     settings_hold,
 )
+
+Targets = tuple[Matrix, dict[str, Any]]
+"""Targets by row, and the attribute that names the outputs, those of the rows included."""
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "gram": GramAccumulator,
@@ -108,47 +114,6 @@ OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
 """How numpy errs in variances: those beyond float64, as of features at 1e-160, are infinite."""
 
 
-@dataclass(frozen=True)
-class Spread:
-    """What predictive variances need: noise (n_targets,), the ridge, and the covariance."""
-
-    noise: Floats
-    ridge: float
-    covariance: Covariance
-
-    def variances(self, rows: Floats, unknown: Floats, own: float) -> Floats:
-        """Return the variance of every row's predictions, (n, n_targets).
-
-        `own` is that of a fresh target about its prediction, in units of the noise: 1, or 0 for
-        that of the prediction alone. Unknown features (n, n_unknown) are at the ridge.
-        """
-        with np.errstate(**OVERFLOW):
-            leverages = self.covariance.leverages(rows)
-            if self.ridge > 0.0:
-                leverages = leverages + (unknown**2).sum(axis=1) / self.ridge
-            variances = np.outer(own + leverages, self.noise)
-        # Beyond float64, or nothing is known of the noise.
-        variances[np.isnan(variances)] = np.inf
-        return variances
-
-
-def spread_of(statistics: Accumulator, ridge: float, output_weights: Floats) -> Spread:
-    """Return the spread at a ridge, from the statistics alone.
-
-    Notes
-    -----
-    About ``M^3`` operations; afterwards ``M^2`` a prediction, and as much memory as a Gram.
-    """
-    with np.errstate(**OVERFLOW):
-        covariance = statistics.covariance(ridge)
-        squares = statistics.target_squares
-        residual = squares - statistics.explained_squares(output_weights)
-    free = statistics.weight - covariance.n_parameters
-    if not statistics.weight or free <= FEWEST_FREE * statistics.weight:
-        return Spread(np.full(len(residual), np.inf), ridge, covariance)
-    return Spread(np.maximum(residual, ROUNDING * np.abs(squares)) / free, ridge, covariance)
-
-
 @savable(
     {"ridge": REAL, "output_weights": MATRIX, "intercept": VECTOR, "spread": NOTHING},
 )
@@ -158,7 +123,8 @@ class Solution(NamedTuple):
     ridge: float
     output_weights: Floats
     intercept: Floats
-    spread: Spread | None = None
+    # What predictive variances need: the noise of every target, and the covariance.
+    spread: tuple[Floats, Covariance] | None = None
 
 
 @savable({"setting": ANYTHING, "selected": maybe(SHARE), "is_due": FLAG})
@@ -178,9 +144,10 @@ def is_selected(setting: Any) -> bool:
 def selected_ridge(setting: Any, statistics: Accumulator) -> float | None:
     """Return the ridge that a setting selects from the statistics, None if they say too little."""
     _check_folds(setting, statistics)
+    if not is_selected(setting) or statistics.count < FEWEST_ROWS:
+        return None
     # What rows that were taken out have left is no feature to choose a ridge for.
-    varies = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
-    if statistics.count < FEWEST_ROWS or not varies:
+    if not (statistics.diagonal.any() and statistics.target_squares.sum() > 0.0):
         return None
     if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
         return statistics.select_ridge()
@@ -195,17 +162,21 @@ def _check_folds(setting: Any, statistics: Accumulator) -> None:
         )
 
 
-def _unselected(setting: Any, statistics: Accumulator) -> float:
-    """Return the ridge of a number, or else the paper's."""
+def ridge_of(setting: Any, statistics: Accumulator, selected: float | None) -> float:
+    """Return the ridge that was selected, or else the number of a setting, or the paper's."""
+    if selected is not None:
+        return selected
     if isinstance(setting, numbers.Real):
         return float(setting)
     return paper_ridge(statistics.diagonal, statistics.n_targets)
 
 
-def _chosen_ridge(setting: Any, statistics: Accumulator) -> float:
-    """Return the ridge that statistics of now are to hold inside."""
-    selected = selected_ridge(setting, statistics) if is_selected(setting) else None
-    return _unselected(setting, statistics) if selected is None else selected
+def holding(setting: Any, statistics: Accumulator, choice: Choice) -> tuple[Accumulator, Choice]:
+    """Return statistics with the ridge of now inside; one of 0 that is no number waits."""
+    ridge = ridge_of(setting, statistics, selected_ridge(setting, statistics))
+    if ridge > 0.0 or isinstance(setting, numbers.Real):
+        return statistics.with_ridge(ridge), choice._replace(setting=setting)
+    return statistics, choice
 
 
 def reaches_checkpoint(count: int, n_rows: int) -> bool:
@@ -235,28 +206,24 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: A
     check_ridge(ridge)
     check_choice("accumulator", accumulator, ACCUMULATORS)
     check_flag("fit_intercept", fit_intercept)
+    if balance is not None:
+        check_choice("balance", balance, ("classwise", "priors"))
+    folds, classwise = isinstance(ridge, KFold), balance == "classwise"
+    clashes = {
+        "statistics are kept apart by folds or by classes": folds and classwise,
+        "folds are sums of products": folds and accumulator != "gram",
+        "a ridge held inside has no weight by class": classwise and accumulator == "recursive",
+    }
+    for reason, is_so in clashes.items():
+        if is_so:
+            raise ValueError(
+                f"ridge={ridge!r}, accumulator={accumulator!r} and balance={balance!r} do not go "
+                f"together: {reason}. Leave one of them at its default."
+            )
     make = partial(_make_one, accumulator, bool(fit_intercept))
-    if balance == "classwise":
-        if isinstance(ridge, KFold):
-            raise ValueError(
-                f'ridge={ridge!r} and balance="classwise" do not go together: statistics are kept '
-                'apart by folds or by classes. Pass ridge="auto", or balance="priors".'
-            )
-        if accumulator == "recursive":
-            raise ValueError(
-                'accumulator="recursive" and balance="classwise" do not go together: the recursive '
-                "form holds its ridge inside, which cannot be weighted by class. Pass "
-                'accumulator="gram", or balance="priors".'
-            )
+    if classwise:
         return ClasswiseAccumulator(make)
-    if not isinstance(ridge, KFold):
-        return make()
-    if accumulator != "gram":
-        raise ValueError(
-            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
-            'of products. Pass accumulator="gram", or ridge="auto".'
-        )
-    return FoldedAccumulator(make, ridge.n_folds)
+    return FoldedAccumulator(make, ridge.n_folds) if folds else make()
 
 
 def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
@@ -292,13 +259,13 @@ def linear_is_sound(model: Any) -> bool:
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
     if solution is not None:
-        fits = fits and solution.output_weights.shape == shape
-        fits = fits and solution.intercept.shape == shape[1:]
+        shapes = solution.output_weights.shape, solution.intercept.shape
+        fits = fits and shapes == (shape, shape[1:])
     if recursion is not None:
         fits = fits and (recursion.n_features, recursion.n_targets) == shape
-    clock = model._clock
-    fits = fits and clock.forgetting_factor == model.forgetting_factor
-    return bool(fits and clock.half_life == model.half_life and settings_hold(model))
+    clock = replace(model._clock, now=None, timed=False)
+    fits = fits and clock == Clock(model.forgetting_factor, model.half_life)
+    return bool(fits and settings_hold(model))
 
 
 class LinearModel(base.Estimator, ABC):
@@ -374,7 +341,7 @@ class LinearModel(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
             with self._lock:
-                apply(Update(state=(*self._anew(), (self, "_ridge", ridge))))
+                apply(Update(state=self._anew(_ridge=ridge)))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -420,86 +387,103 @@ class LinearModel(base.Estimator, ABC):
         self._settle()
         if self._statistics.fixed_ridge is not None:
             return self._statistics.fixed_ridge
-        if is_selected(setting):
-            if self._choice.is_due or self._choice.setting != setting:
-                selected = selected_ridge(setting, self._statistics)
-                self._choice = Choice(setting, selected, is_due=False)
-            if self._choice.selected is not None:
-                return self._choice.selected
-        return _unselected(setting, self._statistics)
+        if not is_selected(setting):
+            return ridge_of(setting, self._statistics, None)
+        if self._choice.is_due or self._choice.setting != setting:
+            selected = selected_ridge(setting, self._statistics)
+            self._choice = Choice(setting, selected, is_due=False)
+        return ridge_of(setting, self._statistics, self._choice.selected)
 
-    def _settle(self) -> None:
-        """Hold a ridge inside the statistics if it is a number, or was held and has changed."""
-        if self._statistics.holds_ridge and self._ridge != self._choice.setting:
-            if isinstance(self._ridge, numbers.Real):
-                self._hold(float(self._ridge))
-            elif self._statistics.fixed_ridge is not None:
-                self._hold_selected()
-
-    def _hold_selected(self) -> None:
-        """Choose a ridge from the statistics and hold it inside; 0 waits for the next time."""
-        ridge = _chosen_ridge(self._ridge, self._statistics)
-        if ridge > 0.0:
-            self._hold(ridge)
-
-    def _hold(self, ridge: float) -> None:
-        statistics = self._statistics.with_ridge(ridge)
-        choice = self._choice._replace(setting=self._ridge)
-        apply(Update(state=((self, "_statistics", statistics), (self, "_choice", choice))))
-
-    @property
-    def _waits_for_ridge(self) -> bool:
-        """Whether the statistics are to hold a ridge inside that is not chosen yet."""
-        return self._statistics.holds_ridge and self._statistics.fixed_ridge is None
-
-    def _select_before(self, n_rows: int) -> None:
-        """Select a ridge, if that is due and rows that come now do not reach another checkpoint."""
-        changed = self._choice.setting != self._ridge
-        due = is_selected(self._ridge) and (self._choice.is_due or changed)
-        wanted = due or (changed and self._statistics.holds_ridge)
-        if wanted and not reaches_checkpoint(self.count, n_rows):
-            self._ridge_in_force()
+    def _settle(self, is_time: bool = False) -> None:
+        """Hold a ridge inside, where it is held: a number at once, others in time or if changed."""
+        statistics, known = self._statistics, isinstance(self._ridge, numbers.Real)
+        changed = self._ridge != self._choice.setting
+        changed = changed and (known or statistics.fixed_ridge is not None)
+        if statistics.holds_ridge and (is_time or changed):
+            statistics, choice = holding(self._ridge, statistics, self._choice)
+            apply(Update(state=((self, "_statistics", statistics), (self, "_choice", choice))))
 
     # Rows in and out.
 
-    def _learn(
-        self,
-        columns: Columns,
-        batch: Batch,
-        targets: Matrix,
-        w: float | Floats,
-        t: Any,
-        **outputs: Any,
-    ) -> None:
-        """Learn rows whose targets are checked, all or nothing.
+    @abstractmethod
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        """Return the checked targets of rows, or of one sample where `n_rows` is None."""
 
-        `outputs` is the attribute that names the outputs, those of the batch included.
+    def _read_many(self, X: Any, y: Any, w: Any) -> tuple[Batch, Targets, float | Floats]:
+        batch = read_batch(X)
+        check_aligned(X, y)
+        return batch, self._read_targets(y, len(batch)), check_weights(w, len(batch))
+
+    def _learn_sample(self, x: Any, targets: Targets, w: float, t: Any) -> None:
+        sample = read_sample(x)
+        self._learn(sample, targets, check_weights(w, 1), t)
+        self._remember_names(sample.layouts[0])
+
+    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
+        """Learn a mini-batch, with the same result as learning its rows one by one.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows labels, or of n_rows numbers for a regressor
+            If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, at least 0; 1 by default.
+        t : number or datetime, or array, series or list of n_rows of them, optional
+            Times of the rows, for models with a `half_life`; by default one unit passes per row.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
+        changed, or all of it has. The same holds for everything that changes the model.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier()
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
+        >>> model.predict_many(np.array([[-1.0], [3.0]]))
+        array(['low', 'high'], dtype='<U4')
         """
+        with self._lock:
+            self._learn(*self._read_many(X, y, w), t)
+
+    def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
+        """Learn rows whose targets are checked, all or nothing."""
+        targets, outputs = read
         check_ridge(self._ridge)
         _check_folds(self._ridge, self._statistics)
         if isinstance(self._ridge, numbers.Real):
             self._settle()
+        columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
         values = columns.place(batch.layouts, batch.values)
         check_mass(values, w)
+        if targets.ndim == 2:
+            check_mass(targets, w)
         n_rows, times = len(values), self._clock.read(t, len(values))
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
-            model._select_before(n_rows - block.start)
+            if not (model._is_settled or reaches_checkpoint(model.count, n_rows - block.start)):
+                model._ridge_in_force()
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
-            tick = model._clock.tick(part_w, block.stop - block.start, part_times)
-            single = block.stop - block.start == 1
-            weights = float(np.max(tick.w)) if single else tick.w
+            size = block.stop - block.start
+            clock, past, weights = model._clock.tick(part_w, size, part_times)
+            weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
-            state = tuple((model, name, value) for name, value in outputs.items())
-            update = model._plan_rows(rows, tick.past, columns, n_targets)
-            new = ((model, "_clock", tick.clock), (model, "_columns", columns))
-            return update[0], (*update[1], *state, *new)
+            news = outputs | {"_clock": clock, "_columns": columns}
+            return model._plan_rows(rows, past, n_targets, news)
 
-        if not self._statistics.holds_ridge or (n_rows == 1 and not self._waits_for_ridge):
+        holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
+        if not holds or (n_rows == 1 and fixed_ridge is not None):
             apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
@@ -509,8 +493,8 @@ class LinearModel(base.Estimator, ABC):
             count = aside.count
             apply(plan(aside, block))
             reached = reaches_checkpoint(count, block.stop - block.start)
-            if reached and aside._waits_for_ridge and aside.count >= FIRST_ROWS:
-                aside._hold_selected()
+            if reached and aside._statistics.fixed_ridge is None and aside.count >= FIRST_ROWS:
+                aside._settle(is_time=True)
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
 
     def _units(self, n_rows: int, n_features: int) -> Iterator[slice]:
@@ -520,30 +504,25 @@ class LinearModel(base.Estimator, ABC):
             yield from (slice(row, row + 1) for row in range(n_rows))
             return
         count, start = self.count, 0
-        for stop in [*self._checkpoints(count, n_rows), n_rows]:
+        powers = range(count.bit_length(), (count + n_rows).bit_length())
+        if not self._statistics.holds_ridge or self._statistics.fixed_ridge is not None:
+            powers = powers[-1:] if is_selected(self._ridge) else powers[:0]
+        for stop in [*((1 << power) - count for power in powers), n_rows]:
             for block in row_blocks(stop - start, n_features, LEAST_ROWS):
                 yield slice(start + block.start, start + block.stop)
             start = stop
 
-    def _checkpoints(self, count: int, n_rows: int) -> Iterator[int]:
-        """Yield the numbers of rows of a batch after which a ridge is selected from them."""
-        first, last = count.bit_length(), (count + n_rows).bit_length()
-        if self._waits_for_ridge:
-            yield from ((1 << power) - count for power in range(first, last))
-        elif is_selected(self._ridge) and last > first and (1 << (last - 1)) - count < n_rows:
-            yield (1 << (last - 1)) - count
-
     def _plan_rows(
-        self, rows: Rows, decay: float, columns: Columns, n_targets: int
+        self, rows: Rows, decay: float, n_targets: int, news: dict[str, Any]
     ) -> tuple[Calls, State]:
         """Plan to learn rows with room for columns and targets that may be new."""
-        size, n_rows = (len(columns), n_targets), len(rows.targets)
-        statistics = self._statistics.grown(*size).named(columns.names)
+        size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
+        statistics = self._statistics.grown(*size).named(news["_columns"].names)
         reached = reaches_checkpoint(self.count, n_rows)
         choice = self._choice._replace(is_due=True) if reached else self._choice
         unasked = None if n_rows > 1 or self._unasked is None else self._unasked + 1
         recursion = None
-        if self._follows(unasked) and not (reached and self._selects):
+        if self._follows(unasked) and not (reached and is_selected(self._ridge)):
             recursion = self._recursion and self._recursion.grown(*size)
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
@@ -551,33 +530,68 @@ class LinearModel(base.Estimator, ABC):
             targets = rows.dense_targets(slice(0, n_targets))[0]
             row = rows.values[0], targets, float(rows.weights()[0]), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
-        state = (
-            (self, "_statistics", statistics),
-            (self, "_choice", choice),
-            (self, "_solution", None),
-            (self, "_recursion", recursion),
-            (self, "_followed", self._followed + (unasked is not None)),
-            (self, "_unasked", unasked),
-            (self, "_reader", None),
-        )
-        counts = self._counts(rows.targets, n_targets)
-        return calls, (*changes, *state, *counts)
+        news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
+        news |= {"_followed": self._followed + (unasked is not None), "_unasked": unasked}
+        state = self._anew(**news, **self._counts(rows.targets, n_targets))
+        return calls, (*changes, *state)
 
-    def _counts(self, targets: Matrix, n_targets: int) -> State:
-        """Return the new state of what counts rows by their targets."""
-        return ()
+    def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
+        """Return the new attributes that count rows by their targets."""
+        return {}
 
-    @property
-    def _selects(self) -> bool:
-        return is_selected(self._ridge)
+    def _anew(self, **attributes: Any) -> State:
+        """Return new attributes of a model; what follows single rows begins again, if not given."""
+        begun = dict.fromkeys(("_solution", "_recursion", "_unasked", "_reader"))
+        return tuple((self, name, value) for name, value in (begun | attributes).items())
 
-    def _anew(self) -> State:
-        """Return the state of a model of which something but single rows has changed."""
-        names = "_solution", "_recursion", "_unasked", "_reader"
-        return tuple((self, name, None) for name in names)
+    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+        """Take one sample out again; see `unlearn_many`."""
+        with self._lock:
+            self._unlearn(read_sample(x), self._read_targets(y, None), check_weights(w, 1))
 
-    def _unlearn(self, batch: Batch, targets: Matrix, w: float | Floats) -> None:
-        """Take rows out whose targets are checked, all or nothing."""
+    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
+        """Take rows out again: the model is then as if it had never seen them.
+
+        A class leaves `classes` with the last of its rows; features stay, without effect.
+
+        Parameters
+        ----------
+        X, y
+            As `learn_many` reads them.
+        w : float, or array, series or list of n_rows floats, optional
+            Weights as they count now: those the rows were learnt with, times what has decayed
+            since. No time passes.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be read, or more would be taken out than was learnt, so far as
+            that shows; nothing has changed then. The orthogonal form cannot unlearn.
+
+        Notes
+        -----
+        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
+        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
+        leave 8 digits less.
+
+        Examples
+        --------
+        >>> from onlinels import LeastSquaresClassifier
+        >>> model = LeastSquaresClassifier()
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), ["low", "low", "high"])
+        >>> model.unlearn_one({0: 2.0}, "high")
+        >>> model.classes, model.count
+        (('low',), 2)
+        """
+        with self._lock:
+            self._unlearn(*self._read_many(X, y, w))
+
+    def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
+        """Take rows out whose targets are read, all or nothing."""
+        self._put_in_place(self._without(batch, read[0], w))
+
+    def _without(self, batch: Batch, targets: Matrix, w: float | Floats) -> Accumulator:
+        """Return the statistics without rows that are in."""
         columns = self._columns.extended(batch.layouts)
         values = columns.place(batch.layouts, batch.values)
         known, new = np.split(values, [len(self._columns)], axis=1)
@@ -589,22 +603,12 @@ class LinearModel(base.Estimator, ABC):
             )
         left = self._statistics.copied()
         left.take_out(Rows(uncast(known), targets, w))
-        left, outputs = self._outputs_left(left, targets)
-        self._put_in_place(left, self._choice._replace(is_due=True), outputs)
+        return left
 
-    def _outputs_left(
-        self, left: Accumulator, targets: Matrix
-    ) -> tuple[Accumulator, dict[str, Any]]:
-        """Return statistics and the attributes that name outputs once rows are out."""
-        return left, {}
-
-    def _put_in_place(
-        self, statistics: Accumulator, choice: Choice, attributes: Mapping[str, Any]
-    ) -> None:
-        """Replace the statistics and what goes with them, all at once."""
-        news = {"_statistics": statistics, "_choice": choice, **attributes}
-        state = tuple((self, name, value) for name, value in news.items())
-        apply(Update(state=(*self._anew(), *state)))
+    def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
+        """Replace the statistics and what goes with them, all at once; a ridge is due."""
+        news = {"_statistics": statistics, "_choice": self._choice._replace(is_due=True)}
+        apply(Update(state=self._anew(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, in place, matching features and outputs by name.
@@ -636,12 +640,38 @@ class LinearModel(base.Estimator, ABC):
         """
         check_mergeable(self, other)
         with all_held(self._lock, other._lock):
-            self._merge(other)
+            columns = self._columns.extended(other._columns.layouts())
+            places, outputs = self._matched(other)
+            size = len(columns), len(next(iter(outputs.values())))
+            self._statistics.check_joins(other._statistics, *size)
+            mine, theirs = self._alike(other)
+            clock, past, other_past = self._clock.joined(other._clock)
+            theirs = theirs.placed(columns.locate(other.feature_names), places, *size)
+            if other_past != 1.0:
+                theirs.scale(other_past)
+            if past != 1.0:
+                mine = mine.copied()
+                mine.scale(past)
+            if self._is_blank:
+                # Nothing was learnt here: what the other model has selected stays, too.
+                statistics, choice = theirs, other._choice
+            elif other._is_blank:
+                statistics, choice = mine.copied().grown(*size), self._choice
+            else:
+                statistics, choice = mine.merged(theirs), self._choice._replace(is_due=True)
+                holds = statistics.holds_ridge and isinstance(self._ridge, str)
+                if holds and statistics.count >= FIRST_ROWS:
+                    statistics, choice = holding(self._ridge, statistics, choice)
+            outputs |= {"_choice": choice, "_columns": columns, "_clock": clock}
+            self._put_in_place(statistics.named(columns.names), **outputs)
         return self
 
     @abstractmethod
-    def _merge(self, other: Self) -> None:
-        """Add what a model of the same settings has learnt, all or nothing."""
+    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
+        """Return the columns of another model's targets here, and the attributes that name all.
+
+        The first of them has the length of all targets.
+        """
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""
@@ -651,40 +681,6 @@ class LinearModel(base.Estimator, ABC):
     def _is_blank(self) -> bool:
         # Rows that were taken out in part do not count any more, but still weigh something.
         return not (self.count or self._statistics.weight)
-
-    def _merge_rows(
-        self, other: Self, columns: Columns, target_columns: Integers, **attributes: Any
-    ) -> None:
-        """Add the statistics of a model whose settings are checked, its columns matched.
-
-        The first of the attributes names the outputs of both.
-        """
-        size = len(columns), len(next(iter(attributes.values())))
-        self._statistics.check_joins(other._statistics, *size)
-        clock, past, other_past = self._clock.joined(other._clock)
-        mine, theirs = self._alike(other)
-        theirs = theirs.placed(columns.locate(other.feature_names), target_columns, *size)
-        if other_past != 1.0:
-            theirs.scale(other_past)
-        choice, both = self._choice, not (self._is_blank or other._is_blank)
-        if both:
-            if past != 1.0:
-                mine = mine.copied()
-                mine.scale(past)
-            statistics, choice = mine.merged(theirs), choice._replace(is_due=True)
-        elif self._is_blank:
-            # Nothing was learnt here: what the other model has selected stays, too.
-            statistics, choice = theirs, other._choice
-        else:
-            statistics = mine.copied().grown(*size)
-        statistics = statistics.named(columns.names)
-        holds = statistics.holds_ridge and isinstance(self._ridge, str)
-        if both and holds and statistics.count >= FIRST_ROWS:
-            ridge = _chosen_ridge(self._ridge, statistics)
-            if ridge > 0.0:
-                statistics = statistics.with_ridge(ridge)
-                choice = choice._replace(setting=self._ridge)
-        self._put_in_place(statistics, choice, {"_columns": columns, "_clock": clock, **attributes})
 
     def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
         """Return the statistics of both models, in one number of folds if both know something.
@@ -738,15 +734,9 @@ class LinearModel(base.Estimator, ABC):
                 new = vars(self.empty()) | {"_lock": self._lock}
                 apply(Update(state=tuple((self, name, value) for name, value in new.items())))
             elif keep < 1.0:
-                statistics, choice = self._statistics, self._choice._replace(is_due=True)
-                if statistics.holds_ridge:
-                    statistics = statistics.copied()
-                    statistics.scale(float(keep))
-                    statistics.restore_ridge()
-                    self._put_in_place(statistics, choice, {})
-                else:
-                    calls, state = statistics.fading(float(keep))
-                    apply((calls, (*state, *self._anew(), (self, "_choice", choice))))
+                statistics = self._statistics.copied()
+                statistics.scale(float(keep))
+                self._put_in_place(statistics.with_ridge_restored())
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
@@ -754,10 +744,10 @@ class LinearModel(base.Estimator, ABC):
 
     # Rows one by one.
 
-    def _learn_row(self, x: Any, targets: Floats, column: int = 0) -> bool:
+    def _learn_row(self, x: Any, targets: Floats, counting: Calls = ()) -> bool:
         """Learn a sample of the usual names, with targets that are read; tell whether it could be.
 
-        Targets are (n_targets,); the column is that of a label.
+        Targets are (n_targets,); the call is one that counts a row of its label.
         """
         reader, statistics, unasked = self._reader, self._statistics, self._unasked
         if reader is None or not reader.is_complete or self.half_life is not None:
@@ -779,12 +769,8 @@ class LinearModel(base.Estimator, ABC):
                 (self, "_recursion", recursion),
                 (self, "_followed", self._followed + 1),
             )
-        apply(((*calls, *self._counting(column)), (*state, (self, "_solution", None))))
+        apply(((*calls, *counting), (*state, (self, "_solution", None))))
         return True
-
-    def _counting(self, column: int) -> Calls:
-        """Return the call that counts a row by its known target, if rows are counted so."""
-        return ()
 
     def _follows(self, unasked: int | None) -> bool:
         """Tell whether a solution still goes on after so many rows that nobody asked after."""
@@ -802,11 +788,11 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_settled(self) -> bool:
         """Whether rows need no look at the ridge before the next checkpoint."""
-        if self._statistics.holds_ridge:
-            return self._statistics.fixed_ridge is not None and self._choice.setting == self._ridge
-        if not self._selects:
+        holds = self._statistics.holds_ridge
+        if not (holds or is_selected(self._ridge)):
             return True
-        return not self._choice.is_due and bool(self._choice.setting == self._ridge)
+        is_known = self._statistics.fixed_ridge is not None if holds else not self._choice.is_due
+        return is_known and bool(self._choice.setting == self._ridge)
 
     # Weights and answers.
 
@@ -820,8 +806,7 @@ class LinearModel(base.Estimator, ABC):
                 weights = following.weights.copy(order="F")
             else:
                 weights = self._statistics.solve(ridge)
-                if self._recursion is not None or self._may_go_on(ridge):
-                    self._go_on_from(weights, ridge)
+                self._go_on_from(weights, ridge)
             self._unasked = 0
             solution = Solution(ridge, weights, self._statistics.intercept(weights))
             self._solution = solution
@@ -838,15 +823,14 @@ class LinearModel(base.Estimator, ABC):
             self._unasked = 0
         return recursion
 
-    def _may_go_on(self, ridge: float) -> bool:
-        """Tell whether a solution is to go on row by row from now on."""
-        # The paper's ridge is another one after every row.
-        selected = self._selects and self._choice.selected is not None
-        stays = selected or isinstance(self._ridge, numbers.Real)
-        return self._follows(self._unasked) and stays and ridge > 0.0 and not self._clock.forgets
-
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
-        """Let a solution go on, if the statistics are sums that are far from singular."""
+        """Let a solution go on row by row, if statistics are sums that are far from singular."""
+        if self._recursion is None:
+            # The paper's ridge is another one after every row.
+            selected = is_selected(self._ridge) and self._choice.selected is not None
+            stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
+            if not (stays and self._follows(self._unasked)) or self._clock.forgets:
+                return
         going_on = None
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
             going_on = self._statistics.recursion_of(weights, ridge)
@@ -855,53 +839,71 @@ class LinearModel(base.Estimator, ABC):
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
-        row = None if self._reader is None else self._reader.read(x)
+        row, layout = None if self._reader is None else self._reader.read(x), None
         if row is None:
             layout, values = read_row(x)
-            scores = self._scores_of(self._columns.place((layout,), values[None])[0])
-            self._remember_names(layout)
-            return scores
-        return self._scores_of(row)
-
-    def _scores_of(self, row: Floats) -> Floats:
-        """Return raw outputs (n_targets,) for a row (n_features,)."""
+            row = self._columns.place((layout,), values[None])[0]
         recursion = self._statistics.recursion or self._following()
         if recursion is None:
             solution = self._solved()
             # One that goes on from now answers the first time as it does the second.
             recursion = self._following()
+        if layout is not None:
+            self._remember_names(layout)
         if recursion is not None:
             return self._corrected(self._statistics.scores_by(recursion, row))
         known: Floats = row @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)
 
-    def _scores(self, layouts: Sequence[Layout], values: Matrix) -> Floats:
-        """Return raw outputs (n, n_targets) for rows (n, n_columns)."""
-        activations = self._columns.place(layouts, values)
+    def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
+        """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
+        batch = read_batch(X)
+        activations = self._columns.place(batch.layouts, batch.values)
         solution = self._solved()
         scores: Floats = product(activations, solution.output_weights)
         scores += solution.intercept
-        return self._corrected(scores)
+        return batch.source, self._corrected(scores)
 
     def _corrected(self, per_target: Floats) -> Floats:
         """Return weights, constants or scores, targets last, as answers are made of them."""
         return per_target
 
-    def _known_spread(self) -> Spread:
-        """Return noise variances and covariance as they are now, at the ridge in force."""
-        solution = self._solved()
-        if solution.spread is None:
-            spread = spread_of(self._statistics, solution.ridge, solution.output_weights)
-            self._solution = solution = solution._replace(spread=spread)
-        assert solution.spread is not None
-        return solution.spread
+    def _spread(self) -> tuple[Floats, Covariance]:
+        """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
 
-    def _split(self, layouts: Sequence[Layout], values: Matrix) -> tuple[Floats, Floats]:
-        """Return rows (n, n_features) of known features, and their unknown ones beside them."""
-        wider = self._columns.extended(layouts).place(layouts, values)
+        They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
+        """
+        solution, statistics = self._solved(), self._statistics
+        if solution.spread is not None:
+            return solution.spread
+        with np.errstate(**OVERFLOW):
+            covariance = statistics.covariance(solution.ridge)
+            squares = statistics.target_squares
+            residual = squares - statistics.explained_squares(solution.output_weights)
+        noise, free = np.full(len(residual), np.inf), statistics.weight - covariance.n_parameters
+        if statistics.weight and free > FEWEST_FREE * statistics.weight:
+            noise = np.maximum(residual, ROUNDING * np.abs(squares)) / free
+        self._solution = solution._replace(spread=(noise, covariance))
+        return noise, covariance
+
+    def _variances(self, batch: Batch, own: float) -> Floats:
+        """Return the variance of every row's predictions, (n, n_targets).
+
+        `own` is that of a fresh target about its prediction, in units of the noise: 1, or 0 for
+        that of the prediction alone. Unknown features are at the ridge.
+        """
+        wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        return known, unknown
+        (noise, covariance), ridge = self._spread(), self._solved().ridge
+        with np.errstate(**OVERFLOW):
+            leverages = covariance.leverages(known)
+            if ridge > 0.0:
+                leverages = leverages + (unknown**2).sum(axis=1) / ridge
+            variances = np.outer(own + leverages, noise)
+        # Beyond float64, or nothing is known of the noise.
+        variances[np.isnan(variances)] = np.inf
+        return variances
 
     def debug_one(self, x: Mapping[Any, Any]) -> str:
         """Return the score of every output and what the ten strongest features add to it."""

@@ -3,64 +3,58 @@
 from __future__ import annotations
 
 import reprlib
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
 from river import base, proba
 
-from onlinels.checks import (
-    LARGEST_VALUE,
-    Floats,
-    Integers,
-    as_number,
-    check_mass,
-    check_matrix,
-    check_values,
-    check_weights,
-    shown,
-)
+from onlinels.checks import Floats, Integers, check_values, read_number
 from onlinels.labels import as_list
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, linear_is_sound
+from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.rows import (
-    Batch,
+    LONGEST,
     Name,
-    check_aligned,
     numbers_like,
     plain_name,
     read_batch,
-    read_frame,
     read_sample,
     sorted_names,
     table_like,
 )
 from onlinels.saving import LABEL, row, savable
 
-LONGEST = 1e75
-"""Target up to which a row is learnt without a closer look: its square is far from overflow."""
-
-REMEDY = "Leave rows without a target out."
+OF_TARGETS = {
+    "missing": "Leave rows without a target out.",
+    "large": "Leave infinite targets out, and rescale large ones.",
+    "text": "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor.",
+}
+"""Remedies for targets."""
 
 
 class RealValuedModel(LinearModel):
     """Linear least squares on real-valued targets, the same ones in every row."""
 
-    _target_names: tuple[Name, ...] = ()
+    # Targets that are known before the first row.
+    _known_names: tuple[Name, ...] = ()
+
+    def __init__(
+        self,
+        ridge: Ridge = "auto",
+        accumulator: str = "gram",
+        fit_intercept: bool = True,
+        forgetting_factor: float = 1.0,
+        half_life: HalfLife = None,
+    ) -> None:
+        self._target_names = self._known_names
+        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
+        self._statistics.grow(0, len(self._target_names))
 
     @property
     def _outputs(self) -> tuple[Name, ...]:
         return self._target_names
-
-    @abstractmethod
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        """Return the names of the targets of one row, in this model's order, and their values."""
-
-    @abstractmethod
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        """Return the names of the targets, in this model's order, and their values by row."""
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one sample.
@@ -81,98 +75,20 @@ class RealValuedModel(LinearModel):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            names, targets = self._read_target(y)
+            read = self._read_targets(y, None)
+            targets, names = read[0], read[1]["_target_names"]
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0]):
-                return
-            sample = read_sample(x)
-            self._learn_targets(sample, (names, targets), check_weights(w, 1), t)
-            self._remember_names(sample.layouts[0])
+            if not (plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets[0])):
+                self._learn_sample(x, read, w, t)
 
-    def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a mini-batch, with the same result as learning its rows one by one.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows numbers
-            If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
-        w : float, or array, series or list of n_rows floats, optional
-            Weights, at least 0; 1 by default.
-        t : number or datetime, or array, series or list of n_rows of them, optional
-            Times of the rows, for models with a `half_life`; by default one unit passes per row.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-
-        Notes
-        -----
-        Whatever is raised, an interrupt from the keyboard or a lack of memory included: nothing has
-        changed, or all of it has. The same holds for everything that changes the model.
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            n_rows = len(batch)
-            self._learn_targets(batch, self._read_targets(y, n_rows), check_weights(w, n_rows), t)
-
-    def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
-        """Take one sample out again; see `unlearn_many`."""
-        with self._lock:
-            _, targets = self._read_target(y)
-            self._unlearn_targets(read_sample(x), targets, check_weights(w, 1))
-
-    def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
-        """Take rows out again: the model is then as if it had never seen them.
-
-        Features stay, without effect.
-
-        Parameters
-        ----------
-        X, y
-            As `learn_many` reads them.
-        w : float, or array, series or list of n_rows floats, optional
-            Weights as they count now: those the rows were learnt with, times what has decayed
-            since. No time passes.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be read, or more would be taken out than was learnt, so far as
-            that shows; nothing has changed then. The orthogonal form cannot unlearn.
-
-        Notes
-        -----
-        Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
-        how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
-        leave 8 digits less.
-        """
-        with self._lock:
-            batch = read_batch(X)
-            check_aligned(X, y)
-            _, targets = self._read_targets(y, len(batch))
-            self._unlearn_targets(batch, targets, check_weights(w, len(batch)))
-
-    def _learn_targets(self, batch: Batch, read: Any, w: float | Floats, t: Any) -> None:
-        names, targets = read
-        check_mass(targets, w)
-        columns = self._columns.extended(batch.layouts)
-        self._learn(columns, batch, targets, w, t, _target_names=names)
-
-    def _unlearn_targets(self, batch: Batch, targets: Floats, w: float | Floats) -> None:
-        check_mass(targets, w)
-        self._unlearn(batch, targets, w)
-
-    def _merge(self, other: Self) -> None:
-        places, names = self._matched(other)
-        columns = self._columns.extended(other._columns.layouts())
-        self._merge_rows(other, columns, places, _target_names=names)
-
-    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
-        """Return the columns of the other model's targets here, and the targets' names."""
-        return np.arange(len(self._target_names)), self._target_names
+    def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
+        mine, theirs = self._target_names, other._target_names
+        if mine and theirs and set(mine) != set(theirs):
+            problem = f"other has the targets {theirs!r}, expected {mine!r}."
+            raise ValueError(f"{problem} Merge models of the same targets.")
+        names = mine or theirs
+        places = np.array([names.index(name) for name in theirs], dtype=np.intp)
+        return places, {"_target_names": names}
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -225,23 +141,25 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     MAE: 0.508028
     """
 
-    def __init__(
-        self,
-        ridge: Ridge = "auto",
-        accumulator: str = "gram",
-        fit_intercept: bool = True,
-        forgetting_factor: float = 1.0,
-        half_life: HalfLife = None,
-    ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
-        self._target_names = ("y",)
-        self._statistics.grow(0, 1)
+    _known_names = ("y",)
 
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        return self._target_names, np.array([[read_target(y)]])
-
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        return self._target_names, read_targets(y, n_rows)
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        outputs = {"_target_names": self._target_names}
+        if n_rows is None:
+            return np.array([[read_number("y", y, OF_TARGETS)]]), outputs
+        if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
+            raise ValueError(
+                f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
+                "targets are for LeastSquaresMultiTargetRegressor."
+            )
+        values = y
+        if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
+            entries = enumerate(as_list(y, each="target"))
+            values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
+        if len(values) != n_rows:
+            raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+        check_values("y", values)
+        return values.astype(np.float64)[:, None], outputs
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -282,9 +200,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
-            row = read_sample(x)
-            known, unknown = self._split(row.layouts, row.values)
-            variance = float(self._known_spread().variances(known, unknown, own=1.0)[0, 0])
+            variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
             gaussian: Any = proba.Gaussian
             return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
 
@@ -299,8 +215,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         array([5., 7.])
         """
         with self._lock:
-            batch = read_batch(X)
-            return numbers_like(batch.source, self._scores(batch.layouts, batch.values)[:, 0])
+            source, scores = self._batch_scores(X)
+            return numbers_like(source, scores[:, 0])
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -338,17 +254,6 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     {'price': 8.0, 'weight': 8.0}
     """
 
-    def __init__(
-        self,
-        ridge: Ridge = "auto",
-        accumulator: str = "gram",
-        fit_intercept: bool = True,
-        forgetting_factor: float = 1.0,
-        half_life: HalfLife = None,
-    ) -> None:
-        super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life)
-        self._target_names = ()
-
     @property
     def target_names(self) -> tuple[Name, ...]:
         """Names of the targets, in the order of the columns of `output_weights`."""
@@ -360,28 +265,26 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         """Learn one sample; `y` maps target names to numbers, see `learn_many` for the others."""
         super().learn_one(x, y, w, t, **kwargs)
 
-    def _read_target(self, y: Any) -> tuple[tuple[Name, ...], Floats]:
-        targets = read_named_targets(y)
-        return self._arranged(tuple(targets), np.array([list(targets.values())]))
-
-    def _read_targets(self, y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-        return self._arranged(*read_target_table(y, n_rows))
-
-    def _arranged(self, names: tuple[Name, ...], values: Floats) -> tuple[tuple[Name, ...], Floats]:
-        known = self._target_names or tuple(sorted_names(names))
-        return known, arranged(names, values, known)
-
-    def _matched(self, other: Self) -> tuple[Integers, tuple[Name, ...]]:
-        if not (self._target_names and other._target_names):
-            names = self._target_names or other._target_names
-            return np.arange(len(other._target_names)), names
-        if set(self._target_names) != set(other._target_names):
+    def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
+        names, targets = self._target_names, np.zeros((0, 0))
+        if n_rows is None:
+            names, targets = read_named_targets(y, names)
+        elif isinstance(y, (list, tuple)):
+            rows = []
+            for number, row in enumerate(y):
+                names, values = read_named_targets(row, names, f"y[{number}]")
+                rows.append(values)
+            targets = np.concatenate(rows) if rows else targets
+        else:
+            batch = read_batch(y, "y")
+            values, given = batch.values.astype(np.float64), map(plain_name, batch.layouts[-1])
+            names, targets = arranged(given, values, names)
+        if len(targets) != (n_rows or 1) or not names:
             raise ValueError(
-                f"other has the targets {other._target_names!r}, expected {self._target_names!r}. "
-                "Merge models of the same targets."
+                f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
+                "least one. Pass a dict or a row of targets for every row."
             )
-        places = [self._target_names.index(name) for name in other._target_names]
-        return np.array(places, dtype=np.intp), self._target_names
+        return targets, {"_target_names": names}
 
     def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
         """Return the prediction of every target for one sample; {} before anything is learnt."""
@@ -400,90 +303,24 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         array([[5., 2.]])
         """
         with self._lock:
-            batch = read_batch(X)
-            return table_like(
-                batch.source, self._target_names, self._scores(batch.layouts, batch.values)
-            )
+            source, scores = self._batch_scores(X)
+            return table_like(source, self._target_names, scores)
 
 
-def read_target(y: Any, argument: str = "y") -> float:
-    """Return a target as a float.
-
-    Raises
-    ------
-    TypeError
-        If it is no number.
-    ValueError
-        If it is None, NaN, infinite, or of magnitude over 1e150.
-
-    Examples
-    --------
-    >>> read_target(np.int64(3)), read_target(True)
-    (3.0, 1.0)
-    """
-    if y is None:
-        raise ValueError(f"{argument} is None, expected a number. {REMEDY}")
-    number = as_number(y)
-    if number is None:
-        raise TypeError(
-            f"{argument} is {reprlib.repr(y)} of type {type(y).__name__}, expected a number. "
-            "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor."
-        )
-    if not abs(number) <= LARGEST_VALUE:
-        raise ValueError(
-            f"{argument} is {shown(y, number)}, expected a finite number of magnitude at most "
-            f"{LARGEST_VALUE:g}. {REMEDY} Rescale large targets."
-        )
-    return number
-
-
-def read_targets(y: Any, n_rows: int) -> Floats:
-    """Return the targets of a batch as a column (n_rows, 1).
-
-    Parameters
-    ----------
-    y : array, series (pandas, polars, pyarrow …) or list of n_rows numbers
-    n_rows : int
+def read_named_targets(
+    y: Any, known: tuple[Name, ...] = (), argument: str = "y"
+) -> tuple[tuple[Name, ...], Floats]:
+    """Return the known targets, or those that become known, and their values (1, n_targets).
 
     Raises
     ------
     TypeError, ValueError
-        If it is none of these, a target is no finite number, or their number is not `n_rows`.
+        If `y` is no mapping of the known names to finite numbers, or has no entry.
 
     Examples
     --------
-    >>> read_targets([1, 2.5], n_rows=2)
-    array([[1. ],
-           [2.5]])
-    """
-    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
-        raise ValueError(
-            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several targets "
-            "are for LeastSquaresMultiTargetRegressor."
-        )
-    values = y
-    if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
-        entries = enumerate(as_list(y, each="target"))
-        values = np.array([read_target(value, f"y[{number}]") for number, value in entries])
-    if len(values) != n_rows:
-        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
-    check_values("y", values)
-    column: Floats = values.astype(np.float64)[:, None]
-    return column
-
-
-def read_named_targets(y: Any, argument: str = "y") -> dict[Name, float]:
-    """Return the targets of one row by name.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `y` is no mapping of names to finite numbers, or has no entry.
-
-    Examples
-    --------
-    >>> read_named_targets({"height": 3})
-    {'height': 3.0}
+    >>> read_named_targets({"height": 3, "age": 9})
+    (('age', 'height'), array([[9., 3.]]))
     """
     if not isinstance(y, Mapping):
         raise TypeError(
@@ -491,54 +328,17 @@ def read_named_targets(y: Any, argument: str = "y") -> dict[Name, float]:
             "Pass {name: number}; a single target is for LeastSquaresRegressor."
         )
     if not y:
-        raise ValueError(f"{argument} holds no target, expected at least one. {REMEDY}")
-    return {
-        plain_name(name): read_target(value, f"{argument}[{name!r}]") for name, value in y.items()
-    }
-
-
-def read_target_table(y: Any, n_rows: int) -> tuple[tuple[Name, ...], Floats]:
-    """Return the names of the targets of a batch, and their values (n_rows, n_targets).
-
-    Parameters
-    ----------
-    y : array (n_rows, n_targets), frame (pandas, polars, pyarrow …), or list of n_rows dicts
-        Columns of an array are named 0, 1, …
-    n_rows : int
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none of these, a target is no finite number, rows have different targets, or
-        their number is not `n_rows`.
-
-    Examples
-    --------
-    >>> read_target_table([{"a": 1, "b": 2}, {"b": 4, "a": 3}], n_rows=2)
-    (('a', 'b'), array([[1., 2.],
-           [3., 4.]]))
-    """
-    if isinstance(y, np.ndarray):
-        values = check_matrix("y", y)
-        names: tuple[Name, ...] = tuple(range(values.shape[1]))
-    elif isinstance(y, (list, tuple)):
-        rows = [read_named_targets(row, f"y[{number}]") for number, row in enumerate(y)]
-        names = tuple(rows[0]) if rows else ()
-        parts = [arranged(tuple(row), np.array([list(row.values())]), names) for row in rows]
-        values = np.concatenate(parts) if parts else np.zeros((0, 0))
-    else:
-        batch = read_frame(y, "y")
-        values, names = batch.values, tuple(map(plain_name, batch.source.columns))
-    if len(values) != n_rows or not names:
         raise ValueError(
-            f"y has {len(values)} rows of {len(names)} targets, expected {n_rows} rows of at least "
-            "one. Pass a dict or a row of targets for every row."
+            f"{argument} holds no target, expected at least one. {OF_TARGETS['missing']}"
         )
-    return names, values.astype(np.float64)
+    values = [read_number(f"{argument}[{name!r}]", y[name], OF_TARGETS) for name in y]
+    return arranged(map(plain_name, y), np.array([values]), known)
 
 
-def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Floats:
-    """Return the columns of values in the order of the known targets.
+def arranged(
+    names: Iterable[Name], values: Floats, known: tuple[Name, ...]
+) -> tuple[tuple[Name, ...], Floats]:
+    """Return the known targets, or those that become known, and columns of values in their order.
 
     Raises
     ------
@@ -548,23 +348,20 @@ def arranged(names: Sequence[Name], values: Floats, known: Sequence[Name]) -> Fl
     Examples
     --------
     >>> arranged(("b", "a"), np.array([[2.0, 1.0]]), known=("a", "b"))
-    array([[1., 2.]])
+    (('a', 'b'), array([[1., 2.]]))
     """
     places = {name: column for column, name in enumerate(names)}
+    known = known or tuple(sorted_names(places))
     for name in known:
         if name not in places:
             raise ValueError(
-                f"y lacks the target {name!r}, expected {_shown(known)} in every row. Fill it in, "
-                "leave the row out, or learn every target with a model of its own."
+                f"y lacks the target {name!r}, expected {reprlib.repr(list(known))} in every row. "
+                "Fill it in, leave the row out, or learn every target with a model of its own."
             )
     if len(places) > len(known):
         new = next(name for name in places if name not in set(known))
         raise ValueError(
-            f"y holds the new target {new!r}, expected {_shown(known)} as in the first row. "
-            "Earlier rows lack it: learn it with a model of its own."
+            f"y holds the new target {new!r}, expected {reprlib.repr(list(known))} as in the first "
+            "row. Earlier rows lack it: learn it with a model of its own."
         )
-    return values[:, [places[name] for name in known]]
-
-
-def _shown(names: Sequence[Name]) -> str:
-    return reprlib.repr(list(names))
+    return known, values[:, [places[name] for name in known]]
