@@ -94,9 +94,8 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     check_choice("name", name, PRESETS)
     known = {setting for settings in PARTS.values() for setting in settings}
     for setting in overrides.keys() - known:
-        raise ValueError(
-            f"{setting!r} is no setting of the network. Pass any of {', '.join(sorted(known))}."
-        )
+        names = ", ".join(sorted(known))
+        raise ValueError(f"{setting!r} is no setting of the network. Pass any of {names}.")
     chosen = PRESETS[name] | overrides
     return {
         part: {setting: chosen[setting] for setting in settings if setting in chosen}
