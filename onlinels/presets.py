@@ -21,9 +21,8 @@ KINDS: dict[str, Any] = {
     "classifier": LeastSquaresClassifier,
 }
 
-PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()} | {
-    "network": ("warm_up",)
-}
+PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()}
+PARTS["network"] = ("warm_up",)
 # Images come to the preprocessing, which knows the shape of what it passes on.
 PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
 """Which part of the network takes which setting; precision and seed are set in several at once."""

@@ -204,9 +204,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
             came = f"classifier is of type {type(last_step(classifier)).__name__}"
-            raise TypeError(
-                f"{came}, expected a LeastSquaresClassifier, alone or ending a pipeline."
-            )
+            raise TypeError(f"{came}, expected a LeastSquaresClassifier, or a pipeline of one.")
         if detector is not None and not isinstance(detector, Detector):
             came = f"detector is of type {type(detector).__name__}"
             raise TypeError(f"{came}, expected a drift detector, such as river.drift.ADWIN().")
@@ -370,11 +368,12 @@ class CalibratedClassifier(WrappedClassifier):
 
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
-        scores = isinstance(last, ScoringClassifier)
-        if not scores or "w" not in signature(type(last).learn_one).parameters:
-            why = ", whose rows have no weights" if scores else ""
+        # Its rows have to have weights, too.
+        if not (
+            isinstance(last, ScoringClassifier) and "w" in signature(last.learn_one).parameters
+        ):
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline of one"
-            raise TypeError(f"classifier is of type {type(last).__name__}{why}, expected {known}.")
+            raise TypeError(f"classifier is of type {type(last).__name__}, expected {known}.")
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
         self._lock = Lock()

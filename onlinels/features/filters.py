@@ -105,8 +105,7 @@ def channels(number: int) -> str:
 
 def plain_bank(filters: Matrix) -> FilterBank:
     """Return filters (n_filters, height, width[, n_channels]) as a bank without offsets."""
-    with_channels = filters if filters.ndim == 4 else filters[..., None]
-    return FilterBank(with_channels, np.zeros(len(filters)))
+    return FilterBank(filters if filters.ndim == 4 else filters[..., None], np.zeros(len(filters)))
 
 
 # Measured: to mix anew for a single image takes a tenth of the time of its convolution.
@@ -313,11 +312,8 @@ MOST_VALUES = 1 << 24
 ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
 
-EXPECTED = (
-    "Expected a .npy or .npz file of an array (n_filters, W, W[, n_channels]), or OverFeat's file "
-    + " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
-    + ", which the script download_weights.py in https://github.com/sermanet/OverFeat fetches."
-)
+KNOWN = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
+EXPECTED = f"Expected a .npy or .npz file, or OverFeat's {KNOWN}, from its download_weights.py."
 
 
 def read_filters(path: str | os.PathLike[str]) -> Floats:
@@ -350,7 +346,8 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     taken as they are stored, not turned. Memory: a few times that of the filters as float64,
     which are at most 2^24 values, and no compressed byte stands for more than 1,032 bytes.
 
-    OverFeat's weights are for research and evaluation only, and its licence grants no right to pass
+    OverFeat's files are fetched by the script download_weights.py in
+    https://github.com/sermanet/OverFeat. Its weights are for research and evaluation only, and its licence grants no right to pass
     them on. They come with no part of this package.
 
     References

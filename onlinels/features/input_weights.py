@@ -177,8 +177,7 @@ class ReceptiveFields:
         """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
-        down = (row >= top) & (row < bottom)
-        return np.asarray(down & (column >= left) & (column < right))
+        return np.asarray((row >= top) & (row < bottom) & (column >= left) & (column < right))
 
 
 def visible(fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int) -> Flags:

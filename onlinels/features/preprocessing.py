@@ -173,8 +173,7 @@ class ZCA:
         >>> ZCA().fit(np.random.default_rng(0).random((9, 4, 5, 2)))
         FixedZCA(4 x 5 pixels, 2 channels)
         """
-        rows = _by_channel(images)
-        fitted = [fit_whitening(each, float(self.variance_offset)) for each in rows]
+        fitted = [fit_whitening(each, float(self.variance_offset)) for each in _by_channel(images)]
         return FixedZCA(images.shape[1:3], *map(np.stack, zip(*fitted, strict=True)))
 
 

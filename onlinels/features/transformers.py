@@ -77,8 +77,7 @@ class FilteringTransformer(ImageTransformer):
         """Check the settings but for the filters."""
         super()._check_settings()
         self._bank: FilterBank | None = None
-        minima = {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}
-        for name, minimum in minima.items():
+        for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
             check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
         if self.normalize not in NORMALIZATIONS:
@@ -145,8 +144,7 @@ class FilteringTransformer(ImageTransformer):
         rows, columns = self.map_shape(shape)
         n_channels = (*shape, 1)[self.kind.n_axes]
         stage, n_filters = self._stage(), len(self._bank_for(n_channels))
-        n_maps = stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters
-        return n_maps * rows * columns
+        return stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
         """Return the rows and columns of one filter's pooled map, of which features are made up.
