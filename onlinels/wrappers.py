@@ -368,12 +368,11 @@ class CalibratedClassifier(WrappedClassifier):
 
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
-        # Its rows have to have weights, too.
-        if not (
-            isinstance(last, ScoringClassifier) and "w" in signature(last.learn_one).parameters
-        ):
+        scores = isinstance(last, ScoringClassifier)
+        if not scores or "w" not in signature(last.learn_one).parameters:
+            came = f"{type(last).__name__}{', whose rows have no weights' if scores else ''}"
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline of one"
-            raise TypeError(f"classifier is of type {type(last).__name__}, expected {known}.")
+            raise TypeError(f"classifier is of type {came}, expected {known}.")
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
         self._lock = Lock()

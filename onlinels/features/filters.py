@@ -313,7 +313,7 @@ ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
 
 KNOWN = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
-EXPECTED = f"Expected a .npy or .npz file, or OverFeat's {KNOWN}, from its download_weights.py."
+EXPECTED = f"Expected a .npy or .npz file of filters, or {KNOWN} of OverFeat's download_weights.py."
 
 
 def read_filters(path: str | os.PathLike[str]) -> Floats:
@@ -347,8 +347,8 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     which are at most 2^24 values, and no compressed byte stands for more than 1,032 bytes.
 
     OverFeat's files are fetched by the script download_weights.py in
-    https://github.com/sermanet/OverFeat. Its weights are for research and evaluation only, and its licence grants no right to pass
-    them on. They come with no part of this package.
+    https://github.com/sermanet/OverFeat. Its weights are for research and evaluation only, and its
+    licence grants no right to pass them on. They come with no part of this package.
 
     References
     ----------

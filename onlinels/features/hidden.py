@@ -217,10 +217,10 @@ class HiddenLayer(base.MiniBatchTransformer):
             return layer
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
-        fields, names = receptive_fields, columns.names
-        seen = None if fields is None else visible(fields, names, n_hidden, seed)
-        pairs = Pairs(input_weights, features, *draw_pairs(labels, n_hidden, seed), seen)
-        return cls(n_hidden, make_differences(names, pairs), activation, seed, dtype)
+        fields, centred = receptive_fields, input_weights.startswith("centred")
+        seen = None if fields is None else visible(fields, columns.names, n_hidden, seed)
+        pairs = Pairs(centred, features, *draw_pairs(labels, n_hidden, seed), seen)
+        return cls(n_hidden, make_differences(columns.names, pairs), activation, seed, dtype)
 
     @property
     def is_fixed(self) -> bool:

@@ -165,8 +165,8 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
         return int(np.ravel_multi_index(index, sizes))
     except (TypeError, ValueError) as error:
         came = f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}"
-        expected = f"a position (0 to {prod(image_shape) - 1}), {kind.places}, or text that ends so"
-        raise ValueError(f"{came}, expected {expected}. Rename it.") from error
+        remedy = f"Name {kind.pixel}s by position (0 to {prod(image_shape) - 1}), {kind.places}"
+        raise ValueError(f"{came}. {remedy}, or text that ends in these numbers.") from error
 
 
 def not_made(what: str, maker: str) -> ValueError:

@@ -335,16 +335,12 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
 class Pairs:
     """Rows of examples, a pair a hidden unit, and what each unit has `seen` of the features."""
 
-    kind: str
+    # Whether each difference's own mean is removed, and projections are 0 midway.
+    centred: bool
     features: Matrix
     first: Integers
     second: Integers
     seen: Flags | None = None
-
-    @property
-    def centred(self) -> bool:
-        """Whether each difference's own mean is removed, and projections are 0 midway."""
-        return self.kind == "centred-difference"
 
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""

@@ -193,8 +193,8 @@ class FilteringTransformer(ImageTransformer):
         added = stage.offsets_of_groups(bank.offsets, shape[-1])
         following = next_dtype or self.dtype
         allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
-        narrower = min(self.dtype, following)  # "float32" comes before "float64".
-        reason = f"dtype={narrower!r}, {stage.before_pooling} and the filters"
+        # The narrower of the two: "float32" comes before "float64".
+        reason = f"dtype={min(self.dtype, following)!r}, {stage.before_pooling} and the filters"
         check_pixels(images, allowed, reason, self.kind)
         return n_features
 
@@ -268,8 +268,9 @@ class WindowFeatures(FilteringTransformer):
         else:
             self.filters = values = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
-            expected = "(n_filters, filter_size[, n_channels])"
-            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
+            raise ValueError(
+                f"filters has shape {values.shape}. Pass (n_filters, W[, n_channels])."
+            )
         self._bank = plain_bank(values[:, None])
 
     def _bank_for(self, n_channels: int) -> FilterBank:
