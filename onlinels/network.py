@@ -25,7 +25,7 @@ from onlinels.checks import (
 )
 from onlinels.features.filters import FilterBank
 from onlinels.features.hidden import HiddenLayer
-from onlinels.features.images import Shape, block_means, read_image, read_images
+from onlinels.features.images import Shape, block_means, read_image, read_images, slices
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
@@ -61,13 +61,6 @@ class Example(NamedTuple):
     label: Label
     weight: float
     time: Any
-
-
-def alike(examples: Sequence[Example]) -> list[list[Example]]:
-    """Return examples in as few blocks as may be: all of one have times, or none has."""
-    runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
-    starts = [(run, start) for run in runs for start in range(0, len(run), BLOCK_IMAGES)]
-    return [run[start : start + BLOCK_IMAGES] for run, start in starts]
 
 
 PIXEL_RIDGE = 0.3
@@ -133,13 +126,14 @@ class FixedNetwork:
         return hidden
 
     def blocks(self, images: Matrix) -> Iterator[Matrix]:
-        """Yield the hidden activations of some images after the others."""
-        for start in range(0, len(images), BLOCK_IMAGES):
-            yield self.activations(images[start : start + BLOCK_IMAGES])
+        """Return an iterator over the hidden activations of some images after the others."""
+        return (self.activations(images[part]) for part in slices(0, len(images), BLOCK_IMAGES))
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn images block by block: all of them, or none."""
-        blocks = alike(examples)
+        # In as few blocks as may be: all of one have times, or none has.
+        runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
+        blocks = [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
         # A later block may be refused, or interrupted.
         layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
         for block in blocks:
@@ -150,14 +144,10 @@ class FixedNetwork:
             layer.learn_many(self.activations(np.stack(images)), labels, w, t)
         self.classifier = layer
 
-    def check_same_features(self, other: FixedNetwork) -> None:
-        """Raise unless another network of the same settings has the same fixed features."""
-        parts = [(net.preprocessing, net.features, net.hidden) for net in (self, other)]
-        if not all(same(a._get_params(), b._get_params()) for a, b in zip(*parts, strict=True)):
-            raise ValueError(
-                "other has other fixed features, expected the same. They were made from other "
-                "images; start all models from one model's empty()."
-            )
+    @property
+    def fixed_settings(self) -> list[dict[str, Any]]:
+        """What all parts but the linear layer are made of."""
+        return [part._get_params() for part in (self.preprocessing, self.features, self.hidden)]
 
 
 @savable_settings(
@@ -364,10 +354,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def _network(self) -> FixedNetwork:
         """The network, whose features must be fixed."""
         if self._fixed is None:
-            raise ValueError(
-                f"The features are not fixed yet: {self.count} of {self.warm_up} images have come. "
-                "Learn more images, or call fix_features() to fix them now."
-            )
+            came = f"{self.count} of {self.warm_up} images have come"
+            raise ValueError(f"Features are not fixed yet: {came}. Learn more, or fix_features().")
         return self._fixed
 
     def _examples(self, images: Matrix, y: Any, w: Any, t: Any) -> list[Example]:
@@ -399,9 +387,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def _check_shape(self, shape: Shape | None) -> None:
         if None not in (shape, self._image_shape) and shape != self._image_shape:
-            raise ValueError(
-                f"An image has shape {shape}, expected {self._image_shape} as before. Resize it."
-            )
+            raise ValueError(f"An image has shape {shape}, expected {self._image_shape}. Resize.")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         return self._image_scores(read_image(x, self._given_shape).values).reshape(-1)
@@ -466,10 +452,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """Fix the features from what is held and as many new images as are wanted; learn all."""
         examples, n_held = (*self._held, *new), len(self._held)
         if len(examples) < 2:
-            raise ValueError(
-                f"{n_held} images have come, expected at least 2 to make input weights from. "
-                "Learn more images first."
-            )
+            raise ValueError(f"{n_held} images have come, expected at least 2. Learn more first.")
         images, labels, *_ = zip(*examples[: max(self.warm_up, n_held)], strict=True)
         try:
             fixed = self._parts().made_from(np.stack(images), list(labels))
@@ -477,11 +460,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         except ValueError as error:
             if not n_held:
                 raise
-            raise ValueError(
-                f"{error} {n_held} of these images were held for the warm-up and stay held: if "
-                "they are the cause, nothing can be learnt with these settings. Start a new model "
-                "with others (ridge, accumulator, scale, dtype), and learn them again."
-            ) from error
+            held = f"{n_held} of these images were held for the warm-up and stay held"
+            remedy = "Start a new model with other settings if they are the cause"
+            raise ValueError(f"{error} {held}. {remedy}.") from error
         self._take(fixed, images[0].shape)
 
     def _take(self, fixed: FixedNetwork, shape: Shape | None) -> None:
@@ -563,7 +544,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 fixed.learn(self._held)
                 self._take(fixed, shape)
             else:
-                self._fixed.check_same_features(theirs)
+                if not all(map(same, self._fixed.fixed_settings, theirs.fixed_settings)):
+                    came = "other has other fixed features, made from other images"
+                    raise ValueError(f"{came}, expected the same. Start from one's empty().")
                 self._linear_layer.merge(other._linear_layer)
                 self._image_shape = shape
         return self

@@ -62,10 +62,8 @@ def plot_filters(
     (57, 57, 3)
     """
     if recipes(filters):
-        raise ValueError(
-            f"filters={filters!r} are made from examples, and none were given. Pass the `bank` of "
-            "ConvolutionalFeatures.from_examples(X, y, ...)."
-        )
+        came = f"filters={filters!r} are made from examples, and none were given"
+        raise ValueError(f"{came}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
     picture = mosaic(make_bank(filters).filters, n_columns)
     axes: Axes | Any = path_or_axes
     is_path = isinstance(path_or_axes, (str, os.PathLike))
@@ -82,10 +80,8 @@ def plot_filters(
         axes = new_figure(figsize=inches).add_axes((0.0, 0.0, 1.0, 1.0))
     elif not hasattr(axes, "imshow") or not hasattr(axes, "set_axis_off"):
         # The module pyplot has the first of these only.
-        raise TypeError(
-            f"path_or_axes={path_or_axes!r} is neither a path nor axes. Pass where to save the "
-            "picture, matplotlib axes such as pyplot.gca(), or None."
-        )
+        came = f"path_or_axes={path_or_axes!r} is neither a path nor axes"
+        raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
     axes.imshow(picture, interpolation="nearest")
     axes.set_axis_off()
     if is_path:

@@ -21,9 +21,8 @@ KINDS: dict[str, Any] = {
     "classifier": LeastSquaresClassifier,
 }
 
-PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()} | {
-    "network": ("warm_up",)
-}
+PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()}
+PARTS["network"] = ("warm_up",)
 # Images come to the preprocessing, which knows the shape of what it passes on.
 PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
 """Which part of the network takes which setting; precision and seed are set in several at once."""
@@ -94,9 +93,8 @@ def preset_settings(name: str, overrides: Settings) -> dict[str, Settings]:
     check_choice("name", name, PRESETS)
     known = {setting for settings in PARTS.values() for setting in settings}
     for setting in overrides.keys() - known:
-        raise ValueError(
-            f"{setting!r} is no setting of the network. Pass any of {', '.join(sorted(known))}."
-        )
+        names = ", ".join(sorted(known))
+        raise ValueError(f"{setting!r} is no setting of the network. Pass any of {names}.")
     chosen = PRESETS[name] | overrides
     return {
         part: {setting: chosen[setting] for setting in settings if setting in chosen}

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from math import floor
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 from river import base
@@ -44,6 +44,7 @@ from onlinels.saving import (
     REAL,
     VECTOR,
     WHOLE,
+    Field,
     made_of,
     maybe,
     row,
@@ -75,18 +76,14 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
     if timestamp is None or not all(isinstance(x, Mapping) for x in rows):
         return rows, np.zeros(len(rows)), False
     if not all(timestamp in x for x in rows):
-        raise ValueError(
-            f"x has no {timestamp!r}, expected the time of every reading under this name. "
-            "Pass it, or leave timestamp out if readings are evenly spaced."
-        )
+        came = f"x has no {timestamp!r}, expected the time of every reading under this name"
+        raise ValueError(f"{came}. Pass it, or leave timestamp out.")
     stamps = [x[timestamp] for x in rows]
     dates = isinstance(stamps[0], DATES) if stamps else False
     for stamp in stamps:
         if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
-            raise TypeError(
-                f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}, expected a number of "
-                "seconds or a datetime, the same for all readings. Convert it."
-            )
+            came = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
+            raise TypeError(f"{came}, expected a number of seconds, or dates alone. Convert it.")
     rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
     return rows, read_times(stamps, len(stamps), dates), dates
 
@@ -99,10 +96,8 @@ def kind_of(X: Any) -> Any:
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
     """Return the channels, those of the first reading; raise if those of a reading are others."""
     if any(map(holds_array, layouts)):
-        raise ValueError(
-            "A reading holds an array, expected one number for each channel. Pass readings one "
-            "by one, or whole windows to the wrapped classifier itself."
-        )
+        came = "A reading holds an array, expected one number for each channel"
+        raise ValueError(f"{came}. Pass readings one by one.")
     columns = columns if len(columns) else columns.extended(layouts[:1])
     if not len(columns):
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
@@ -114,11 +109,9 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
         problem = f"lacks the channel {columns.names[min(missing)]!r}"
     else:
         return columns
-    raise ValueError(
-        f"A reading {problem}, expected only and all of {list(columns.names)}, as in the first "
-        "one. Fill gaps first, for instance with river's preprocessing.StatImputer, leave out what "
-        "is new, or begin with a new model."
-    )
+    expected = f"only and all of {list(columns.names)}, as in the first one"
+    remedy = "Fill gaps first, for instance with river's preprocessing.StatImputer, or begin anew."
+    raise ValueError(f"A reading {problem}, expected {expected}. {remedy}")
 
 
 def _state_fits(state: Any) -> bool:
@@ -127,21 +120,13 @@ def _state_fits(state: Any) -> bool:
     return fits and (state.time is None or len(state.reading) == len(state.columns))
 
 
-@savable(
-    {
-        "columns": made_of(Columns),
-        "n_windows": WHOLE,
-        "dates": maybe(FLAG),
-        "time": maybe(FINITE),
-        "reading": VECTOR,
-        "start": FINITE,
-        "spacing": maybe(REAL),
-        "values": MATRIX,
-        "labels": row(row(LABEL)),
-        "wait": WHOLE,
-    },
-    _state_fits,
-)
+def _kinds(made: type) -> dict[str, Field]:
+    """Return what a saved value of each attribute may be, as its annotation says."""
+    hints = get_type_hints(made, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
+
+
+@savable(_kinds, _state_fits)
 @dataclass(frozen=True, eq=False)
 class StreamState:
     """Where a stream of readings stands: there is a new state after each.
@@ -153,16 +138,16 @@ class StreamState:
     none. `wait` is the number of samples before the next window is due.
     """
 
-    columns: Columns = field(default_factory=Columns)
-    n_windows: int = 0
-    dates: bool | None = None
-    time: float | None = None
-    reading: Floats = field(default_factory=lambda: np.empty(0))
-    start: float = 0.0
-    spacing: float | None = None
-    values: Floats = field(default_factory=lambda: np.empty((0, 0)))
-    labels: tuple[MaybeLabel, ...] = ()
-    wait: int = 0
+    columns: Annotated[Columns, made_of(Columns)] = field(default_factory=Columns)
+    n_windows: Annotated[int, WHOLE] = 0
+    dates: Annotated[bool | None, maybe(FLAG)] = None
+    time: Annotated[float | None, maybe(FINITE)] = None
+    reading: Annotated[Floats, VECTOR] = field(default_factory=lambda: np.empty(0))
+    start: Annotated[float, FINITE] = 0.0
+    spacing: Annotated[float | None, maybe(REAL)] = None
+    values: Annotated[Floats, MATRIX] = field(default_factory=lambda: np.empty((0, 0)))
+    labels: Annotated[tuple[MaybeLabel, ...], row(row(LABEL))] = ()
+    wait: Annotated[int, WHOLE] = 0
 
 
 REGULAR = 0.1
@@ -265,23 +250,16 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         label_rule: str = "last",
     ) -> None:
         if not isinstance(classifier, base.Classifier):
-            raise TypeError(
-                f"classifier is of type {type(classifier).__name__}, expected a classifier, or a "
-                'pipeline that ends in one, which takes {"window": array}. Pass one.'
-            )
+            came = f"classifier is of type {type(classifier).__name__}, expected a classifier"
+            raise TypeError(f"{came}, or a pipeline that ends in one. Pass one.")
         check_choice("label_rule", label_rule, LABEL_RULES)
         check_positive("largest_gap", largest_gap)
         if largest_gap < 1.0:
-            raise ValueError(
-                f"largest_gap={largest_gap!r} must be at least 1 sampling period. Pass more."
-            )
+            raise ValueError(f"largest_gap={largest_gap!r} must be at least 1 sampling period.")
         if sample_rate is not None:
             check_positive("sample_rate", sample_rate)
             if timestamp is None:
-                raise ValueError(
-                    f"sample_rate={sample_rate!r} needs the times of readings. Pass timestamp, the "
-                    "name under which they come, or leave sample_rate out."
-                )
+                raise ValueError("sample_rate needs the times of readings. Pass timestamp.")
         self.classifier = classifier
         self.window = check_count("window", window, 1)
         self.hop = check_count("hop", hop, 1)
@@ -298,12 +276,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
 
     def _unit_test_skips(self) -> set[str]:
         # In these, channels come and go: such readings are refused.
-        return {
-            "check_emerging_features",
-            "check_disappearing_features",
-            "check_radically_disappearing_features",
-            "check_learn_many_matches_learn_one",
-        }
+        odd = "emerging", "disappearing", "radically_disappearing"
+        return {f"check_{kind}_features" for kind in odd} | {"check_learn_many_matches_learn_one"}
 
     @property
     def _multiclass(self) -> bool:
@@ -427,9 +401,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         batch = read_batch(rows)
         if state.dates not in (None, dates):
             was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
-            raise TypeError(
-                f"Times are {came}, expected {was} as before. Convert them, or restart()."
-            )
+            raise TypeError(f"Times are {came}, expected {was} as before. Convert, or restart().")
         columns = channels_of(state.columns, batch.layouts)
         state = replace(state, columns=columns, dates=dates)
         readings = columns.place(batch.layouts, batch.values).astype(np.float64)
@@ -459,11 +431,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         passed = np.inf if last is None else now - last
         if passed <= 0.0:
             order = "as" if passed == 0.0 else "before"
-            raise ValueError(
-                f"{self.timestamp!r} is {now!r}, {order} that of the reading before, expected a "
-                f"time after {last!r}. Leave out readings that repeat or come late, or "
-                "call restart() where another recording begins."
-            )
+            came = f"{self.timestamp!r} is {now!r}, {order} that of the reading before"
+            raise ValueError(f"{came}, expected after {last!r}. Leave out late ones, or restart().")
         if last is None or (rate is not None and passed * rate > self.largest_gap * (1.0 + EARLY)):
             # No window reaches back over what came before.
             known = state.columns, state.n_windows, state.dates
@@ -480,11 +449,9 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
             samples = (1.0 - share) * state.reading + share * reading
         elif abs(passed - spacing) > REGULAR * spacing:
-            raise ValueError(
-                f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before, expected "
-                f"{spacing:g} s as between the first two, up to a tenth. Pass sample_rate (such as "
-                f"{1.0 / spacing:g}) to resample readings, or call restart() after a pause."
-            )
+            came = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
+            expected = f"{spacing:g} s as between the first two, up to a tenth"
+            raise ValueError(f"{came}, expected {expected}. Pass sample_rate, or restart().")
         return replace(state, time=now, reading=reading, spacing=spacing), samples
 
     def _learn_windows(self, due: Sequence[Labelled]) -> None:

@@ -203,19 +203,15 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         self, classifier: base.Estimator, detector: Detector | None = None, keep: float = 0.0
     ) -> None:
         if not isinstance(last_step(classifier), LeastSquaresClassifier):
-            raise TypeError(
-                f"classifier is of type {type(last_step(classifier)).__name__}, expected a "
-                "LeastSquaresClassifier, or a pipeline that ends in one. Wrap one of these."
-            )
+            came = f"classifier is of type {type(last_step(classifier)).__name__}"
+            raise TypeError(f"{came}, expected a LeastSquaresClassifier, or a pipeline of one.")
         if detector is not None and not isinstance(detector, Detector):
-            raise TypeError(
-                f"detector is of type {type(detector).__name__}, expected a drift detector of "
-                "river.drift or river.drift.binary. Pass one, for instance river.drift.ADWIN()."
-            )
+            came = f"detector is of type {type(detector).__name__}"
+            raise TypeError(f"{came}, expected a drift detector, such as river.drift.ADWIN().")
         check_between("keep", keep, 0.0, 1.0)
-        usual: Any = ADWIN
         self.classifier = classifier
-        self.detector: Detector = usual() if detector is None else detector
+        usual: Any = ADWIN
+        self.detector: Detector = detector or usual()
         self.keep = keep
         self._n_alarms = 0
         self._lock = Lock()
@@ -318,10 +314,7 @@ def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
     """Return every row's share of an argument: its entry of an array or list, else all of it."""
     values = list(value) if np.ndim(value) else [value] * n_rows
     if len(values) != n_rows:
-        raise ValueError(
-            f"{name} has shape ({len(values)},), expected ({n_rows},). "
-            "Pass one value per row, or one for all."
-        )
+        raise ValueError(f"{name} has shape ({len(values)},), expected ({n_rows},) or one for all.")
     return values
 
 
@@ -376,12 +369,10 @@ class CalibratedClassifier(WrappedClassifier):
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
         scores = isinstance(last, ScoringClassifier)
-        if not scores or "w" not in signature(type(last).learn_one).parameters:
-            why = ", whose rows have no weights" if scores else ""
-            raise TypeError(
-                f"classifier is of type {type(last).__name__}{why}, expected a "
-                "LeastSquaresClassifier, a ShallowConvClassifier, or a pipeline that ends in one."
-            )
+        if not scores or "w" not in signature(last.learn_one).parameters:
+            came = f"{type(last).__name__}{', whose rows have no weights' if scores else ''}"
+            known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline of one"
+            raise TypeError(f"classifier is of type {came}, expected {known}.")
         self.classifier = classifier
         self._losses: Floats = np.zeros(len(SCALES))
         self._lock = Lock()
@@ -482,10 +473,8 @@ class CalibratedClassifier(WrappedClassifier):
         """
         check_mergeable(self, other)
         if is_pipeline(self.classifier):
-            raise TypeError(
-                "classifier is a Pipeline, expected a model that merges. End the pipeline in "
-                "CalibratedClassifier(...) and merge these last steps."
-            )
+            came = "classifier is a Pipeline, expected a model that merges"
+            raise TypeError(f"{came}. End the pipeline in CalibratedClassifier(...) instead.")
         with all_held(self._lock, other._lock):
             merge = partial(self.classifier.merge, other.classifier)
             learn_and_note(merge, self, "_losses", self._losses + other._losses)

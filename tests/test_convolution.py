@@ -182,17 +182,6 @@ def test_offsets_of_channels_are_summed_by_every_member_of_a_combination():
     np.testing.assert_allclose(*features, rtol=1e-12)
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 5))
-def test_maps_that_are_faint_everywhere_are_cleared_and_no_others(seed, n_positions):
-    random = np.random.default_rng(seed)
-    maps = random.integers(0, 4, size=(3, 2, 2, 4, n_positions)).astype(float)
-    faintest = random.integers(0, 4, size=(3, 2, 4)).astype(float)
-    expected = maps.copy()
-    expected[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
-    convolution._clear_faint(maps, faintest)
-    np.testing.assert_array_equal(maps, expected)
-
-
 def test_more_filters_than_a_tile_holds():
     random = np.random.default_rng(3)
     images, filters = random.random((2, 9, 9, 3)), random.normal(size=(300, 4, 4, 3))

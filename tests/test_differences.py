@@ -51,7 +51,9 @@ def definition(drawn):
 
 def made_of(drawn):
     """Return both forms of the weights, and the pairs that they are made of."""
-    pairs = Pairs(drawn.kind, drawn.X, *draw_pairs(drawn.y, drawn.n_hidden, drawn.seed))
+    pairs = Pairs(
+        drawn.kind.startswith("centred"), drawn.X, *draw_pairs(drawn.y, drawn.n_hidden, drawn.seed)
+    )
     names = range(drawn.X.shape[1])
     return [make(names, pairs) for make in (formed_differences, landmark_differences)], pairs
 
@@ -95,8 +97,8 @@ def test_centred_projections_are_0_midway_and_positive_at_the_first(drawn):
 def test_a_large_mean_costs_landmarks_no_digits(kind):
     random = np.random.default_rng(0)
     X = (random.normal(size=(60, 500)) + 1000.0).astype(np.float32)
-    pairs = Pairs(kind, X[:40], *draw_pairs(list(range(40)), 300, seed=0))
-    precise = Pairs(kind, X[:40].astype(np.float64), pairs.first, pairs.second)
+    pairs = Pairs(kind.startswith("centred"), X[:40], *draw_pairs(list(range(40)), 300, seed=0))
+    precise = Pairs(pairs.centred, X[:40].astype(np.float64), pairs.first, pairs.second)
     expected = formed_differences(range(500), precise).project(X[40:].astype(np.float64))
     errors = [
         np.abs(make(range(500), pairs).project(X[40:]) - expected).max()
@@ -110,9 +112,10 @@ def test_a_large_mean_costs_landmarks_no_digits(kind):
 def test_examples_a_constant_apart_are_equal_once_centred(make, dtype):
     X = np.random.default_rng(0).normal(size=(2, 50)).astype(dtype)
     X[1] = X[0] + np.array(0.3, dtype=dtype)
-    for kind, is_apart in (("centred-difference", False), ("difference", True)):
-        projected = make(range(50), Pairs(kind, X, np.array([0]), np.array([1]))).project(X)
-        assert projected.all() if is_apart else not projected.any()
+    pair = np.array([0]), np.array([1])
+    made = make(range(50), Pairs(True, X, *pair))
+    assert not made.project(X).any()
+    assert make(range(50), Pairs(False, X, *pair)).project(X).all()
 
 
 @pytest.mark.parametrize("kind", DIFFERENCES)

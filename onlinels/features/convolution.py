@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log10, prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -19,6 +19,9 @@ from onlinels.features.images import LARGEST_PIXEL, Shape, slices
 from onlinels.features.preprocessing import normalize_contrast
 from onlinels.numerics import SMALL_PRODUCT, Scratch, even_parts, in_threads
 from onlinels.saving import savable_settings
+
+SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
+"""How many square roots of an absolute value are a power of it."""
 
 
 @savable_settings()
@@ -65,21 +68,14 @@ class Power:
         root and a fourth root. Other exponents need a logarithm and an exponential a value, some
         20 times as long.
         """
-        if self.exponent != 2.0:
-            np.abs(values, out=values)
-        self.raise_sizes(values)
-        return (values,)
-
-    def raise_sizes(self, values: Matrix) -> None:
-        """Put powers in the place of values that are not negative."""
-        if self.exponent in (0.5, 0.25):
+        if self.exponent == 2.0:
+            return (np.square(values, out=values),)
+        np.abs(values, out=values)
+        for _ in range(SQUARE_ROOTS.get(self.exponent, 0)):
             np.sqrt(values, out=values)
-        if self.exponent == 0.25:
-            np.sqrt(values, out=values)
-        elif self.exponent == 2.0:
-            np.square(values, out=values)
-        elif self.exponent not in (0.5, 1.0):
+        if self.exponent not in SQUARE_ROOTS:
             np.power(values, values.dtype.type(self.exponent), out=values)
+        return (values,)
 
 
 @savable_settings()
@@ -175,11 +171,6 @@ def lp_pooling(exponent: float) -> tuple[Power, Power]:
     return Power(float(exponent)), Power(1.0 / exponent)
 
 
-def box(behind: Integers, pool_size: int) -> Floats:
-    """Return 1/Q where a position lies 0 to Q - 1 behind the window's end, 0 elsewhere."""
-    return np.asarray(((behind >= 0) & (behind < pool_size)) / pool_size)
-
-
 def gaussian(behind: Integers, pool_size: int) -> Floats:
     """Return weights exp(-d^2 / (2 s^2)) / sum, d from the box's middle and s = Q / sqrt(12)."""
 
@@ -190,7 +181,11 @@ def gaussian(behind: Integers, pool_size: int) -> Floats:
     return np.asarray(bell(behind) / bell(np.arange(-6 * pool_size, 7 * pool_size)).sum())
 
 
-WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {"box": box, "gaussian": gaussian}
+WINDOWS: dict[str, Callable[[Integers, int], Floats]] = {
+    # 1/Q where a position lies 0 to Q - 1 behind the window's end, 0 elsewhere.
+    "box": lambda behind, pool_size: ((behind >= 0) & (behind < pool_size)) / pool_size,
+    "gaussian": gaussian,
+}
 
 
 @dataclass(frozen=True)
@@ -287,12 +282,8 @@ class Convolution:
             return patches
         return normalize_contrast(patches, self.contrast_offset, axis=2)
 
-    def responses(
-        self, patches: Matrix, kernel: Matrix, offset: Matrix, scratch: Scratch
-    ) -> tuple[Matrix, ...]:
+    def responses(self, patches: Matrix, kernel: Matrix, offset: Matrix, found: Matrix) -> Any:
         """Return the parts (n / group, rows, n_filters, group * columns) of the responses."""
-        shape = (*patches.shape[:2], len(kernel), patches.shape[3])
-        found = scratch.array("responses", shape, patches.dtype)
         np.matmul(kernel, patches, out=found)
         if offset.any():
             found += offset[:, None]
@@ -327,9 +318,6 @@ def pool(maps: Matrix, scratch: Scratch, pool_rows: Matrix, pool_columns: Matrix
 def _small_step(n: int, most: int) -> int:
     """Return the largest divisor of n that is at most `most`, at least 1."""
     return next(step for step in range(max(1, min(most, n)), 0, -1) if n % step == 0)
-
-
-NORMALIZATIONS = ("map", "image")
 
 
 def normalize(features: Matrix, by: str) -> None:
@@ -382,9 +370,8 @@ def largest_pixel(
     # 1e120 in float64, and the feature r^(p q) below 1e13 and 1e60, so that hidden activations and
     # their squares fit as well (or below 1e30 and 1e120, if it is divided by its map's sum).
     largest = LARGEST_PIXEL[dtype]
-    feature = LARGEST_FEATURE[next_dtype]
-    if stage.normalization is not None:
-        feature = LARGEST_SHARE[dtype] if stage.normalization == "map" else LARGEST_FEATURE[dtype]
+    features = {"map": LARGEST_SHARE[dtype], "image": LARGEST_FEATURE[dtype]}
+    feature = features.get(str(stage.normalization), LARGEST_FEATURE[next_dtype])
     before = log10(largest) * 2.0 / stage.before_pooling.exponent
     allowed = 10.0 ** min(log10(largest), before, log10(feature) / stage.power)
     filters = stage.grouped(filters)
@@ -433,7 +420,7 @@ def convolve(
     # position of v, divided by the sum over positions; with g1 the square and g2 the fourth root
     # Algorithm 1. Ordered by channel (if each is kept apart), side of the rectifier (above, then
     # below), filter, row and column.
-    n_images, *sizes, n_channels = images.shape
+    n_images, *sides, n_channels = images.shape
     filters = np.broadcast_to(filters, (*filters.shape[:3], n_channels))
     stage.check_room(images, filters)
     given = np.zeros(len(filters)) if offsets is None else offsets
@@ -442,7 +429,7 @@ def convolve(
     # As rows, turned by 180 degrees as a convolution turns them.
     turned = np.moveaxis(filters[:, ::-1, ::-1], 3, 0)
     kernels = np.ascontiguousarray(turned.reshape(*turned.shape[:2], -1), images.dtype)
-    axes = zip((stage.rows, stage.columns), sizes, filters.shape[1:3], strict=True)
+    axes = zip((stage.rows, stage.columns), sides, filters.shape[1:3], strict=True)
     pooling = [axis.pooling_matrix(j, w, images.dtype.type) for axis, j, w in axes]
     n_maps = stage.before_pooling.n_maps
     tile_filters, together, tile_images = _tile_sizes(kernels, pooling, n_maps)
@@ -455,7 +442,9 @@ def convolve(
             part = images[some, :, :, group]
             patches = stage.patches(part, filters.shape[1:3], together, scratch)
             for those in slices(0, len(filters), tile_filters):
-                parts = stage.responses(patches, kernels[group, those], offset[those], scratch)
+                sizes = (*patches.shape[:2], len(filters[those]), patches.shape[3])
+                found = scratch.array("responses", sizes, patches.dtype)
+                parts = stage.responses(patches, kernels[group, those], offset[those], found)
                 for side, maps in enumerate(parts):
                     by_image = maps.reshape(*maps.shape[:3], together, -1)
                     in_order = pool(by_image, scratch, *pooling).transpose(0, 3, 2, 1, 4)
@@ -467,18 +456,14 @@ def convolve(
         rest = slices(whole, part.stop, together)
         for some in (*slices(part.start, whole, tile_images), *rest):
             fill(some, together if some.start < whole else 1)
-        stage.after_pooling.raise_sizes(features[part])
+        stage.after_pooling.apply(features[part])
         if stage.normalization is not None:
             maps = features[part].reshape(-1, *shape[:3], shape[3] * shape[4])
             # What is nothing but rounding errors, as a filter of zero mean leaves of even
             # brightness, would pass for a strong response once it is divided by its size.
-            _clear_faint(maps, faintest_maps(images[part], filters, added, stage))
+            faintest = faintest_maps(images[part], filters, added, stage)
+            maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0
             normalize(maps, stage.normalization)
 
     in_threads(work, even_parts(n_images, together, PART_IMAGES))
     return features.reshape(n_images, -1)
-
-
-def _clear_faint(maps: Matrix, faintest: Floats) -> None:
-    """Set maps (n, n_groups, n_sides, n_filters, n_positions) to 0 that are nowhere brighter."""
-    maps[maps.max(axis=-1) <= faintest[:, :, None]] = 0.0

@@ -121,10 +121,8 @@ class Distortion:
             check_between(name, getattr(self, name), 0.0, largest)
         check_choice("fill", self.fill, FILLS)
         if self.elastic_strength and not self.elastic_smoothness:
-            raise ValueError(
-                f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}, expected "
-                "above 0. Pass some pixels, for instance a seventh of the image's side."
-            )
+            came = f"elastic_smoothness=0 with elastic_strength={self.elastic_strength!r}"
+            raise ValueError(f"{came}, expected above 0. Pass some pixels.")
 
     def distort(self, images: Matrix, random: Generator | int) -> Matrix:
         """Return every image distorted.

@@ -58,11 +58,10 @@ class FilterBank(Frozen):
         filters = as_array("filters", self.filters)
         offsets = as_array("offsets", self.offsets)
         if filters.ndim != 4 or 0 in filters.shape:
-            expected = "(n_filters, height, width, 1 or n_channels)"
-            raise ValueError(f"filters has shape {filters.shape}, expected {expected}.")
+            raise ValueError(f"filters has shape {filters.shape}, expected 4 sizes above 0.")
         shapes = (filters.shape[:1], filters.shape[::3])
         if offsets.shape not in shapes:
-            expected = f"{shapes[0]} or {shapes[1]}, a number per filter"
+            expected = " or ".join(map(str, shapes))
             raise ValueError(f"offsets has shape {offsets.shape}, expected {expected}. Pass zeros.")
         object.__setattr__(self, "filters", filters.astype(np.float64))
         object.__setattr__(self, "offsets", offsets.astype(np.float64))
@@ -106,8 +105,7 @@ def channels(number: int) -> str:
 
 def plain_bank(filters: Matrix) -> FilterBank:
     """Return filters (n_filters, height, width[, n_channels]) as a bank without offsets."""
-    with_channels = filters if filters.ndim == 4 else filters[..., None]
-    return FilterBank(with_channels, np.zeros(len(filters)))
+    return FilterBank(filters if filters.ndim == 4 else filters[..., None], np.zeros(len(filters)))
 
 
 # Measured: to mix anew for a single image takes a tenth of the time of its convolution.
@@ -122,10 +120,8 @@ def _mixed(bank: FilterBank, n_channels: int) -> FilterBank:
     elif own == 3 and n_channels == 4:
         mix = np.column_stack([np.eye(3), GREY_WEIGHTS])
     else:
-        raise ValueError(
-            f"Images have {n_channels} channels, expected {'1 to 4' if own == 3 else own} as "
-            f"the filters have {own}. Pass filters without channels, or images with as many."
-        )
+        expected = f"{'1 to 4' if own == 3 else own} as the filters have {own}"
+        raise ValueError(f"Images have {n_channels} channels, expected {expected}. Pass others.")
     offsets = bank.offsets if bank.offsets.ndim == 1 else bank.offsets @ mix
     return FilterBank(bank.filters @ mix, offsets)
 
@@ -135,10 +131,7 @@ def zero_mean(bank: Floats) -> Floats:
     return np.asarray(bank - bank.mean(axis=(1, 2), keepdims=True))
 
 
-HAND_DESIGNED_SIZE = 7
 N_ORIENTATIONS = 20
-CORNER_ARM = 4
-SQUARE_SIDES = (3, 4, 5)
 
 
 @cache
@@ -147,7 +140,7 @@ def hand_designed() -> Floats:
     # Bars one pixel wide, in steps of 9 degrees; corners whose two arms are 4 pixels long and meet
     # in the middle, in steps of 18; centred squares, of which the even one's edges cover half a
     # pixel. Lines are anti-aliased: values fall linearly to 0 at a distance of one pixel.
-    rows, columns = np.indices((HAND_DESIGNED_SIZE, HAND_DESIGNED_SIZE)) - HAND_DESIGNED_SIZE // 2.0
+    rows, columns = np.indices((7, 7)) - 3.0
 
     def ink(distance: Floats) -> Floats:
         return np.clip(1.0 - np.abs(distance), 0.0, 1.0)
@@ -155,7 +148,7 @@ def hand_designed() -> Floats:
     def arm(angle: float) -> Floats:
         along = columns * np.cos(angle) + rows * np.sin(angle)
         across = rows * np.cos(angle) - columns * np.sin(angle)
-        return ink(np.hypot(across, along - np.clip(along, 0.0, CORNER_ARM - 1)))
+        return ink(np.hypot(across, along - np.clip(along, 0.0, 3.0)))
 
     def within(offsets: Floats, side: int) -> Floats:
         return np.clip((side + 1) / 2 - np.abs(offsets), 0.0, 1.0)
@@ -164,7 +157,7 @@ def hand_designed() -> Floats:
     bars = [ink(rows * np.sin(angle) + columns * np.cos(angle)) for angle in turns]
     turns = 2 * np.pi * np.arange(N_ORIENTATIONS) / N_ORIENTATIONS
     corners = [np.maximum(arm(angle), arm(angle + np.pi / 2)) for angle in turns]
-    squares = [within(rows, side) * within(columns, side) for side in SQUARE_SIDES]
+    squares = [within(rows, side) * within(columns, side) for side in (3, 4, 5)]
     return frozen_copy(zero_mean(np.stack([*bars, *corners, *squares])))
 
 
@@ -208,10 +201,8 @@ class Recipe:
     def check_contrast(self, contrast_offset: float | None) -> None:
         """Raise ValueError if patches are to keep a mean that the contrast offset takes."""
         if self.keep_mean and contrast_offset is not None:
-            raise ValueError(
-                f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None: patches "
-                "of normalised contrast have no mean. Set one of them."
-            )
+            came = f"keep_mean=True with contrast_offset={contrast_offset!r}, expected None"
+            raise ValueError(f"{came}: patches of normalised contrast have no mean. Set one.")
 
     def check_size(self, shape: Shape) -> None:
         """Raise ValueError unless patches fit into images of shape (height, width, n_channels)."""
@@ -223,10 +214,8 @@ def square_filters(filters: Any, name: str = "filters") -> Matrix:
     """Return an array, or a list, of square filters of one shape, or raise."""
     bank = as_array(name, filters)
     if bank.ndim not in (3, 4) or bank.shape[1] != bank.shape[2] or 0 in bank.shape:
-        raise ValueError(
-            f"{name} has shape {bank.shape}, expected square filters (n_filters, W, W[, "
-            "n_channels]). Pad them, or transpose(0, 2, 3, 1) what has its channels in front."
-        )
+        expected = "square filters (n_filters, W, W[, n_channels]). Pad or transpose them"
+        raise ValueError(f"{name} has shape {bank.shape}, expected {expected}.")
     return bank
 
 
@@ -242,10 +231,8 @@ def parts_of(filters: Any) -> list[FilterBank | Recipe]:
         check_choice("filters", filters, ("hand-designed",))
         return [plain_bank(hand_designed())]
     if not isinstance(filters, (np.ndarray, list)):
-        raise TypeError(
-            f"filters holds {filters!r}, expected a name, an array, a FilterBank, a recipe such "
-            "as Patches(), or a tuple of these. Pass one of them."
-        )
+        expected = "a name, an array, a FilterBank, a recipe such as Patches(), or a tuple of these"
+        raise TypeError(f"filters holds {filters!r}, expected {expected}. Pass one.")
     return [plain_bank(square_filters(filters))]
 
 
@@ -270,14 +257,11 @@ def make_bank(
     contrast_offset: float | None = None,
 ) -> FilterBank:
     """Return the bank that `filters` stands for, made of images (n, height, width, n_channels)."""
-    parts = parts_of(filters)
     if images is not None and labels is not None:
         read_labels(labels, len(images))
     banks = []
-    for place, part in enumerate(parts, start=1):
+    for place, part in enumerate(parts_of(filters), start=1):
         if isinstance(part, Recipe):
-            if images is None:
-                raise ValueError(f"There are no images, expected some for {part!r}. Pass images.")
             # Each place in a tuple has random numbers of its own.
             random = np.random.default_rng([seed, place])
             part = part.make(images, labels, random, joint, contrast_offset)
@@ -304,10 +288,8 @@ def _combined(banks: list[FilterBank], joint: bool, n_channels: int | None = Non
     if len(numbers) > 1 and n_channels is not None:
         numbers = {n_channels}
     elif len(numbers - {1}) > 1:
-        raise ValueError(
-            f"filters combines banks of {sorted(numbers)} channels, expected one number beside 1. "
-            "Pass images, whose channels all banks then meet."
-        )
+        came = f"filters combines banks of {sorted(numbers)} channels, expected one number beside 1"
+        raise ValueError(f"{came}. Pass images, whose channels all banks then meet.")
     height, width = np.max([bank.filters.shape[1:3] for bank in banks], axis=0)
     fitted = [bank.for_channels(max(numbers)).padded(height, width) for bank in banks]
     offsets = [bank.offsets for bank in fitted]
@@ -330,11 +312,8 @@ MOST_VALUES = 1 << 24
 ARRAY_NAMES = ("weights", "filters")
 """Names of the filters in an archive of several arrays."""
 
-EXPECTED = (
-    "Expected a .npy or .npz file of an array (n_filters, W, W[, n_channels]), or OverFeat's file "
-    + " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
-    + ", which the script download_weights.py in https://github.com/sermanet/OverFeat fetches."
-)
+KNOWN = " or ".join(f"{name} ({size:,} bytes)" for size, (name, _) in OVERFEAT_FILES.items())
+EXPECTED = f"Expected a .npy or .npz file of filters, or {KNOWN} of OverFeat's download_weights.py."
 
 
 def read_filters(path: str | os.PathLike[str]) -> Floats:
@@ -367,8 +346,9 @@ def read_filters(path: str | os.PathLike[str]) -> Floats:
     taken as they are stored, not turned. Memory: a few times that of the filters as float64,
     which are at most 2^24 values, and no compressed byte stands for more than 1,032 bytes.
 
-    OverFeat's weights are for research and evaluation only, and its licence grants no right to pass
-    them on. They come with no part of this package.
+    OverFeat's files are fetched by the script download_weights.py in
+    https://github.com/sermanet/OverFeat. Its weights are for research and evaluation only, and its
+    licence grants no right to pass them on. They come with no part of this package.
 
     References
     ----------

@@ -158,15 +158,11 @@ class HiddenLayer(base.MiniBatchTransformer):
         elif given.n_hidden != self.n_hidden:
             raise ValueError(f"n_hidden={self.n_hidden} does not fit {given}. Make new ones.")
         elif self.receptive_fields is not None:
-            raise ValueError(
-                f"receptive_fields={self.receptive_fields} came with input weights that are made "
-                "already, expected None. Pass both to HiddenLayer.from_examples."
-            )
+            came = f"receptive_fields={self.receptive_fields} with weights that are made already"
+            raise ValueError(f"{came}, expected None. Pass both to HiddenLayer.from_examples.")
         if self.bias and given not in DISTRIBUTIONS:
-            raise ValueError(
-                f"bias=True came with input_weights={given!r}, expected random ones. Leave it "
-                'out; "centred-difference" has offsets of its own.'
-            )
+            came = f"bias=True came with input_weights={given!r}, expected random ones"
+            raise ValueError(f"{came}. Leave it out: differences have offsets of their own.")
         if isinstance(given, str):
             # Random ones get a row for every column that becomes known.
             offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if self.bias else None
@@ -221,10 +217,10 @@ class HiddenLayer(base.MiniBatchTransformer):
             return layer
         columns = layer._extended(batch.layouts)
         features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
-        fields, names = receptive_fields, columns.names
-        seen = None if fields is None else visible(fields, names, n_hidden, seed)
-        pairs = Pairs(input_weights, features, *draw_pairs(labels, n_hidden, seed), seen)
-        return cls(n_hidden, make_differences(names, pairs), activation, seed, dtype)
+        fields, centred = receptive_fields, input_weights.startswith("centred")
+        seen = None if fields is None else visible(fields, columns.names, n_hidden, seed)
+        pairs = Pairs(centred, features, *draw_pairs(labels, n_hidden, seed), seen)
+        return cls(n_hidden, make_differences(columns.names, pairs), activation, seed, dtype)
 
     @property
     def is_fixed(self) -> bool:
@@ -244,10 +240,8 @@ class HiddenLayer(base.MiniBatchTransformer):
             self.receptive_fields.check_width(n_features)
         made = self.input_weights
         if isinstance(made, InputWeights) and len(made.names) != n_features:
-            raise ValueError(
-                f"There are {n_features} features, expected {len(made.names)} as in the "
-                "examples that the input weights were made from. Make new ones with from_examples."
-            )
+            came = f"There are {n_features} features, expected {len(made.names)} as in the examples"
+            raise ValueError(f"{came} of the input weights. Make new ones with from_examples.")
 
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
@@ -274,12 +268,9 @@ class HiddenLayer(base.MiniBatchTransformer):
             activations = ACTIVATIONS[self.activation](projections, out=projections)
             # Both pass NaN on.
             if not np.isfinite((activations.min(), activations.max())).all():
-                remedy = "" if self.dtype == "float64" else ', or set dtype="float64"'
-                raise ValueError(
-                    f"activation={self.activation!r} leaves the range of {self.dtype} with "
-                    f"features as large as {float(np.abs(batch.values).max()):g}, expected finite "
-                    f"activations. Rescale the features{remedy}."
-                )
+                came = f"activation={self.activation!r} leaves the range of {self.dtype}"
+                size = f"features as large as {float(np.abs(batch.values).max()):g}"
+                raise ValueError(f"{came} with {size}, expected finite activations. Rescale them.")
             apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
             return activations
 

@@ -92,10 +92,8 @@ def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images
         return _read_arrays(X, image_shape, X, kind)
     first = X[0] if isinstance(X, (list, tuple)) and X else None
     if isinstance(first, np.ndarray):
-        raise TypeError(
-            f"X is a {type(X).__name__} of arrays, expected one array. Pass np.stack(X), or "
-            f"samples such as {kind.example}."
-        )
+        came = f"X is a {type(X).__name__} of arrays, expected one array"
+        raise TypeError(f"{came}. Pass np.stack(X), or samples such as {kind.example}.")
     if _only_array(first, kind) is None:
         return _place_pixels(read_batch(X), image_shape, kind)
     images = [read_image(x, image_shape, kind) for x in X]
@@ -112,10 +110,8 @@ def _only_array(x: Any, kind: Kind) -> Matrix | None:
         return None
     arrays = [value for value in x.values() if isinstance(value, np.ndarray) and value.ndim]
     if arrays and len(x) > 1:
-        raise ValueError(
-            f"x has {len(x)} features with arrays among them, expected one {kind.name}. "
-            f"Pass {kind.example}, for instance with river's compose.Select."
-        )
+        came = f"x has {len(x)} features with arrays among them, expected one {kind.name}"
+        raise ValueError(f"{came}. Pass {kind.example}.")
     return arrays[0] if arrays else None
 
 
@@ -132,10 +128,8 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
     full = (*(image_shape or shape), 1)[: kind.n_axes + 1]
     if image_shape is None:
         if len(shape) - kind.n_axes not in (0, 1) or 0 in shape:
-            raise ValueError(
-                f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}. "
-                f"Pass {kind.name}_shape if {kind.name}s come as rows of {kind.pixel}s."
-            )
+            came = f"{kind.one.capitalize()} has shape {shape}, expected {kind.sizes}"
+            raise ValueError(f"{came}. Pass {kind.name}_shape with rows of {kind.pixel}s.")
     elif shape not in (full, full[:-1] if full[-1] == 1 else full, (prod(full),)):
         came = f"{kind.one.capitalize()} has shape {shape}, expected {image_shape}"
         if len(shape) == 1:
@@ -147,15 +141,11 @@ def full_shape(shape: Shape, image_shape: Shape | None, kind: Kind = IMAGE) -> S
 def _place_pixels(batch: Batch, image_shape: Shape | None, kind: Kind) -> Images:
     """Read images from rows of named pixels."""
     if image_shape is None:
-        raise ValueError(
-            f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays as "
-            f"{kind.name}_shape=None. Set {kind.name}_shape to {kind.sizes}."
-        )
+        came = f"{kind.name.capitalize()}s came as named {kind.pixel}s, expected arrays"
+        raise ValueError(f"{came}. Set {kind.name}_shape to {kind.sizes}.")
     if any(map(holds_array, batch.layouts)):
-        raise ValueError(
-            f"A sample holds an array among its {kind.pixel}s, expected numbers by {kind.pixel} or "
-            f"one {kind.name}. Pass {kind.example}."
-        )
+        came = f"A sample holds an array among its {kind.pixel}s, expected numbers"
+        raise ValueError(f"{came}, or one {kind.name}. Pass {kind.example}.")
     positions = [_pixel_position(name, image_shape, kind) for name in batch.layouts[-1]]
     if len(set(positions)) < len(positions):
         raise ValueError(f"Two names stand for one {kind.pixel}, expected each once. Rename one.")
@@ -174,11 +164,9 @@ def _pixel_position(name: Name, image_shape: Shape, kind: Kind) -> int:
     try:
         return int(np.ravel_multi_index(index, sizes))
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}. Name "
-            f"{kind.pixel}s by position (0 to {prod(image_shape) - 1}), by {kind.places} "
-            "or by text that ends in these numbers and holds no other digit."
-        ) from error
+        came = f"Feature {name!r} is no {kind.pixel} of {kind.one} of shape {image_shape}"
+        remedy = f"Name {kind.pixel}s by position (0 to {prod(image_shape) - 1}), {kind.places}"
+        raise ValueError(f"{came}. {remedy}, or text that ends in these numbers.") from error
 
 
 def not_made(what: str, maker: str) -> ValueError:
@@ -251,10 +239,8 @@ def check_pixels(images: Matrix, allowed: float, reason: str, kind: Kind = IMAGE
     """Raise ValueError if a pixel is larger than is allowed for a reason."""
     largest = max(-float(images.min()), float(images.max()))
     if largest > allowed:
-        raise ValueError(
-            f"{kind.one.capitalize()} holds {kind.pixel}s as large as {largest:g}, expected at "
-            f"most {allowed:g} for {reason}. Rescale."
-        )
+        came = f"{kind.one.capitalize()} holds {kind.pixel}s as large as {largest:g}"
+        raise ValueError(f"{came}, expected at most {allowed:g} for {reason}. Rescale.")
 
 
 def block_means(images: Matrix, size: int, dtype: type) -> Matrix:

@@ -28,6 +28,8 @@ from onlinels.saving import (
     savable_settings,
 )
 
+Flags = NDArray[np.bool_]
+
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
     "uniform": lambda random, size: random.uniform(-1.0, 1.0, size),
@@ -36,9 +38,6 @@ DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
 
 BIAS_KEY = "bias"
 """What the constant feature's weights are drawn by: keys of features all hold a colon."""
-
-FIELDS_KEY = "receptive fields"
-"""What receptive fields are drawn by."""
 
 
 def check_units(n_hidden: int, n_features: int) -> None:
@@ -105,10 +104,8 @@ class ReceptiveFields:
             check_count("map_shape", side, 1)
         check_count("smallest", self.smallest, 1)
         if self.smallest > min(self.map_shape):
-            raise ValueError(
-                f"smallest={self.smallest} is more than a side of map_shape={self.map_shape}, "
-                f"expected at most {min(self.map_shape)}. Pass a smaller int."
-            )
+            came = f"smallest={self.smallest} is more than a side of map_shape={self.map_shape}"
+            raise ValueError(f"{came}, expected at most {min(self.map_shape)}. Pass less.")
 
     def check_width(self, n_features: int) -> None:
         """Raise unless a number of features is that of whole maps.
@@ -120,10 +117,8 @@ class ReceptiveFields:
         """
         rows, columns = self.map_shape
         if n_features % (rows * columns):
-            raise ValueError(
-                f"There are {n_features} features, expected a multiple of {rows * columns} as of "
-                f"maps of {rows} x {columns} positions. Set map_shape to the shape of one map."
-            )
+            came = f"There are {n_features} features, expected a multiple of {rows * columns}"
+            raise ValueError(f"{came} as of maps of {rows} x {columns}. Set map_shape to another.")
 
     def check_maps(self, map_shape: tuple[int, int]) -> None:
         """Raise unless features come as maps of this shape.
@@ -134,10 +129,8 @@ class ReceptiveFields:
             If they come as maps of another.
         """
         if map_shape != self.map_shape:
-            raise ValueError(
-                f"map_shape={self.map_shape} of ReceptiveFields is not that of the features' maps, "
-                f"expected {map_shape}. Pass ReceptiveFields({map_shape})."
-            )
+            came = f"map_shape={self.map_shape} of ReceptiveFields is not that of the features"
+            raise ValueError(f"{came}, expected {map_shape}. Pass ReceptiveFields({map_shape}).")
 
     def check_layouts(self, layouts: Iterable[Layout]) -> None:
         """Raise unless arrays among the columns are whole maps.
@@ -163,10 +156,8 @@ class ReceptiveFields:
         keys = {name: feature_key(name) for name in names}
         for name, key in keys.items():
             if not isinstance(key, int) or key < 0:
-                raise ValueError(
-                    f"Feature {name!r} has no position on a map, expected numbered features for "
-                    'receptive_fields. Pass plain arrays, {"h": array}, or names "h0", "h1", ...'
-                )
+                came = f"Feature {name!r} has no position on a map, expected numbered features"
+                raise ValueError(f'{came} for receptive_fields. Name them "h0", "h1", ...')
         return np.array(list(keys.values()), dtype=np.intp) % prod(self.map_shape)
 
     def rectangles(self, n_hidden: int, seed: int) -> Integers:
@@ -174,7 +165,7 @@ class ReceptiveFields:
 
         The first units' are the same whatever their number. Bottom and right are not seen any more.
         """
-        uniform = generator_of(seed, FIELDS_KEY).random((n_hidden, 2))
+        uniform = generator_of(seed, "receptive fields").random((n_hidden, 2))
         drawn = []
         for axis, side in enumerate(self.map_shape):
             starts, stops = np.triu_indices(side - self.smallest + 1)
@@ -182,17 +173,14 @@ class ReceptiveFields:
             drawn += [starts[chosen], stops[chosen] + self.smallest]
         return np.stack(drawn, axis=1)
 
-    def see(self, rectangles: Integers, positions: Integers) -> NDArray[np.bool_]:
+    def see(self, rectangles: Integers, positions: Integers) -> Flags:
         """Tell which rectangle (n, 4) holds which position, (n, n_positions)."""
         top, bottom, left, right = rectangles.T[:, :, None]
         row, column = np.divmod(positions, self.map_shape[1])
-        down = (row >= top) & (row < bottom)
-        return np.asarray(down & (column >= left) & (column < right))
+        return np.asarray((row >= top) & (row < bottom) & (column >= left) & (column < right))
 
 
-def visible(
-    fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int
-) -> NDArray[np.bool_]:
+def visible(fields: ReceptiveFields, names: Iterable[Name], n_hidden: int, seed: int) -> Flags:
     """Tell which unit sees which feature, (n_hidden, n_features)."""
     return fields.see(fields.rectangles(n_hidden, seed), fields.positions(names))
 
@@ -329,10 +317,8 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
     classes = Classes().extended(labels)
     column = classes.columns(labels)
     if len(classes) < 2:
-        raise ValueError(
-            f"y holds only the label {labels[0]!r}, expected examples of at least two classes. "
-            "Pass more examples, or use random input weights."
-        )
+        came = f"y holds only the label {labels[0]!r}, expected at least two classes"
+        raise ValueError(f"{came}. Pass more examples, or use random input weights.")
     random = np.random.default_rng(seed)
     by_class = np.argsort(column, kind="stable")
     sizes = np.bincount(column)
@@ -349,16 +335,12 @@ def draw_pairs(labels: Sequence[Hashable], n_pairs: int, seed: int) -> tuple[Int
 class Pairs:
     """Rows of examples, a pair a hidden unit, and what each unit has `seen` of the features."""
 
-    kind: str
+    # Whether each difference's own mean is removed, and projections are 0 midway.
+    centred: bool
     features: Matrix
     first: Integers
     second: Integers
-    seen: NDArray[np.bool_] | None = None
-
-    @property
-    def centred(self) -> bool:
-        """Whether each difference's own mean is removed, and projections are 0 midway."""
-        return self.kind == "centred-difference"
+    seen: Flags | None = None
 
     def blocks(self) -> Iterator[tuple[slice, Floats, Floats, Floats]]:
         """Yield units, their differences and midpoints (k, n_features), and scales (k,)."""

@@ -42,9 +42,8 @@ GOLDEN_RATIO = (np.sqrt(5.0) + 1.0) / 2.0
 
 
 def _kernels_fit(kernels: Any) -> bool:
-    n_dilations, n_kernels, _ = kernels.channels.shape
-    n_each = len(kernels.n_biases), len(kernels.dilations), n_kernels
-    fits = n_each == (n_dilations, n_dilations, N_KERNELS)
+    n = len(kernels.dilations)
+    fits = (len(kernels.n_biases), *kernels.channels.shape[:2]) == (n, n, N_KERNELS)
     positive = (kernels.dilations > 0).all() and (kernels.n_biases > 0).all()
     within = (2 * REACH * kernels.dilations < kernels.length).all()
     counted = sum(kernels.n_biases.tolist()) * N_KERNELS == len(kernels.biases)

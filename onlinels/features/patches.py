@@ -112,15 +112,6 @@ SAMPLE_BYTES = 1 << 28
 """Float64 bytes of the patches that a whitening is fitted to (256 MiB)."""
 
 
-def sample_patches(images: Matrix, size: int, n_patches: int, random: Generator) -> Floats:
-    """Draw patches (n, size, size, n_channels) of images, every place at most once."""
-    windows = sliding_window_view(images, (size, size), axis=(1, 2))
-    n_places = int(np.prod(windows.shape[:3]))
-    drawn = draw(random, n_places, min(n_patches, n_places))
-    patches = windows[np.unravel_index(drawn, windows.shape[:3])]
-    return np.ascontiguousarray(np.moveaxis(patches, 1, 3), dtype=np.float64)
-
-
 def choose(patches: Floats, n_wanted: int, random: Generator, joint: bool) -> Integers:
     """Choose rows (n_wanted,) of patches (n, size, size, n_channels) that are not even, if any."""
     spread = np.ptp(patches, axis=(1, 2))
@@ -220,8 +211,12 @@ class WhitenedPatches(Recipe):
         self.check_size(images.shape[1:])
         self.check_contrast(contrast_offset)
         bound = SAMPLE_BYTES // (8 * images.shape[3] * self.size**2)
-        n_patches = min(self.n_sample, max(self.n_filters, bound))
-        patches = sample_patches(images, self.size, n_patches, random)
+        windows = sliding_window_view(images, (self.size, self.size), axis=(1, 2))
+        n_places = int(np.prod(windows.shape[:3]))
+        # Every place at most once.
+        n_patches = min(n_places, self.n_sample, max(self.n_filters, bound))
+        drawn = np.unravel_index(draw(random, n_places, n_patches), windows.shape[:3])
+        patches = np.ascontiguousarray(np.moveaxis(windows[drawn], 1, 3), np.float64)
         chosen = choose(patches, self.n_filters, random, joint)
         parts = [patches] if joint else np.split(patches, patches.shape[3], axis=3)
         made = []

@@ -95,16 +95,15 @@ def deskew(images: Matrix) -> Matrix:
     upright = np.empty_like(images)
     for tile in tiles(n_images, height * width):
         part = images[tile]
-        below, slants = row_slants(part)
-        shifts = (slants[:, None] * below).astype(images.dtype)
+        shifts = row_shifts(part).astype(images.dtype)
         columns = np.arange(width, dtype=images.dtype) + shifts[:, :, None]
         rows = np.arange(height, dtype=images.dtype)[:, None]
         upright[tile] = sample(part, rows, columns, "zero")
     return upright
 
 
-def row_slants(images: Matrix) -> tuple[Floats, Floats]:
-    """Return how far below the mean row of ink each row lies (n, height), and the slants (n,)."""
+def row_shifts(images: Matrix) -> Floats:
+    """Return how far each row (n, height) is to be shifted: slant times rows below the mean row."""
     # A slant is cov(row, column) / var(row) of the ink, |x| summed over channels, in columns per
     # row; 0 where all ink lies in one row.
     ink = np.abs(images).sum(axis=3, dtype=np.float64)
@@ -119,7 +118,7 @@ def row_slants(images: Matrix) -> tuple[Floats, Floats]:
     moments = (ink * columns).sum(axis=2) / mass
     slants = np.zeros(len(ink))
     np.divide((moments * below).sum(axis=1), spread, out=slants, where=spread > SMALLEST_SPREAD)
-    return below, np.clip(slants, -LARGEST_SLANT, LARGEST_SLANT)
+    return np.asarray(np.clip(slants, -LARGEST_SLANT, LARGEST_SLANT)[:, None] * below)
 
 
 @savable_settings()
@@ -174,8 +173,7 @@ class ZCA:
         >>> ZCA().fit(np.random.default_rng(0).random((9, 4, 5, 2)))
         FixedZCA(4 x 5 pixels, 2 channels)
         """
-        rows = _by_channel(images)
-        fitted = [fit_whitening(each, float(self.variance_offset)) for each in rows]
+        fitted = [fit_whitening(each, float(self.variance_offset)) for each in _by_channel(images)]
         return FixedZCA(images.shape[1:3], *map(np.stack, zip(*fitted, strict=True)))
 
 
@@ -357,10 +355,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
         if isinstance(fixed, FixedZCA) and shape != (*fixed.image_shape, len(fixed.means)):
-            raise ValueError(
-                f"Images to whiten have {shape[0]} x {shape[1]} pixels and {shape[2]} channels, "
-                f"which does not fit {fixed}. Make a new one with ImagePreprocessing.from_examples."
-            )
+            came = f"Images to whiten have {sides[0]} x {sides[1]} pixels and {shape[2]} channels"
+            raise ValueError(f"{came}, which does not fit {fixed}. Use from_examples again.")
         return shape[: len(image_shape)]
 
     def check_images(self, images: Matrix) -> Shape:

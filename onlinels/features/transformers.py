@@ -20,7 +20,6 @@ from onlinels.checks import (
 )
 from onlinels.features.convolution import (
     FOURTH_ROOT,
-    NORMALIZATIONS,
     SQUARE,
     WINDOWS,
     Axis,
@@ -54,6 +53,9 @@ from onlinels.features.images import (
 from onlinels.features.patches import Patches
 from onlinels.saving import made_of, maybe, savable_settings
 
+NORMALIZATIONS = {True: "map", False: None, "map": "map", "image": "image"}
+"""What features are divided by: the sum of their map, nothing, or the length of their image."""
+
 
 @dataclass(eq=False, repr=False)
 class FilteringTransformer(ImageTransformer):
@@ -75,13 +77,12 @@ class FilteringTransformer(ImageTransformer):
         """Check the settings but for the filters."""
         super()._check_settings()
         self._bank: FilterBank | None = None
-        minima = {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}
-        for name, minimum in minima.items():
+        for name, minimum in {"pool_size": 1, "stride": 1, "padding": 0, "drop_ring": 0}.items():
             check_count(name, getattr(self, name), minimum)
         check_choice("pooling", self.pooling, WINDOWS)
-        if self.normalize not in (True, False, *NORMALIZATIONS):
-            known = f"True, False, {' or '.join(map(repr, NORMALIZATIONS))}"
-            raise ValueError(f"normalize={self.normalize!r} is not known. Pass {known}.")
+        if self.normalize not in NORMALIZATIONS:
+            came = f"normalize={self.normalize!r} is not known"
+            raise ValueError(f"{came}. Pass True, False, 'map' or 'image'.")
         check_choice("channels", self.channels, ("each", "joint"))
         if self.contrast_offset is not None:
             # What is less is 0 in this precision.
@@ -117,8 +118,7 @@ class FilteringTransformer(ImageTransformer):
         columns = Axis(self.pool_size, self.stride, self.padding, self.drop_ring, self.pooling)
         # Windows have a single row: nothing is padded or pooled across it.
         rows = columns if self.kind is IMAGE else Axis()
-        names: dict[Any, str | None] = {True: "map", False: None}
-        name = names.get(self.normalize, str(self.normalize))
+        name = NORMALIZATIONS[self.normalize]
         before, after = self.before_pooling or SQUARE, self.after_pooling or FOURTH_ROOT
         return Convolution(rows, columns, name, before, after, self.channels, self.contrast_offset)
 
@@ -144,8 +144,7 @@ class FilteringTransformer(ImageTransformer):
         rows, columns = self.map_shape(shape)
         n_channels = (*shape, 1)[self.kind.n_axes]
         stage, n_filters = self._stage(), len(self._bank_for(n_channels))
-        n_maps = stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters
-        return n_maps * rows * columns
+        return stage.n_groups(n_channels) * stage.before_pooling.n_maps * n_filters * rows * columns
 
     def map_shape(self, shape: Shape) -> tuple[int, int]:
         """Return the rows and columns of one filter's pooled map, of which features are made up.
@@ -163,12 +162,9 @@ class FilteringTransformer(ImageTransformer):
         filters = self._bank_for(n_channels).filters
         pooled = self._stage().pooled_shape((1, *sizes)[-2:], filters)
         if not all(pooled):
-            raise ValueError(
-                f"{self.kind.name.capitalize()}s of {' x '.join(map(str, sizes))} "
-                f"{self.kind.pixel}s leave no pooled position with filters of size "
-                f"{' x '.join(map(str, filters.shape[3 - len(sizes) : 3]))}. Raise padding, lower "
-                f"drop_ring, or pass smaller filters."
-            )
+            sides = f"{' x '.join(map(str, sizes))} {self.kind.pixel}s"
+            came = f"{self.kind.name.capitalize()}s of {sides} leave no pooled position"
+            raise ValueError(f"{came} with these filters. Raise padding, or lower drop_ring.")
         return pooled
 
     def check_images(self, images: Matrix, next_dtype: str | None = None) -> int:
@@ -197,8 +193,8 @@ class FilteringTransformer(ImageTransformer):
         added = stage.offsets_of_groups(bank.offsets, shape[-1])
         following = next_dtype or self.dtype
         allowed = largest_pixel(bank.filters, added, stage, self.dtype, following)
-        narrower = min(self.dtype, following)  # "float32" comes before "float64".
-        reason = f"dtype={narrower!r}, {stage.before_pooling} and the filters"
+        # The narrower of the two: "float32" comes before "float64".
+        reason = f"dtype={min(self.dtype, following)!r}, {stage.before_pooling} and the filters"
         check_pixels(images, allowed, reason, self.kind)
         return n_features
 
@@ -272,8 +268,9 @@ class WindowFeatures(FilteringTransformer):
         else:
             self.filters = values = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
-            expected = "(n_filters, filter_size[, n_channels])"
-            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
+            raise ValueError(
+                f"filters has shape {values.shape}. Pass (n_filters, W[, n_channels])."
+            )
         self._bank = plain_bank(values[:, None])
 
     def _bank_for(self, n_channels: int) -> FilterBank:

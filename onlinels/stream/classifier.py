@@ -263,10 +263,8 @@ class StreamClassifier(ScoringClassifier):
             columns = self._columns.knowing([read_stream_row(x) for x in rows])
             classes = self._classes.extended(labels)
             self._activations.grown(columns.names, len(classes))
-            apply_in_blocks(
-                (slice(row, row + 1) for row in range(len(rows))),
-                lambda block: self._plan(rows[block.start], labels[block.start]),
-            )
+            blocks = (slice(row, row + 1) for row in range(len(rows)))
+            apply_in_blocks(blocks, lambda one: self._plan(rows[one.start], labels[one.start]))
 
     def _plan(self, x: Any, y: Any) -> tuple[Calls, State]:
         """Plan to learn a sample: one pass, and changes that are made together."""

@@ -120,10 +120,8 @@ class StreamColumns:
         if columns is self._columns:
             return self
         if len(columns) > MOST_FEATURES:
-            raise ValueError(
-                f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}. Hash "
-                "them into fewer with river's FeatureHasher(n_features=1024) before this model."
-            )
+            came = f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}"
+            raise ValueError(f"{came}. Hash them, with river's FeatureHasher(n_features=1024).")
         made = StreamColumns()
         made._columns, made._texts = columns, texts
         return made
