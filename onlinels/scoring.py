@@ -186,7 +186,7 @@ class ScoringClassifier(base.MiniBatchClassifier):
 
     Subclasses give the scores of one sample and of a batch. The label is that of the highest
     score, the first of them on a tie; probabilities are the scores projected onto the simplex (see
-    `onlinels.probabilities.probabilities_of`).
+    `onlinels.scoring.probabilities_of`).
     """
 
     _lock: Lock

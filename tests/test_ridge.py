@@ -401,3 +401,12 @@ def test_a_small_ridge_counts_for_small_features_beside_large_dependent_ones():
     stacked = np.vstack([A, np.sqrt(1e-3) * np.eye(4)])
     expected = np.linalg.lstsq(stacked, np.vstack([Y, np.zeros((4, 1))]), rcond=None)[0]
     np.testing.assert_allclose(weights[3], expected[3], rtol=1e-6)
+
+
+def test_a_blank_model_leaves_folds_as_they_are():
+    model = LeastSquaresClassifier(ridge=KFold(3))
+    model.ridge = 1.0
+    model.merge(model.empty())
+    model.ridge = KFold(3)
+    model.learn_many(np.arange(40.0)[:, None], [number % 2 for number in range(40)])
+    assert model.ridge_ > 0.0

@@ -353,7 +353,7 @@ class Calls(RuleBasedStateMachine):
             if part and truth.settings["accumulator"] == "gram" and first.whole and first.w:
                 other.unlearn_one(first.x, first.y, 0.5 * first.w)
                 truth.unlearn([0], 0.5)
-        if how >= 2:
+        if how >= 2 or (truth.rows and not self.truth.rows):
             self.folded = self.model.ridge == KFold(3)
         kept = pickle.dumps(other)
         if how == 0:

@@ -652,11 +652,11 @@ class LinearModel(base.Estimator, ABC):
             if past != 1.0:
                 mine = mine.copied()
                 mine.scale(past)
-            if self._is_blank:
+            if other._is_blank:
+                statistics, choice = mine.copied().grown(*size), self._choice
+            elif self._is_blank:
                 # Nothing was learnt here: what the other model has selected stays, too.
                 statistics, choice = theirs, other._choice
-            elif other._is_blank:
-                statistics, choice = mine.copied().grown(*size), self._choice
             else:
                 statistics, choice = mine.merged(theirs), self._choice._replace(is_due=True)
                 holds = statistics.holds_ridge and isinstance(self._ridge, str)
