@@ -36,15 +36,10 @@ LARGEST_WHOLE = 16_384
 class Panel:
     """Some columns of the upper triangle: those rows above the diagonal block, and the block."""
 
-    def __init__(self, start: int, above: Floats, corner: Floats) -> None:
-        self.start, self.above, self.corner = start, above, corner
-
-    @classmethod
-    def zeros(cls, start: int, width: int) -> Panel:
-        """Return a panel of zeros."""
+    def __init__(self, start: int, width: int) -> None:
+        self.start = start
         # Fortran order: BLAS would silently work on a copy of anything else.
-        above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
-        return cls(start, above, corner)
+        self.above, self.corner = (np.zeros((rows, width), order="F") for rows in (start, width))
 
     @property
     def columns(self) -> slice:
@@ -82,7 +77,7 @@ class PackedSymmetric:
     """
 
     def __init__(self, size: int = 0) -> None:
-        self.panels = _panels_after([], size)
+        self.panels = [Panel(at, min(PANEL, size - at)) for at in range(0, size, PANEL)]
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -99,16 +94,11 @@ class PackedSymmetric:
         return self.panels[-1].columns.stop if self.panels else 0
 
     def grown(self, size: int) -> Self:
-        """Return it with columns of zeros appended, sharing its panels: itself if it fits."""
-        if size <= self.size:
-            return self
-        new, panels = copy.copy(self), self.panels
-        if panels and len(panels[-1].corner) < PANEL:
-            *panels, last = panels
-            width = min(PANEL, size - last.start)
-            above, corner = (enlarged(part, len(part), width) for part in (last.above, last.corner))
-            panels = [*panels, Panel(last.start, above, enlarged(corner, width, width))]
-        new.panels = _panels_after(panels, size)
+        """Return it with columns of zeros appended, sharing panels that fit."""
+        new = type(self)(size)
+        for panel, mine in zip(new.panels, self.panels, strict=False):
+            panel.above = enlarged(mine.above, *panel.above.shape)
+            panel.corner = enlarged(mine.corner, *panel.corner.shape)
         return new
 
     def plan_products(self, rows: Matrix, w: float | Floats, sign: float = 1.0) -> Calls:
@@ -158,10 +148,8 @@ class PackedSymmetric:
         change = np.add if sign > 0 else np.subtract
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
-            for here, there in (
-                (mine.above[:, :n], theirs.above),
-                (mine.corner[:n, :n], theirs.corner),
-            ):
+            parts = mine.above[:, :n], mine.corner[:n, :n]
+            for here, there in zip(parts, theirs.parts, strict=True):
                 change(here, there, out=here)
 
     def scaled(self, scale: Floats) -> Self:
@@ -198,16 +186,12 @@ class PackedSymmetric:
 
     def full(self) -> Floats:
         """Return the symmetric matrix (size, size), a new array."""
-        upper = np.triu(self.upper())
-        upper += np.triu(upper, 1).T
-        return upper
+        return symmetric(self.upper())
 
     def placed(self, places: Integers, size: int) -> Self:
         """Return a new matrix of `size` columns; row and column k stand at places[k], else 0."""
         if np.array_equal(places, np.arange(self.size)):
-            new = type(self)(size)
-            new.add(self, 1.0)
-            return new
+            return copy.deepcopy(self).grown(size)
         square = np.zeros((size, size), order="F")
         square[np.ix_(places, places)] = self.full()
         return type(self).of(square)
@@ -227,14 +211,11 @@ class PackedSymmetric:
         return result
 
 
-def _panels_after(panels: list[Panel], size: int) -> list[Panel]:
-    """Return panels, and behind them new ones of zeros, for a matrix of a size."""
-    panels = panels.copy()
-    start = panels[-1].columns.stop if panels else 0
-    while start < size:
-        panels.append(Panel.zeros(start, min(PANEL, size - start)))
-        start = panels[-1].columns.stop
-    return panels
+def symmetric(upper: Floats) -> Floats:
+    """Return the symmetric matrix whose upper triangle is given, in Fortran order."""
+    full = np.asfortranarray(np.triu(upper))
+    full += np.triu(upper, 1).T
+    return full
 
 
 def factor_in_place(system: PackedSymmetric) -> bool:
