@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows
+from onlinels.accumulators.base import LEDGER, Accumulator, Rows, answer_of
 from onlinels.checks import (
     TOO_MANY_FEATURES,
     Floats,
@@ -20,10 +20,10 @@ from onlinels.checks import (
     check_count,
     check_matrix,
 )
+from onlinels.linalg.packed import symmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
     NOTHING_LEFT,
-    Spectrum,
     Sums,
     best_ridge,
     candidate_ridges,
@@ -110,15 +110,14 @@ class GroupedAccumulator(Accumulator):
         """Total weight of the rows learnt, as it counts now."""
         return sum(member.weight for member in self._members)
 
-    @property
-    def target_squares(self) -> Floats:
-        """Every target's weighted sum of squares, (n_targets,), in what is solved."""
-        return self.total.target_squares
-
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), in what is solved."""
-        return self.total.diagonal
+    target_squares = answer_of("total.target_squares")
+    diagonal = answer_of("total.diagonal")
+    intercept = answer_of("total.intercept")
+    spectrum = answer_of("total.spectrum")
+    solve = answer_of("total.solve")
+    covariance = answer_of("total.covariance")
+    explained_squares = answer_of("total.explained_squares")
+    _check_subtracts = answer_of("_prototype._check_subtracts")
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._added(member._raw_squares() for member in self._members)
@@ -143,13 +142,9 @@ class GroupedAccumulator(Accumulator):
     ) -> tuple[Calls, State]:
         """Plan to let all groups decay and to learn one row in its group."""
         (group,) = self._groups(Rows(row[None], targets[None])).tolist()
-        changes = [
-            member.plan_row(row, targets, w, decay)
-            if number == group
-            else member.plan(member._no_rows(), decay)
-            for number, member in enumerate(self._members)
-            if number == group or decay != 1.0
-        ]
+        changes = [self._members[group].plan_row(row, targets, w, decay)]
+        if decay != 1.0:
+            changes += self._plan_decay({group}, decay)
         total = self._sum if solution is not None else None
         if total is not None:
             # What a solution of the sum follows has to be in the sum, too.
@@ -160,15 +155,15 @@ class GroupedAccumulator(Accumulator):
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         groups = self._groups(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
         present = set(np.unique(groups).tolist())
-        changes = []
-        for number, member in enumerate(self._members):
-            if number in present:
-                changes.append(member.plan(_chosen(rows, groups == number), decay))
-            elif decay != 1.0:
-                changes.append(member.plan(member._no_rows(), decay))
-        calls, state = joined(*changes)
+        changes = [self._members[k].plan(rows.some(groups == k), decay) for k in present]
+        calls, state = joined(*changes, *self._plan_decay(present, decay))
         count = self._count + int(rows.sign) * len(rows.targets)
         return calls, (*state, (self, "_count", count), (self, "_sum", None))
+
+    def _plan_decay(self, others: set[int], decay: float) -> list[tuple[Calls, State]]:
+        """Plan to let all groups decay but some."""
+        fading = [each for k, each in enumerate(self._members) if k not in others]
+        return [each.fading(decay) for each in fading if decay != 1.0]
 
     def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left in any group."""
@@ -177,9 +172,6 @@ class GroupedAccumulator(Accumulator):
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self._plan_many(rows, decay)
-
-    def _check_subtracts(self) -> None:
-        self._prototype._check_subtracts()
 
     def check_holds(self, other: Self) -> None:
         """Raise if statistics to be taken out are not in, group by group."""
@@ -197,7 +189,7 @@ class GroupedAccumulator(Accumulator):
         grown = _copy(self.grown(rows.values.shape[1], max(n_targets, self._n_targets)))
         groups, updates = grown._groups(rows), []
         for number in np.unique(groups).tolist():
-            chosen = _chosen(rows, groups == number)
+            chosen = rows.some(groups == number)
             try:
                 member, update = grown._members[number].removal(chosen, n_targets)
             except ValueError as error:
@@ -218,53 +210,22 @@ class GroupedAccumulator(Accumulator):
     def _absorb_sums(self, other: Self, sign: float) -> None:
         self.absorb(other, sign)
 
-    def _grow_sums(self) -> None:
-        size = self._n_features, self._n_targets
-        self._prototype = self._prototype.grown(*size)
-        self._members = [member.grown(*size) for member in self._members]
-        self._sum = None
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
-        self._prototype = other._prototype.placed(*places)
-        self._members = [member.placed(*places) for member in other._members]
+        self._prototype, *self._members = [
+            each.rearranged(*places) for each in (self._prototype, *self._members)
+        ]
         self._sum = None
 
     def _keep_sums(self, columns: Integers) -> None:
-        self._prototype = self._prototype.with_targets(columns)
-        self._members = [member.with_targets(columns) for member in self._members]
+        self._prototype, *self._members = [
+            each.with_targets(columns) for each in (self._prototype, *self._members)
+        ]
         self._sum = None
-
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets)."""
-        return self.total.solve(ridge, self.diagonal if diagonal is None else diagonal)
-
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,) that goes with the output weights."""
-        return self.total.intercept(output_weights)
-
-    def spectrum(self) -> Spectrum:
-        """Return the spectrum of what is solved."""
-        return self.total.spectrum()
 
     def sums_about(self, centre: Self) -> Sums:
         """Return the sums of products of what is solved; see `Accumulator.sums_about`."""
         return self.total.sums_about(centre.total)
-
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
-        return self.total.covariance(ridge, self.diagonal if diagonal is None else diagonal)
-
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return by how much weights lower every target's sum of squares, (n_targets,)."""
-        return self.total.explained_squares(output_weights)
-
-
-def _chosen(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    if chosen.all():
-        return rows
-    w = rows.w if isinstance(rows.w, float) else rows.w[chosen]
-    return Rows(rows.values[chosen], rows.targets[chosen], w, rows.sign)
 
 
 def _copy(grouped: Grouped) -> Grouped:
@@ -340,15 +301,11 @@ class ClasswiseAccumulator(GroupedAccumulator):
 
     def __init__(self, make: Callable[[], Accumulator]) -> None:
         super().__init__(make, 0)
-        self._add_members()
+        self._members = [copy.deepcopy(self._prototype) for _ in range(self._n_targets)]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
         return (n_targets + 1) * self._prototype.bytes_for(n_features, n_targets)
-
-    def _add_members(self) -> None:
-        missing = self._n_targets - len(self._members)
-        self._members += [copy.deepcopy(self._prototype) for _ in range(missing)]
 
     def _groups(self, rows: Rows) -> Integers:
         labels = rows.targets if rows.targets.ndim == 1 else rows.targets.argmax(axis=1)
@@ -368,7 +325,13 @@ class ClasswiseAccumulator(GroupedAccumulator):
                     balanced.scale(factor)
                     # Rounding errors of what was taken out grow by the same factor.
                     total.absorb(balanced, 1.0)
-            _check_finite(total._raw_squares(), factors)
+            squares = total._raw_squares()
+        if not all(np.isfinite(sums).all() for sums in squares):
+            raise ValueError(
+                f"balanced, a class would weigh {factors.max():.1g} times what it does, and sums "
+                "of squares would exceed float64, expected less. Rescale features or weights of "
+                'rows, or set balance="priors".'
+            )
         return total
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
@@ -380,31 +343,16 @@ class ClasswiseAccumulator(GroupedAccumulator):
             )
         return rows, n_targets
 
-    def _grow_sums(self) -> None:
-        super()._grow_sums()
-        self._add_members()
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        super()._place_sums(other, features, targets)
-        moved, self._members = self._members, []
-        self._add_members()
-        for column, member in zip(targets, moved, strict=True):
-            self._members[column] = member
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        super()._rearrange_sums(features, targets)
+        known = dict(zip(targets.tolist(), self._members, strict=True))
+        columns = range(self._n_targets)
+        self._members = [known.get(k) or copy.deepcopy(self._prototype) for k in columns]
 
     def _keep_sums(self, columns: Integers) -> None:
         super()._keep_sums(columns)
         self._members = [self._members[column] for column in columns]
         self._count = np.int64(sum(member.count for member in self._members))
-
-
-def _check_finite(squares: tuple[Floats, Floats], factors: Floats) -> None:
-    """Raise if balanced sums of squares are beyond float64."""
-    if not all(np.isfinite(sums).all() for sums in squares):
-        raise ValueError(
-            f"balanced, a class would weigh {factors.max():.1g} times what it does, and sums of "
-            "squares would exceed float64, expected less. Rescale features or weights of rows, or "
-            'set balance="priors".'
-        )
 
 
 def _are_sound_folds(acc: Any) -> bool:
@@ -457,17 +405,9 @@ class FoldedAccumulator(GroupedAccumulator):
         """Number K of folds."""
         return len(self._members)
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
-        """Return a solution of the sum that may follow single rows; None if it cannot."""
-        return self.total.recursion_of(output_weights, ridge)
-
-    def refine(self, solution: Recursion) -> None:
-        """Bring a solution nearer to that of the sum, in place."""
-        self.total.refine(solution)
-
-    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution of the sum gives a row."""
-        return self.total.scores_by(solution, row)
+    recursion_of = answer_of("total.recursion_of")
+    refine = answer_of("total.refine")
+    scores_by = answer_of("total.scores_by")
 
     def unfolded(self) -> Accumulator:
         """Return the sum of the folds as a new accumulator."""
@@ -505,16 +445,13 @@ class FoldedAccumulator(GroupedAccumulator):
                 "Combine accumulators with as many folds."
             )
 
-    def _grow_sums(self) -> None:
-        super()._grow_sums()
-        new = name_hashes(range(len(self._hashes), self._n_features))
-        self._hashes = np.concatenate([self._hashes, new])
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        super()._place_sums(other, features, targets)
-        self._n_named = 0
-        self._hashes = name_hashes(range(self._n_features))
-        self._hashes[features] = other._hashes
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        super()._rearrange_sums(features, targets)
+        if not np.array_equal(features, np.arange(len(features))):
+            self._n_named = 0
+        hashes, others = self._hashes, np.setdiff1d(np.arange(self._n_features), features)
+        self._hashes = np.empty(self._n_features, dtype=np.uint64)
+        self._hashes[features], self._hashes[others] = hashes, name_hashes(others.tolist())
 
     def select_ridge(self) -> float:
         """Return the ridge of the smallest squared error on held-out folds.
@@ -525,7 +462,7 @@ class FoldedAccumulator(GroupedAccumulator):
         gram = total.sums_about(total).gram
         # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
         with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
-            ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
+            ridges = candidate_ridges(float(np.linalg.norm(symmetric(gram))))
         squares = float(total.target_squares.sum())
         if ridges.size == 1 or squares <= 0.0:
             return float(ridges[-1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -189,12 +188,13 @@ class PackedSymmetric:
         return symmetric(self.upper())
 
     def placed(self, places: Integers, size: int) -> Self:
-        """Return a new matrix of `size` columns; row and column k stand at places[k], else 0."""
+        """Return a matrix of `size` columns; row and column k stand at places[k], else 0.
+
+        It may share panels.
+        """
         if np.array_equal(places, np.arange(self.size)):
-            return copy.deepcopy(self).grown(size)
-        square = np.zeros((size, size), order="F")
-        square[np.ix_(places, places)] = self.full()
-        return type(self).of(square)
+            return self.grown(size)
+        return type(self).of(spread(self.full(), (size, size), places, places))
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
@@ -209,6 +209,23 @@ class PackedSymmetric:
                 result[: panel.start] += product(panel.above, columns[own])
                 result[own] += product(panel.above.T, columns[: panel.start])
         return result
+
+
+def spread(array: Matrix, shape: tuple[int, ...], *places: Integers) -> Matrix:
+    """Return an array with its entries at given places of a larger one, else 0, in Fortran order.
+
+    It is the array itself if nothing changes.
+
+    Examples
+    --------
+    >>> spread(np.array([2.0, 3.0]), (3,), np.array([2, 0]))
+    array([3., 0., 2.])
+    """
+    if all(map(np.array_equal, places, map(np.arange, array.shape))):
+        return enlarged(array, *shape)
+    larger = np.zeros(shape, order="F")
+    larger[np.ix_(*places)] = array
+    return larger
 
 
 def symmetric(upper: Floats) -> Floats:

@@ -9,8 +9,8 @@ from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.linalg.packed import symmetric
-from onlinels.numerics import Calls, State, apply, enlarged, product, shallow_copy
+from onlinels.linalg.packed import spread, symmetric
+from onlinels.numerics import Calls, State, apply, product, shallow_copy
 from onlinels.saving import COLUMNS, POSITIVE, WHOLE, savable
 
 SMALL = 320
@@ -333,27 +333,20 @@ class Recursion:
 
         No room is kept for more: every row would pay for it, and a copy costs less than a row.
         """
-        new = shallow_copy(self)
-        places = np.arange(self.n_features, n_features)
-        new._base = enlarged(self._base, n_features, n_features)
-        new._base[places, places] = self._scale / self.level
-        n_recent = N_RECENT if n_features > SMALL else 0
-        new._recent = enlarged(self._recent, n_features, n_recent)
-        new.weights = enlarged(self.weights, n_features, n_targets)
-        return new
+        places = np.arange(self.n_features), np.arange(self.n_targets)
+        return self.placed(*places, n_features, n_targets)
 
     def placed(
         self, places: Integers, targets: Integers, n_features: int, n_targets: int
     ) -> Recursion:
-        """Return a copy whose features and targets stand at given places among more."""
-        old = self.copied()
-        base = np.zeros((n_features, n_features), order="F")
-        base.flat[:: n_features + 1] = 1.0 / self.level
-        base[np.ix_(places, places)] = symmetric(old._base)
-        weights = np.zeros((n_features, n_targets), order="F")
-        weights[np.ix_(places, targets)] = old.weights
-        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
-        new.level = self.level
+        """Return it with features and targets at given places among more; it may share arrays."""
+        new, others = shallow_copy(self), np.setdiff1d(np.arange(n_features), places)
+        new._base = spread(symmetric(self._base), (n_features, n_features), places, places)
+        new._base[others, others] = self._scale / self.level
+        recent = np.arange(self._recent.shape[1])
+        shape = n_features, N_RECENT if n_features > SMALL else 0
+        new._recent = spread(self._recent, shape, places, recent)
+        new.weights = spread(self.weights, (n_features, n_targets), places, targets)
         return new
 
     def with_targets(self, columns: Integers) -> Recursion:

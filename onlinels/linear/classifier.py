@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.base import SLACK, Accumulator
 from onlinels.accumulators.grouped import balancing_factors
 from onlinels.checks import Floats, Integers, Matrix, check_weights
 from onlinels.labels import Classes, Label, read_label, read_labels
@@ -301,7 +301,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ) -> tuple[Accumulator, dict[str, Any]]:
         counts = self._class_counts - np.bincount(targets, minlength=len(self._class_counts))
         # What was taken out with less weight than it had stays, and so does its class.
-        kept = np.flatnonzero((counts > 0) | ~left.weightless)
+        kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         if len(kept) == len(counts):
             return left, {"_class_counts": counts}
         classes = Classes().extended(self.classes[column] for column in kept)
