@@ -45,8 +45,8 @@ SLACK = 1e-9
 
 SQUARES = (
     "The weight",
-    "The sum of squares of column {} of the features",
-    "The sum of squares of column {} of the targets",
+    "The features' sum of squares in column {}",
+    "The targets' sum of squares in column {}",
 )
 """What is compared before rows are taken out."""
 
@@ -73,7 +73,7 @@ def has_sound_sizes(accumulator: Any, *shapes: tuple[int, ...]) -> bool:
 
 def answer_of(path: str) -> Any:
     """Return an attribute, or a method, that is the one of a part: "part.name"."""
-    return property(attrgetter(path), doc=getattr(Accumulator, path.rpartition(".")[2]).__doc__)
+    return property(attrgetter(path))
 
 
 class Rows(NamedTuple):
@@ -191,6 +191,15 @@ class Accumulator(ABC):
     recursion: Recursion | None = None
     """The solution that follows every row, where the statistics are one."""
 
+    holds_ridge: bool = False
+    """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
+
+    fixed_ridge: float | None = None
+    """The ridge inside the statistics; None where it enters only when weights are solved."""
+
+    n_folds: int = 1
+    """Number of folds in which rows are kept apart; 1 where they are not."""
+
     by_feature: ClassVar[tuple[str, ...]] = ("_taken",)
     """Attributes with a number for every feature."""
 
@@ -239,21 +248,6 @@ class Accumulator(ABC):
     def target_squares(self) -> Floats:
         """Every target's weighted sum of squares, (n_targets,), as a new array."""
         return self._target_squares.copy()
-
-    @property
-    def holds_ridge(self) -> bool:
-        """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
-        return False
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds in which rows are kept apart; 1 where they are not."""
-        return 1
-
-    @property
-    def fixed_ridge(self) -> float | None:
-        """The ridge inside the statistics; None where it enters only when weights are solved."""
-        return None
 
     @property
     def diagonal(self) -> Floats:
@@ -719,12 +713,8 @@ class Accumulator(ABC):
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
         return self
 
-    def name_features(self, names: Sequence[Name]) -> None:
-        """Take the names of all features, in the order of their columns; most do not need them."""
-        self._become(self.named(names))
-
     def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, in the order of their columns."""
+        """Return it with the names of all features, by column, which most do not need: itself."""
         return self
 
     # What follows from the statistics.

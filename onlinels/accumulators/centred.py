@@ -199,15 +199,16 @@ class CentredAccumulator(Accumulator):
         first = rows.values[0].astype(np.float64)
         # With room for one row more.
         values = np.empty((len(rows.values) + 1, self._n_features))
-        np.subtract(rows.values, first, out=values[:-1])
-        shift = rows.weights() @ values[:-1] / abs(total)
-        values[:-1] -= shift
+        block, w = np.subtract(rows.values, first, out=values[:-1]), rows.w
+        # The mean is the same to the last digit wherever rows lie in memory.
+        shift = block.mean(axis=0) if isinstance(w, float) else w @ block / abs(total)
+        block -= shift
         targets, target_first, target_shift, squares = _targets_about_mean(
             rows, self._n_targets, abs(total)
         )
         squares = rows.sign * squares
         if not past:
-            centred = Rows(values[:-1], targets, rows.w, rows.sign)
+            centred = Rows(block, targets, w, rows.sign)
             # Nothing is left of the past, not even rounding errors.
             sums = self.comoments._plan_sums(centred, 0.0)
             state = self._settled((first, shift), (target_first, target_shift))
@@ -216,9 +217,8 @@ class CentredAccumulator(Accumulator):
             between = past * (abs(total) / after)
             apart, targets_apart = self._way_to((first, shift), (target_first, target_shift))
             # With one weight for all rows BLAS adds them as they are.
-            is_one = isinstance(rows.w, float)
-            root = np.sqrt(between / rows.w) if is_one else 1.0
-            w = rows.w if is_one else np.append(rows.w, between)
+            root = np.sqrt(between / w) if isinstance(w, float) else 1.0
+            w = w if isinstance(w, float) else np.append(w, between)
             values[-1] = root * apart
             joining = Rows(values, targets, w, rows.sign, root * targets_apart)
             sums = self.comoments._plan_sums(joining, decay)

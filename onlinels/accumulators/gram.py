@@ -77,8 +77,7 @@ class GramAccumulator(Accumulator):
     @classmethod
     def of(cls, gram: Floats, cross: Floats) -> Self:
         """Return the accumulator of given sums A'A and A'Y, whose rows it does not count."""
-        new = cls()
-        new = new.grown(*cross.shape)
+        new = cls(*cross.shape)
         new._gram, new._cross = PackedSymmetric.of(gram), np.array(cross, order="F")
         return new
 
@@ -209,9 +208,7 @@ class GramAccumulator(Accumulator):
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        shortfall = 2.0 * self.cross
-        if shortfall.size:
-            shortfall -= self._gram.times(output_weights)
+        shortfall = 2.0 * self._cross - self._gram.times(output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 

@@ -6,7 +6,7 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +32,6 @@ from onlinels.linalg.selection import (
 from onlinels.numerics import Calls, State, Update, joined, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import WHOLE, array, is_instance, listed, maybe, savable
-
-Grouped = TypeVar("Grouped", bound="GroupedAccumulator")
 
 LIGHTEST = 1e-200
 """Share of all weight up to which a class has none: its sums have lost their digits."""
@@ -120,16 +118,15 @@ class GroupedAccumulator(Accumulator):
     _check_subtracts = answer_of("_prototype._check_subtracts")
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._added(member._raw_squares() for member in self._members)
+        return self._added("_raw_squares")
 
     def _squares_taken(self) -> tuple[Floats, Floats]:
-        return self._added(member._squares_taken() for member in self._members)
+        return self._added("_squares_taken")
 
-    def _added(self, squares: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        features, targets = np.zeros(self._n_features), np.zeros(self._n_targets)
-        for of_features, of_targets in squares:
-            features += of_features
-            targets += of_targets
+    def _added(self, name: str) -> tuple[Floats, Floats]:
+        """Return the sums over all groups of what a method tells of features and of targets."""
+        told = [getattr(each, name)() for each in (self._prototype, *self._members)]
+        features, targets = (np.sum(each, axis=0) for each in zip(*told, strict=True))
         return features, targets
 
     def plan_row(
@@ -186,7 +183,9 @@ class GroupedAccumulator(Accumulator):
     def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
-        grown = _copy(self.grown(rows.values.shape[1], max(n_targets, self._n_targets)))
+        size = rows.values.shape[1], max(n_targets, self._n_targets)
+        grown = shallow_copy(self.grown(*size))
+        grown._members = grown._members.copy()
         groups, updates = grown._groups(rows), []
         for number in np.unique(groups).tolist():
             chosen = rows.some(groups == number)
@@ -226,13 +225,6 @@ class GroupedAccumulator(Accumulator):
     def sums_about(self, centre: Self) -> Sums:
         """Return the sums of products of what is solved; see `Accumulator.sums_about`."""
         return self.total.sums_about(centre.total)
-
-
-def _copy(grouped: Grouped) -> Grouped:
-    """Return a copy with a list of members of its own, the members being the same."""
-    new = shallow_copy(grouped)
-    new._members = grouped._members.copy()
-    return new
 
 
 def added(parts: Sequence[Accumulator]) -> Accumulator:
@@ -311,13 +303,9 @@ class ClasswiseAccumulator(GroupedAccumulator):
         labels = rows.targets if rows.targets.ndim == 1 else rows.targets.argmax(axis=1)
         return labels.astype(np.intp)
 
-    def held_weights(self) -> Floats:
-        """Return the weight of every class, 0 where all its rows are taken out again."""
-        held = [member.held_targets()[column] for column, member in enumerate(self._members)]
-        return np.array(held, dtype=np.float64)
-
     def _summed(self) -> Accumulator:
-        total, factors = copy.deepcopy(self._prototype), balancing_factors(self.held_weights())
+        held = [member.held_targets()[column] for column, member in enumerate(self._members)]
+        total, factors = copy.deepcopy(self._prototype), balancing_factors(np.array(held))
         with np.errstate(over="ignore", invalid="ignore"):
             for member, factor in zip(self._members, factors.tolist(), strict=True):
                 if factor > 0.0:
@@ -379,7 +367,7 @@ class FoldedAccumulator(GroupedAccumulator):
     K times the memory of one accumulator, and that of one more while the sum is in use. Learning
     costs what it costs without folds, and 5 to 15 ns for every value.
 
-    Columns are named 0, 1, … until `name_features` is called.
+    Columns are named 0, 1, … until `named` says otherwise.
 
     Examples
     --------
@@ -401,7 +389,7 @@ class FoldedAccumulator(GroupedAccumulator):
         self._n_named = 0
 
     @property
-    def n_folds(self) -> int:
+    def n_folds(self) -> int:  # type: ignore[override]
         """Number K of folds."""
         return len(self._members)
 
@@ -425,7 +413,7 @@ class FoldedAccumulator(GroupedAccumulator):
             )
         if self._n_named >= len(names):
             return self
-        new = _copy(self)
+        new = shallow_copy(self)
         hashes = self._hashes[: self._n_named], name_hashes(names[self._n_named :])
         new._hashes, new._n_named = np.concatenate(hashes), len(names)
         return new

@@ -99,6 +99,8 @@ class RecursiveAccumulator(Accumulator):
     array([2., 2.])
     """
 
+    # It is inside once it is known.
+    holds_ridge = True
     by_feature = (*Accumulator.by_feature, "_squares")
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
@@ -114,12 +116,7 @@ class RecursiveAccumulator(Accumulator):
             self.recursion = Recursion(n_features, n_targets, float(ridge))
 
     @property
-    def holds_ridge(self) -> bool:
-        """True: the ridge is inside, once it is known."""
-        return True
-
-    @property
-    def fixed_ridge(self) -> float | None:
+    def fixed_ridge(self) -> float | None:  # type: ignore[override]
         """The ridge c inside the statistics; None while they are held as a Gram."""
         return None if self.recursion is None else self.recursion.ridge
 
@@ -162,16 +159,13 @@ class RecursiveAccumulator(Accumulator):
         return (*calls, adding_squares(self._squares, row, w, decay)), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        calls, state = self._plan_inner(rows, decay)
         squares = self._squares * decay + rows.sign * rows.squares()
-        return calls, (*state, (self, "_squares", squares), *self._squares_noted(rows, decay))
-
-    def _plan_inner(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to learn a batch, or to let everything decay: in a copy of a recursion."""
+        noted = ((self, "_squares", squares), *self._squares_noted(rows, decay))
         recursion = self.recursion
         if recursion is None:
             assert self._gram is not None
-            return self._gram._plan_sums(rows, decay)
+            calls, state = self._gram._plan_sums(rows, decay)
+            return calls, (*state, *noted)
         if decay == 0.0:
             recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
         elif decay != 1.0:
@@ -181,7 +175,7 @@ class RecursiveAccumulator(Accumulator):
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
             recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
-        return (), ((self, "recursion", recursion),)
+        return (), ((self, "recursion", recursion), *noted)
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
         sums = self._sums()

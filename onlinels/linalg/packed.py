@@ -168,11 +168,6 @@ class PackedSymmetric:
         """Return the diagonal (size,), a new array."""
         return np.concatenate([np.zeros(0), *(panel.corner.diagonal() for panel in self.panels)])
 
-    def set_diagonal(self, value: float) -> None:
-        """Set all entries of the diagonal, in place."""
-        for panel in self.panels:
-            np.fill_diagonal(panel.corner, value)
-
     def upper(self) -> Floats:
         """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
         if len(self.panels) == 1:
@@ -198,9 +193,6 @@ class PackedSymmetric:
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
-        if len(self.panels) == 1:
-            whole: Floats = dsymm(1.0, self.upper(), columns)
-            return whole
         result = np.zeros(columns.shape, order="F")
         for panel in self.panels:
             own = panel.columns
@@ -242,22 +234,17 @@ def factor_in_place(system: PackedSymmetric) -> bool:
             # By row, so that the rows above those of any earlier panel lie beside one another.
             by_row = np.ascontiguousarray(panel.above)
             for earlier in system.panels[:number]:
-                _eliminate(by_row, earlier)
+                # Rows that meet its columns; transposed, what is left lies as LAPACK wants it.
+                own = by_row[earlier.columns]
+                left = product(by_row[: earlier.start].T, earlier.above).T
+                np.subtract(own, left, out=left)
+                own[:] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
             panel.above[:] = by_row
             panel.corner = dsyrk(-1.0, panel.above, 1.0, panel.corner, trans=1, overwrite_c=1)
         panel.corner, failed = dpotrf(panel.corner, lower=0, overwrite_a=1, clean=0)
         if failed:
             return False
     return True
-
-
-def _eliminate(above: Floats, earlier: Panel) -> None:
-    """Make those rows of a panel (in C order) final that meet the columns of an earlier one."""
-    rows = earlier.columns
-    # Transposed, so that what is left lies in memory as LAPACK wants it.
-    left = product(above[: earlier.start].T, earlier.above).T
-    np.subtract(above[rows], left, out=left)
-    above[rows] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
 
 
 def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:

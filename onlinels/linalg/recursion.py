@@ -333,6 +333,8 @@ class Recursion:
 
         No room is kept for more: every row would pay for it, and a copy costs less than a row.
         """
+        if (n_features, n_targets) == self.weights.shape:
+            return shallow_copy(self)
         places = np.arange(self.n_features), np.arange(self.n_targets)
         return self.placed(*places, n_features, n_targets)
 
@@ -393,9 +395,8 @@ def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
     if sign < 0 and not pivot > LEFT:
         raise ValueError(
-            f"rows to take out hold all but {max(pivot, 0.0):.1g} of what is known in a "
-            f"direction, expected at least {LEFT:g} to be left. Take out only rows that are in, "
-            f"with the weights that they have now; or {REMEDY}."
+            f"rows to take out leave {max(pivot, 0.0):.1g} of what is known in a direction, "
+            f"expected at least {LEFT:g}. Take out only rows that are in, as they are; or {REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(

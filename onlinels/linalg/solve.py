@@ -95,7 +95,7 @@ def solve_gram(gram: PackedSymmetric, cross: Floats, ridge: float, diagonal: Flo
         return weights
     scale = _scale_of(diagonal, ridge)
     factor, smallest = _cholesky_factor(gram, scale) if ridge > 0.0 else (gram, 0.0)
-    if smallest >= SMALLEST_EIGENVALUE:
+    if not smallest < SMALLEST_EIGENVALUE:
         return solve_factored(factor, cross * scale[:, None]) * scale[:, None]
     square = gram.upper()[np.ix_(active, active)]
     weights[active] = _solve_in_eigenbasis(square, cross[active], ridge, scale[active])
@@ -168,7 +168,8 @@ def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> tuple[PackedSymmet
     """
     system = gram.scaled(scale)
     # Scaled by the Gram's diagonal and the ridge, that is what it is.
-    system.set_diagonal(1.0)
+    for panel in system.panels:
+        np.fill_diagonal(panel.corner, 1.0)
     return system, smallest_eigenvalue(system) if factor_in_place(system) else 0.0
 
 
