@@ -6,6 +6,7 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +27,7 @@ from onlinels.checks import (
     check_weights,
     row_blocks,
 )
+from onlinels.linalg.packed import spread
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, lengthened, shallow_copy
@@ -41,6 +43,13 @@ RESIDUE = 1e-13
 SLACK = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
+SQUARES = (
+    "The weight",
+    "The features' sum of squares in column {}",
+    "The targets' sum of squares in column {}",
+)
+"""What is compared before rows are taken out."""
+
 LEDGER = {
     "_n_features": WHOLE,
     "_n_targets": WHOLE,
@@ -54,13 +63,17 @@ LEDGER = {
 """Fields of every accumulator in a saved model."""
 
 
-def has_sound_sizes(accumulator: Any) -> bool:
-    """Tell whether what is counted by feature and by target has as many entries."""
-    sizes = (
-        (accumulator.by_feature, accumulator.n_features),
-        (accumulator.by_target, accumulator.n_targets),
-    )
-    return all(len(getattr(accumulator, each)) == n for names, n in sizes for each in names)
+def has_sound_sizes(accumulator: Any, *shapes: tuple[int, ...]) -> bool:
+    """Tell whether shapes, and what is counted by feature and by target, are those of the sums."""
+    size = accumulator.n_features, accumulator.n_targets
+    counted = zip((accumulator.by_feature, accumulator.by_target), size, strict=True)
+    lengths = all(len(getattr(accumulator, each)) == n for names, n in counted for each in names)
+    return lengths and all(shape == size for shape in shapes)
+
+
+def answer_of(path: str) -> Any:
+    """Return an attribute, or a method, that is the one of a part: "part.name"."""
+    return property(attrgetter(path))
 
 
 class Rows(NamedTuple):
@@ -103,6 +116,21 @@ class Rows(NamedTuple):
     def weights(self) -> Floats:
         """Return the weights as a vector (n,)."""
         return np.broadcast_to(np.asarray(self.w, dtype=np.float64), len(self.values))
+
+    def some(self, which: slice | NDArray[np.bool_]) -> Rows:
+        """Return some of the rows."""
+        w = self.w if isinstance(self.w, float) else self.w[which]
+        return Rows(self.values[which], self.targets[which], w, self.sign)
+
+    def squares(self) -> Floats:
+        """Return every feature's weighted sum of squares, (n_features,)."""
+        squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
+        return squares
+
+    def with_target_squares(self, sums: Floats, sign: float = 1.0) -> Floats:
+        """Return sums to which every target's sum of squares is added; of labels, their weights."""
+        each = self.targets if self.targets.ndim == 1 else self.targets**2
+        return with_target_sums(sums, each, sign * self.weights())
 
 
 @dataclass(frozen=True)
@@ -163,6 +191,15 @@ class Accumulator(ABC):
     recursion: Recursion | None = None
     """The solution that follows every row, where the statistics are one."""
 
+    holds_ridge: bool = False
+    """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
+
+    fixed_ridge: float | None = None
+    """The ridge inside the statistics; None where it enters only when weights are solved."""
+
+    n_folds: int = 1
+    """Number of folds in which rows are kept apart; 1 where they are not."""
+
     by_feature: ClassVar[tuple[str, ...]] = ("_taken",)
     """Attributes with a number for every feature."""
 
@@ -213,49 +250,29 @@ class Accumulator(ABC):
         return self._target_squares.copy()
 
     @property
-    def holds_ridge(self) -> bool:
-        """Whether the statistics hold their ridge inside, so that it cannot change cheaply."""
-        return False
-
-    @property
-    def n_folds(self) -> int:
-        """Number of folds in which rows are kept apart; 1 where they are not."""
-        return 1
-
-    @property
-    def fixed_ridge(self) -> float | None:
-        """The ridge inside the statistics; None where it enters only when weights are solved."""
-        return None
-
-    @property
-    @abstractmethod
     def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,)."""
+        """Every feature's weighted sum of squares, (n_features,), as a new array.
 
+        It is 0 where only rounding errors can be left.
+        """
+        squares = self._raw_squares()[0]
+        return np.where(
+            (squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken), 0.0, squares
+        )
+
+    @abstractmethod
     def _raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        return self.diagonal, self._target_squares
 
     def _squares_taken(self) -> tuple[Floats, Floats]:
         """Return the squares of features and targets that were taken out, as they came."""
         return self._taken, self._targets_taken
-
-    def _without_residue(self, squares: Floats) -> Floats:
-        """Set sums of squares of features to 0 where only rounding errors can be left, in place."""
-        squares[(squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken)] = 0.0
-        return squares
 
     def held_targets(self, share: float = RESIDUE) -> Floats:
         """Return every target's sum of squares, 0 where all is out; labels': their weights."""
         squares, taken = self._raw_squares()[1], self._squares_taken()[1]
         held: Floats = np.where(squares > share * taken, squares, 0.0)
         return held
-
-    @property
-    def weightless(self) -> NDArray[np.bool_]:
-        """Whether all that was learnt of a target is taken out again, (n_targets,)."""
-        nothing: NDArray[np.bool_] = self.held_targets(SLACK) == 0.0
-        return nothing
 
     # Memory.
 
@@ -285,7 +302,8 @@ class Accumulator(ABC):
         Nothing changes before the update is applied. Without rows everything decays.
         """
         if len(rows.targets) == 1 and rows.sign > 0.0:
-            return self.plan_row(rows.values[0], self._dense(rows), float(rows.weights()[0]), decay)
+            targets = rows.dense_targets(slice(0, self._n_targets))[0]
+            return self.plan_row(rows.values[0], targets, float(rows.weights()[0]), decay)
         return self._plan_many(rows, decay)
 
     def plan_row(
@@ -317,25 +335,13 @@ class Accumulator(ABC):
         """Plan what `plan_row` does to the sums of products, and to nothing else."""
         return self._plan_sums(Rows(row[None], targets[None], w), decay)
 
-    def _dense(self, rows: Rows) -> Floats:
-        """Return the targets of a single row, (n_targets,)."""
-        dense: Floats = rows.dense_targets(slice(0, self._n_targets))[0]
-        return dense
-
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan what `plan` does, however many rows there are."""
         calls, state = self._plan_sums(rows, decay)
-        squares, total = self._target_squares * decay, 0.0
-        if len(rows.targets):
-            each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-            add_target_sums(squares, each, rows.sign * rows.weights())
-            total = rows.sign * float(rows.weights().sum())
-        return calls, (
-            *state,
-            *self._counted(rows, decay),
-            (self, "_weight", max(0.0, self._weight * decay + total)),
-            (self, "_target_squares", squares),
-        )
+        squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
+        weight = self._weight * decay + rows.sign * float(rows.weights().sum())
+        ledger = (self, "_weight", max(0.0, weight)), (self, "_target_squares", squares)
+        return calls, (*state, *self._counted(rows, decay), *ledger)
 
     def _counted(self, rows: Rows, decay: float) -> State:
         """Return the new state of what every accumulator counts, whatever rows are about."""
@@ -344,15 +350,14 @@ class Accumulator(ABC):
             return (count,)
         taken = self._targets_taken * decay
         if rows.sign < 0.0:
-            each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-            taken = taken + target_sums(each, self._n_targets, rows.weights())
+            taken = rows.with_target_squares(taken)
         return (count, (self, "_targets_taken", taken))
 
     def _squares_noted(self, rows: Rows, decay: float) -> State:
         """Return the new state of the features' squares that were taken out."""
         if rows.sign < 0.0:
-            squares = rows.weights() @ np.square(rows.values, dtype=np.float64)
-            return ((self, "_taken", self._taken * decay + squares), (self, "_gave_back", True))
+            taken = self._taken * decay + rows.squares()
+            return ((self, "_taken", taken), (self, "_gave_back", True))
         if self._gave_back and decay != 1.0:
             return ((self, "_taken", self._taken * decay),)
         return ()
@@ -360,11 +365,11 @@ class Accumulator(ABC):
     def take_out(self, rows: Rows) -> None:
         """Take checked rows out, in place, and forget features of which only rounding is left."""
         self._become(*self.removal(rows, self._n_targets))
-        self._become(self.without_unused(), Update())
+        self.forget_unused()
 
-    def without_unused(self) -> Self:
-        """Return it without what it knows of features of which only rounding errors are left."""
-        return self
+    def forget_unused(self) -> None:
+        """Forget what is known of features of which only rounding errors are left, in place."""
+        return
 
     @abstractmethod
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
@@ -396,7 +401,7 @@ class Accumulator(ABC):
             self._become(grown, grown.plan(rows))
             return
         apply(Update(((vars(self).update, vars(grown)),)))
-        apply_in_blocks(blocks, lambda block: self.plan(_part(rows, block)))
+        apply_in_blocks(blocks, lambda block: self.plan(rows.some(block)))
 
     def downdate(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
         """Take rows out of the statistics again, in place: the inverse of `update`.
@@ -419,7 +424,8 @@ class Accumulator(ABC):
         """
         self._check_subtracts()
         weight = float(rows.weights().sum())
-        self._check_holds_rows(rows, n_targets)
+        squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
+        self._check_holds("activations", len(rows.targets), weight, squares)
         grown = self.grown(rows.values.shape[1], max(n_targets, self._n_targets))
         if len(rows.targets) == self._count and self.weight <= (1.0 + SLACK) * weight:
             return grown, grown.clearing()
@@ -438,7 +444,7 @@ class Accumulator(ABC):
     def _no_rows(self) -> Rows:
         return Rows(np.zeros((0, self._n_features)), np.zeros(0, dtype=np.intp))
 
-    def _become(self, other: Self, update: tuple[Calls, State]) -> None:
+    def _become(self, other: Self, update: tuple[Calls, State] = Update()) -> None:
         """Take the state of statistics on whose behalf an update was planned, and apply that."""
         calls, changes = update
         state = tuple((self if each[0] is other else each[0], *each[1:]) for each in changes)
@@ -464,29 +470,28 @@ class Accumulator(ABC):
         """Raise if rows cannot be taken out of this kind of statistics."""
         return
 
-    def _check_holds_rows(self, rows: Rows, n_targets: int) -> None:
+    def _check_holds(
+        self, name: str, count: int, weight: float, squares: tuple[Floats, Floats]
+    ) -> None:
         """Raise if rows to be taken out are not in, so far as sums can tell."""
-        if len(rows.targets) > self._count:
+        if count > self._count:
             raise ValueError(
-                f"activations has {len(rows.targets)} rows, expected at most the {self._count} "
-                "that were learnt. Take out only rows that are in."
+                f"{name} has {count} rows, expected at most the {self._count} that were learnt. "
+                "Take out only rows that are in."
             )
-        weights = rows.weights()
-        features = np.zeros(rows.values.shape[1])
-        for block in row_blocks(*rows.values.shape):
-            features += weights[block] @ np.square(rows.values[block], dtype=np.float64)
-        each = rows.targets if rows.targets.ndim == 1 else rows.targets**2
-        squares = features, target_sums(each, n_targets, weights)
-        self._check_removable(float(weights.sum()), squares)
-
-    def _check_removable(self, weight: float, squares: tuple[Floats, Floats]) -> None:
-        """Raise if weight or sums of squares to be taken out exceed what was learnt."""
-        _check_at_most("weight", np.array([self.weight]), np.array([weight]), np.zeros(1), False)
-        names = "features' sum of squares", "targets' sum of squares"
-        known = self._raw_squares(), self._squares_taken()
-        for what, there, before, taken in zip(names, *known, squares, strict=True):
-            n = len(taken)
-            _check_at_most(what, lengthened(there, n), taken, lengthened(before, n), True)
+        sums = (np.array([weight]), *squares)
+        held = (np.array([self.weight]), *self._raw_squares())
+        before = (np.zeros(1), *self._squares_taken())
+        for what, out, there, earlier in zip(SQUARES, sums, held, before, strict=True):
+            there, earlier = lengthened(there, len(out)), lengthened(earlier, len(out))
+            excess = (out > there + SLACK * (np.abs(there) + earlier)) & (out > 0.0)
+            if excess.any():
+                column = int(excess.argmax())
+                raise ValueError(
+                    f"{what.format(column)} to be taken out is {out[column]:g}, expected at most "
+                    f"the {there[column]:g} learnt. Take out only rows that are in, with their "
+                    "weights as they count now."
+                )
 
     # Rare changes: a new object aside.
 
@@ -502,20 +507,30 @@ class Accumulator(ABC):
         n_features, n_targets = max(n_features, self._n_features), max(n_targets, self._n_targets)
         if (n_features, n_targets) == (self._n_features, self._n_targets):
             return self
+        places = np.arange(self._n_features), np.arange(self._n_targets)
+        return self.rearranged(*places, n_features, n_targets)
+
+    def rearranged(
+        self, features: Integers, targets: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return it with its columns at given places among more; both may share memory."""
         new = shallow_copy(self)
         new._n_features, new._n_targets = n_features, n_targets
-        for names, size in ((self.by_feature, n_features), (self.by_target, n_targets)):
-            vars(new).update((name, lengthened(getattr(self, name), size)) for name in names)
-        new._grow_sums()
+        for names, places, size in (
+            (self.by_feature, features, n_features),
+            (self.by_target, targets, n_targets),
+        ):
+            vars(new).update((name, spread(getattr(self, name), (size,), places)) for name in names)
+        new._rearrange_sums(features, targets)
         return new
 
     @abstractmethod
-    def _grow_sums(self) -> None:
-        """Make room in the sums, in arrays that may be shared, for features and targets."""
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        """Put the columns of the sums at given places among more, in arrays that may be shared."""
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
-        self._become(self.grown(n_features, n_targets), Update())
+        self._become(self.grown(n_features, n_targets))
 
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
@@ -539,19 +554,8 @@ class Accumulator(ABC):
         self.check_room(n_features, n_targets)
         check_places("feature_columns", feature_columns, self._n_features, n_features)
         check_places("target_columns", target_columns, self._n_targets, n_targets)
-        new = shallow_copy(self)
-        new._n_features, new._n_targets = n_features, n_targets
-        for names, columns, size in (
-            (self.by_feature, feature_columns, n_features),
-            (self.by_target, target_columns, n_targets),
-        ):
-            vars(new).update((name, _spread(getattr(self, name), columns, size)) for name in names)
-        new._place_sums(self, np.asarray(feature_columns), np.asarray(target_columns))
-        return new
-
-    @abstractmethod
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        """Take over the sums of `other`, in new arrays whose columns stand at given places."""
+        places = np.asarray(feature_columns), np.asarray(target_columns)
+        return self.copied().rearranged(*places, n_features, n_targets)
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -563,9 +567,7 @@ class Accumulator(ABC):
         """
         self._check_kind(other)
         self.check_joins(other, other.n_features, other.n_targets)
-        new = self.copied().grown(other.n_features, other.n_targets)
-        new.absorb(other, 1.0)
-        self._become(new, Update())
+        self._become(self._combined(other, 1.0))
 
     def subtract(self, other: Self) -> None:
         """Take the statistics of `other` away, in place: the inverse of `merge`.
@@ -580,16 +582,18 @@ class Accumulator(ABC):
         self._check_kind(other)
         self._check_subtracts()
         self.check_holds(other)
+        self._become(self._combined(other, -1.0))
+
+    def _combined(self, other: Self, sign: float) -> Self:
+        """Return a new sum of both, or what is left without the other."""
         new = self.copied().grown(other.n_features, other.n_targets)
-        new.absorb(other, -1.0)
-        self._become(new, Update())
+        new.absorb(other, sign)
+        return new
 
     def merged(self, placed: Self) -> Self:
         """Return the statistics of both, in the memory of `placed`, which has all columns."""
         if self.holds_ridge:
-            new = self.copied().grown(placed.n_features, placed.n_targets)
-            new.absorb(placed, 1.0)
-            return new
+            return self._combined(placed, 1.0)
         placed.absorb(self, 1.0)
         return placed
 
@@ -601,24 +605,23 @@ class Accumulator(ABC):
         if sign < 0.0 and other.count == self._count and self.weight <= (1 + SLACK) * other.weight:
             apply(self.clearing())
             return
+        self._note_absorbed(other, sign)
         self._absorb_sums(other, sign)
         self._count += int(sign) * other._count
         self._weight = max(0.0, self._weight + sign * other._weight)
         squares = lengthened(other._target_squares, self._n_targets)
         self._target_squares = self._target_squares + sign * squares
         self._gave_back = self._gave_back or other._gave_back or sign < 0.0
-        self._targets_taken = self._targets_taken + lengthened(
-            other._targets_taken if sign > 0.0 else other._raw_squares()[1], self._n_targets
-        )
 
     @abstractmethod
     def _absorb_sums(self, other: Self, sign: float) -> None:
-        """Add or take away the sums of `other`, and note the features' squares taken out."""
+        """Add or take away the sums of `other`."""
 
     def _note_absorbed(self, other: Self, sign: float) -> None:
-        """Add up the features' squares that were taken out."""
-        taken = other._taken if sign > 0.0 else other.diagonal
-        self._taken = self._taken + lengthened(taken, self._n_features)
+        """Add up the squares of features and targets that were taken out."""
+        squares = other._squares_taken() if sign > 0.0 else other._raw_squares()
+        self._taken = self._taken + lengthened(squares[0], self._n_features)
+        self._targets_taken = self._targets_taken + lengthened(squares[1], self._n_targets)
 
     def check_joins(self, other: Self, n_features: int, n_targets: int) -> None:
         """Raise if statistics of two streams can never be held together.
@@ -646,14 +649,9 @@ class Accumulator(ABC):
 
     def check_holds(self, other: Self) -> None:
         """Raise if statistics to be taken out are not in, so far as sums can tell."""
-        if other._count > self._count:
-            raise ValueError(
-                f"other has learnt {other._count} rows, expected at most the {self._count} here. "
-                "Subtract only what was merged."
-            )
         sizes = max(self.n_features, other.n_features), max(self.n_targets, other.n_targets)
         features, targets = map(lengthened, other._raw_squares(), sizes)
-        self._check_removable(other.weight, (features, targets))
+        self._check_holds("other", other.count, other.weight, (features, targets))
 
     def _check_kind(self, other: Any) -> None:
         if type(other) is not type(self):
@@ -685,15 +683,11 @@ class Accumulator(ABC):
 
     def restore_ridge(self) -> None:
         """Bring a ridge inside that has decayed with the rows back; does nothing without one."""
-        self._become(self.with_ridge_restored(), Update())
-
-    def with_ridge_restored(self) -> Self:
-        """Return it with a ridge inside that has decayed brought back; itself without one."""
-        return self
+        return
 
     def fix_ridge(self, ridge: float) -> None:
         """Take a ridge into the statistics; does nothing where it enters only at solve time."""
-        self._become(self.with_ridge(ridge), Update())
+        self._become(self.with_ridge(ridge))
 
     def with_ridge(self, ridge: float) -> Self:
         """Return it with a ridge inside; itself, where it enters only at solve time."""
@@ -701,7 +695,7 @@ class Accumulator(ABC):
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
-        self._become(self.with_targets(columns), Update())
+        self._become(self.with_targets(columns))
 
     def with_targets(self, columns: Integers) -> Self:
         """Return it without all targets but those at the given columns, in the order given."""
@@ -724,7 +718,7 @@ class Accumulator(ABC):
         self._become(self.named(names), Update())
 
     def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, in the order of their columns."""
+        """Return it with the names of all features, by column, which most do not need: itself."""
         return self
 
     # What follows from the statistics.
@@ -807,35 +801,20 @@ def adding_squares(sums: Floats, row: Floats, w: float, decay: float = 1.0) -> t
     return (dsbmv, 0, w, row[None], row, 1, 0, decay, sums, 1, 0, 0, 1)
 
 
-def _part(rows: Rows, block: slice) -> Rows:
-    w = rows.w if isinstance(rows.w, float) else rows.w[block]
-    return Rows(rows.values[block], rows.targets[block], w, rows.sign)
-
-
-def _spread(vector: Floats, columns: Integers, length: int) -> Floats:
-    spread = np.zeros(length)
-    spread[columns] = vector
-    return spread
-
-
-def _check_at_most(what: str, held: Floats, taken: Floats, before: Floats, by_column: bool) -> None:
-    """Raise if sums to be taken out exceed those of what was learnt, `before` taken out of them."""
-    excess = (taken > held + SLACK * (np.abs(held) + before)) & (taken > 0.0)
-    if excess.any():
-        column = int(excess.argmax())
-        where = f" in column {column}" if by_column else ""
-        raise ValueError(
-            f"The {what} to be taken out is {taken[column]:g}{where}, expected at "
-            f"most the {held[column]:g} learnt. Take out only rows that are in, "
-            "with their weights as they count now."
-        )
-
-
 def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
     """Return the targets as an array, and how many target columns they need."""
     array = np.asarray(targets)
     if array.ndim == 1:
-        _check_label_columns(array)
+        if array.dtype.kind not in "iu":
+            raise TypeError(
+                f"targets has dtype {array.dtype}, expected the integer columns of the labels. "
+                "Pass real-valued targets as a matrix (n_rows, n_targets)."
+            )
+        if array.size and array.min() < 0:
+            raise ValueError(
+                f"targets holds {array.min()}, expected label columns of at least 0. "
+                "Number the labels from 0."
+            )
         n_targets = int(array.max()) + 1 if array.size else 0
     else:
         array = check_matrix("targets", array).astype(np.float64, copy=False)
@@ -847,29 +826,10 @@ def check_targets(targets: Any, n_rows: int) -> tuple[Matrix, int]:
     return array, n_targets
 
 
-def _check_label_columns(labels: Matrix) -> None:
-    if labels.dtype.kind not in "iu":
-        raise TypeError(
-            f"targets has dtype {labels.dtype}, expected the integer columns of the labels. "
-            "Pass real-valued targets as a matrix (n_rows, n_targets)."
-        )
-    if labels.size and labels.min() < 0:
-        raise ValueError(
-            f"targets holds {labels.min()}, expected label columns of at least 0. "
-            "Number the labels from 0."
-        )
-
-
-def target_sums(targets: Matrix, n_targets: int, w: Floats) -> Floats:
-    """Return the weighted sum of every target: the labels' weights if they are label columns."""
-    sums = np.zeros(n_targets)
-    add_target_sums(sums, targets, w)
-    return sums
-
-
-def add_target_sums(sums: Floats, targets: Matrix, w: Floats) -> None:
-    """Add the weighted sum of every target to sums (n_targets,), in place."""
+def with_target_sums(sums: Floats, targets: Matrix, w: Floats) -> Floats:
+    """Return sums (n_targets,) to which those of targets are added in place; of labels, weights."""
     if targets.ndim == 1:
         np.add.at(sums, targets, w)
     else:
         sums[: targets.shape[1]] += w @ targets
+    return sums

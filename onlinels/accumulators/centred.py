@@ -15,8 +15,9 @@ from onlinels.accumulators.base import (
     Covariance,
     Rows,
     adding_squares,
+    answer_of,
     has_sound_sizes,
-    target_sums,
+    with_target_sums,
 )
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import FOLLOWED, Recursion
@@ -40,12 +41,6 @@ MEAN = Field(
 )
 
 
-def _is_sound(acc: Any) -> bool:
-    inner = acc.comoments
-    same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
-    return bool(same and has_sound_sizes(acc))
-
-
 @savable(
     {
         **LEDGER,
@@ -55,7 +50,7 @@ def _is_sound(acc: Any) -> bool:
         "_target_origin": MEAN,
         "_target_offset": MEAN,
     },
-    _is_sound,
+    lambda acc: has_sound_sizes(acc, (acc.comoments.n_features, acc.comoments.n_targets)),
 )
 class CentredAccumulator(Accumulator):
     """Learn rows relative to their mean, so that the intercept is exact and carries no ridge.
@@ -88,32 +83,18 @@ class CentredAccumulator(Accumulator):
         self._origin, self._offset = np.zeros((2, self._n_features))
         self._target_origin, self._target_offset = np.zeros((2, self._n_targets))
 
-    def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes that it takes to learn and to solve so many features and targets."""
-        return self.comoments.bytes_for(n_features, n_targets)
-
-    @property
-    def holds_ridge(self) -> bool:
-        """Whether the co-moments hold their ridge inside."""
-        return self.comoments.holds_ridge
-
-    @property
-    def fixed_ridge(self) -> float | None:
-        """The ridge inside the co-moments; None where it enters only when weights are solved."""
-        return self.comoments.fixed_ridge
-
-    @property
-    def recursion(self) -> Recursion | None:  # type: ignore[override]
-        """The recursion of the co-moments, if they are one."""
-        return self.comoments.recursion
-
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
-        """Return a solution of the co-moments that may follow single rows; None if it cannot."""
-        return self.comoments.recursion_of(output_weights, ridge)
-
-    def refine(self, solution: Recursion) -> None:
-        """Bring a solution nearer to that of the co-moments, in place."""
-        self.comoments.refine(solution)
+    bytes_for = answer_of("comoments.bytes_for")
+    holds_ridge = answer_of("comoments.holds_ridge")
+    fixed_ridge = answer_of("comoments.fixed_ridge")
+    recursion = answer_of("comoments.recursion")
+    recursion_of = answer_of("comoments.recursion_of")
+    refine = answer_of("comoments.refine")
+    ridge_diagonal = answer_of("comoments.ridge_diagonal")
+    explained_squares = answer_of("comoments.explained_squares")
+    restore_ridge = answer_of("comoments.restore_ridge")
+    forget_unused = answer_of("comoments.forget_unused")
+    _plan_sums = answer_of("comoments._plan_sums")
+    _check_subtracts = answer_of("comoments._check_subtracts")
 
     def scores_by(self, solution: Recursion, row: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
@@ -189,8 +170,7 @@ class CentredAccumulator(Accumulator):
         return calls, state
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        past, w = self._weight * decay, rows.w
-        total = rows.sign * (w * len(rows.targets) if isinstance(w, float) else float(w.sum()))
+        past, total = self._weight * decay, rows.sign * float(rows.weights().sum())
         counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
         if not total:
             return self._plan_decay(decay, counted)
@@ -215,13 +195,20 @@ class CentredAccumulator(Accumulator):
         self, rows: Rows, total: float, past: float, decay: float, counted: tuple[Any, ...]
     ) -> tuple[Calls, State]:
         """Plan to learn rows about their mean, and the way between the means as one row more."""
-        values, first, shift = _about_mean(rows, abs(total))
+        # Relative to the first row: a constant feature then has exactly its value as mean.
+        first = rows.values[0].astype(np.float64)
+        # With room for one row more.
+        values = np.empty((len(rows.values) + 1, self._n_features))
+        block, w = np.subtract(rows.values, first, out=values[:-1]), rows.w
+        # The mean is the same to the last digit wherever rows lie in memory.
+        shift = block.mean(axis=0) if isinstance(w, float) else w @ block / abs(total)
+        block -= shift
         targets, target_first, target_shift, squares = _targets_about_mean(
             rows, self._n_targets, abs(total)
         )
         squares = rows.sign * squares
         if not past:
-            centred = Rows(values[:-1], targets, rows.w, rows.sign)
+            centred = Rows(block, targets, w, rows.sign)
             # Nothing is left of the past, not even rounding errors.
             sums = self.comoments._plan_sums(centred, 0.0)
             state = self._settled((first, shift), (target_first, target_shift))
@@ -229,22 +216,11 @@ class CentredAccumulator(Accumulator):
             after = past + total
             between = past * (abs(total) / after)
             apart, targets_apart = self._way_to((first, shift), (target_first, target_shift))
-            values[-1] = apart
-            last, w = targets_apart, rows.w
-            if isinstance(w, float):
-                # One weight for all rows: BLAS then adds them as they are.
-                root = np.sqrt(between / w)
-                values[-1] *= root
-                last = root * last
-            else:
-                w = np.append(w, between)
-            if targets.ndim == 2:
-                dense = np.zeros((len(values), self._n_targets))
-                dense[:-1, : targets.shape[1]] = targets
-                dense[-1] = last
-                joining = Rows(values, dense, w, rows.sign)
-            else:
-                joining = Rows(values, targets, w, rows.sign, last)
+            # With one weight for all rows BLAS adds them as they are.
+            root = np.sqrt(between / w) if isinstance(w, float) else 1.0
+            w = w if isinstance(w, float) else np.append(w, between)
+            values[-1] = root * apart
+            joining = Rows(values, targets, w, rows.sign, root * targets_apart)
             sums = self.comoments._plan_sums(joining, decay)
             squares = self._target_squares * decay + squares
             squares += rows.sign * between * targets_apart**2
@@ -283,19 +259,12 @@ class CentredAccumulator(Accumulator):
             state = (*state, (self, f"{name}_origin", value), (self, f"{name}_offset", rest))
         return state
 
-    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        return self.comoments._plan_sums(rows, decay)
-
-    def _check_subtracts(self) -> None:
-        self.comoments._check_subtracts()
-
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
         self.comoments._check_kind(other.comoments)
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
-        taken = other._taken if sign > 0.0 else other._raw_squares()[0]
-        self._taken = self._taken + lengthened(taken, self._n_features)
+        self.comoments._note_absorbed(other.comoments, sign)
         self.comoments._absorb_sums(other.comoments, sign)
         total = self._weight + sign * other._weight
         if not other._weight:
@@ -314,36 +283,17 @@ class CentredAccumulator(Accumulator):
         self._target_squares = self._target_squares + sign * between * targets_apart**2
         apply(Update(state=self._moved(apart, targets_apart, sign * other._weight / total)))
 
-    def _grow_sums(self) -> None:
-        self.comoments = self.comoments.grown(self._n_features, self._n_targets)
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets
-        self.comoments = other.comoments.placed(features, targets, *size)
+        self.comoments = self.comoments.rearranged(features, targets, *size)
 
     def _keep_sums(self, columns: Integers) -> None:
         self.comoments = self.comoments.with_targets(columns)
 
     def with_ridge(self, ridge: float) -> Self:
         """Return it with a ridge inside the co-moments, where it is held there."""
-        return self._with(self.comoments.with_ridge(ridge))
-
-    def with_ridge_restored(self) -> Self:
-        """Return it with a ridge inside the co-moments brought back to c."""
-        return self._with(self.comoments.with_ridge_restored())
-
-    def without_unused(self) -> Self:
-        """Return it with features forgotten of which only rounding errors are left."""
-        return self._with(self.comoments.without_unused())
-
-    def _with(self, comoments: Accumulator) -> Self:
-        if comoments is self.comoments:
-            return self
         new = shallow_copy(self)
-        new.comoments = comoments
-        # A copy's means move on their own.
-        new._offset, new._target_offset = self._offset.copy(), self._target_offset.copy()
-        new._target_squares = self._target_squares.copy()
+        new.comoments = self.comoments.with_ridge(ridge)
         return new
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
@@ -354,10 +304,6 @@ class CentredAccumulator(Accumulator):
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
-
-    def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature, (n_features,)."""
-        return self.comoments.ridge_diagonal(ridge)
 
     def spectrum(self) -> Spectrum:
         """Return the co-moments in their eigenbasis; the intercept is one parameter more."""
@@ -390,23 +336,6 @@ class CentredAccumulator(Accumulator):
             intercept_share=1.0 / self._weight if self._weight else np.inf,
         )
 
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return by how much weights lower every target's sum of squares about its mean."""
-        return self.comoments.explained_squares(output_weights)
-
-
-def _about_mean(rows: Rows, total: float) -> tuple[Floats, Floats, Floats]:
-    """Return rows about their mean, with room for one more, and the mean: its origin and offset."""
-    values = rows.values
-    # Relative to the first row: a constant feature then has exactly its value as mean.
-    first = values[0].astype(np.float64)
-    centred = np.empty((len(values) + 1, values.shape[1]))
-    block = centred[:-1]
-    np.subtract(values, first, out=block)
-    shift = block.mean(axis=0) if isinstance(rows.w, float) else rows.w @ block / total
-    block -= shift
-    return centred, first, shift
-
 
 def _targets_about_mean(
     rows: Rows, n_targets: int, total: float
@@ -414,10 +343,10 @@ def _targets_about_mean(
     """Return targets about their mean, the mean, and the weighted sums of squares about it."""
     targets, weights = rows.targets, rows.weights()
     if targets.ndim == 1:
-        shares = target_sums(targets, n_targets, weights) / total
+        shares = with_target_sums(np.zeros(n_targets), targets, weights) / total
         return targets, np.zeros(n_targets), shares, total * shares * (1.0 - shares)
     about = targets - targets[0]
-    shift = target_sums(about, n_targets, weights) / total
+    shift = with_target_sums(np.zeros(n_targets), about, weights) / total
     about -= shift[: targets.shape[1]]
-    squares = target_sums(about**2, n_targets, weights)
+    squares = with_target_sums(np.zeros(n_targets), about**2, weights)
     return about, lengthened(targets[0].copy(), n_targets), shift, squares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.linalg.blas import dger
@@ -10,24 +10,21 @@ from scipy.sparse import csr_array
 
 from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import PANEL, PackedSymmetric
+from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
-from onlinels.numerics import Calls, State, enlarged, product
+from onlinels.numerics import Calls, State, product
 from onlinels.saving import COLUMNS, made_of, savable
 
 TRUSTED = 1e-3
 """Least eigenvalue, of the system scaled to unit diagonal, from which nothing need be refined."""
 
 
-def _is_sound(acc: Any) -> bool:
-    sizes = acc._gram.size, acc._cross.shape[1]
-    same = acc._cross.shape == sizes == (acc.n_features, acc.n_targets)
-    return bool(same and has_sound_sizes(acc))
-
-
-@savable({**LEDGER, "_gram": made_of(PackedSymmetric), "_cross": COLUMNS}, _is_sound)
+@savable(
+    {**LEDGER, "_gram": made_of(PackedSymmetric), "_cross": COLUMNS},
+    lambda acc: has_sound_sizes(acc, acc._cross.shape, (acc._gram.size, acc.n_targets)),
+)
 class GramAccumulator(Accumulator):
     """Accumulate A'A and A'Y, the sufficient statistics of least squares without an intercept.
 
@@ -80,8 +77,7 @@ class GramAccumulator(Accumulator):
     @classmethod
     def of(cls, gram: Floats, cross: Floats) -> Self:
         """Return the accumulator of given sums A'A and A'Y, whose rows it does not count."""
-        new = cls()
-        new = new.grown(*cross.shape)
+        new = cls(*cross.shape)
         new._gram, new._cross = PackedSymmetric.of(gram), np.array(cross, order="F")
         return new
 
@@ -98,11 +94,6 @@ class GramAccumulator(Accumulator):
     def cross(self) -> Floats:
         """A'Y, (n_features, n_targets), as a new array."""
         return self._cross.copy()
-
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        return self._without_residue(self._gram.diagonal())
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self._target_squares
@@ -155,18 +146,13 @@ class GramAccumulator(Accumulator):
         )
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
-        self._note_absorbed(other, sign)
         self._gram.add(other._gram, sign)
         self._cross[: other.n_features, : other.n_targets] += sign * other.cross
 
-    def _grow_sums(self) -> None:
-        self._gram = self._gram.grown(self._n_features)
-        self._cross = enlarged(self._cross, self._n_features, self._n_targets)
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        self._gram = other._gram.placed(features, self._n_features)
-        self._cross = np.zeros((self._n_features, self._n_targets), order="F")
-        self._cross[np.ix_(features, targets)] = other.cross
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        self._gram = self._gram.placed(features, self._n_features)
+        size = self._n_features, self._n_targets
+        self._cross = spread(self._cross, size, features, targets)
 
     def _keep_sums(self, columns: Integers) -> None:
         self._cross = np.asfortranarray(self._cross[:, columns])
@@ -222,9 +208,7 @@ class GramAccumulator(Accumulator):
 
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        shortfall = 2.0 * self.cross
-        if shortfall.size:
-            shortfall -= self._gram.times(output_weights)
+        shortfall = 2.0 * self._cross - self._gram.times(output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 

@@ -6,12 +6,12 @@ import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows
+from onlinels.accumulators.base import LEDGER, Accumulator, Rows, answer_of
 from onlinels.checks import (
     TOO_MANY_FEATURES,
     Floats,
@@ -20,10 +20,10 @@ from onlinels.checks import (
     check_count,
     check_matrix,
 )
+from onlinels.linalg.packed import symmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
     NOTHING_LEFT,
-    Spectrum,
     Sums,
     best_ridge,
     candidate_ridges,
@@ -32,8 +32,6 @@ from onlinels.linalg.selection import (
 from onlinels.numerics import Calls, State, Update, joined, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import WHOLE, array, is_instance, listed, maybe, savable
-
-Grouped = TypeVar("Grouped", bound="GroupedAccumulator")
 
 LIGHTEST = 1e-200
 """Share of all weight up to which a class has none: its sums have lost their digits."""
@@ -110,27 +108,25 @@ class GroupedAccumulator(Accumulator):
         """Total weight of the rows learnt, as it counts now."""
         return sum(member.weight for member in self._members)
 
-    @property
-    def target_squares(self) -> Floats:
-        """Every target's weighted sum of squares, (n_targets,), in what is solved."""
-        return self.total.target_squares
-
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), in what is solved."""
-        return self.total.diagonal
+    target_squares = answer_of("total.target_squares")
+    diagonal = answer_of("total.diagonal")
+    intercept = answer_of("total.intercept")
+    spectrum = answer_of("total.spectrum")
+    solve = answer_of("total.solve")
+    covariance = answer_of("total.covariance")
+    explained_squares = answer_of("total.explained_squares")
+    _check_subtracts = answer_of("_prototype._check_subtracts")
 
     def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._added(member._raw_squares() for member in self._members)
+        return self._added("_raw_squares")
 
     def _squares_taken(self) -> tuple[Floats, Floats]:
-        return self._added(member._squares_taken() for member in self._members)
+        return self._added("_squares_taken")
 
-    def _added(self, squares: Iterable[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
-        features, targets = np.zeros(self._n_features), np.zeros(self._n_targets)
-        for of_features, of_targets in squares:
-            features += of_features
-            targets += of_targets
+    def _added(self, name: str) -> tuple[Floats, Floats]:
+        """Return the sums over all groups of what a method tells of features and of targets."""
+        told = [getattr(each, name)() for each in (self._prototype, *self._members)]
+        features, targets = (np.sum(each, axis=0) for each in zip(*told, strict=True))
         return features, targets
 
     def plan_row(
@@ -143,13 +139,9 @@ class GroupedAccumulator(Accumulator):
     ) -> tuple[Calls, State]:
         """Plan to let all groups decay and to learn one row in its group."""
         (group,) = self._groups(Rows(row[None], targets[None])).tolist()
-        changes = [
-            member.plan_row(row, targets, w, decay)
-            if number == group
-            else member.plan(member._no_rows(), decay)
-            for number, member in enumerate(self._members)
-            if number == group or decay != 1.0
-        ]
+        changes = [self._members[group].plan_row(row, targets, w, decay)]
+        if decay != 1.0:
+            changes += self._plan_decay({group}, decay)
         total = self.total if solution is not None else None
         if total is not None:
             # What a solution of the sum follows has to be in the sum, too.
@@ -160,15 +152,15 @@ class GroupedAccumulator(Accumulator):
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         groups = self._groups(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
         present = set(np.unique(groups).tolist())
-        changes = []
-        for number, member in enumerate(self._members):
-            if number in present:
-                changes.append(member.plan(_chosen(rows, groups == number), decay))
-            elif decay != 1.0:
-                changes.append(member.plan(member._no_rows(), decay))
-        calls, state = joined(*changes)
+        changes = [self._members[k].plan(rows.some(groups == k), decay) for k in present]
+        calls, state = joined(*changes, *self._plan_decay(present, decay))
         count = self._count + int(rows.sign) * len(rows.targets)
         return calls, (*state, (self, "_count", count), (self, "_sum", None))
+
+    def _plan_decay(self, others: set[int], decay: float) -> list[tuple[Calls, State]]:
+        """Plan to let all groups decay but some."""
+        fading = [each for k, each in enumerate(self._members) if k not in others]
+        return [each.fading(decay) for each in fading if decay != 1.0]
 
     def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left in any group."""
@@ -177,9 +169,6 @@ class GroupedAccumulator(Accumulator):
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self._plan_many(rows, decay)
-
-    def _check_subtracts(self) -> None:
-        self._prototype._check_subtracts()
 
     def check_holds(self, other: Self) -> None:
         """Raise if statistics to be taken out are not in, group by group."""
@@ -194,10 +183,12 @@ class GroupedAccumulator(Accumulator):
     def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
-        grown = _copy(self.grown(rows.values.shape[1], max(n_targets, self._n_targets)))
+        size = rows.values.shape[1], max(n_targets, self._n_targets)
+        grown = shallow_copy(self.grown(*size))
+        grown._members = grown._members.copy()
         groups, updates = grown._groups(rows), []
         for number in np.unique(groups).tolist():
-            chosen = _chosen(rows, groups == number)
+            chosen = rows.some(groups == number)
             try:
                 member, update = grown._members[number].removal(chosen, n_targets)
             except ValueError as error:
@@ -218,60 +209,22 @@ class GroupedAccumulator(Accumulator):
     def _absorb_sums(self, other: Self, sign: float) -> None:
         self.absorb(other, sign)
 
-    def _grow_sums(self) -> None:
-        size = self._n_features, self._n_targets
-        self._prototype = self._prototype.grown(*size)
-        self._members = [member.grown(*size) for member in self._members]
-        self._sum = None
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
-        self._prototype = other._prototype.placed(*places)
-        self._members = [member.placed(*places) for member in other._members]
+        self._prototype, *self._members = [
+            each.rearranged(*places) for each in (self._prototype, *self._members)
+        ]
         self._sum = None
 
     def _keep_sums(self, columns: Integers) -> None:
-        self._prototype = self._prototype.with_targets(columns)
-        self._members = [member.with_targets(columns) for member in self._members]
+        self._prototype, *self._members = [
+            each.with_targets(columns) for each in (self._prototype, *self._members)
+        ]
         self._sum = None
-
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
-        """Return the output weights (n_features, n_targets)."""
-        return self.total.solve(ridge, self.diagonal if diagonal is None else diagonal)
-
-    def intercept(self, output_weights: Floats) -> Floats:
-        """Return the constant (n_targets,) that goes with the output weights."""
-        return self.total.intercept(output_weights)
-
-    def spectrum(self) -> Spectrum:
-        """Return the spectrum of what is solved."""
-        return self.total.spectrum()
 
     def sums_about(self, centre: Self) -> Sums:
         """Return the sums of products of what is solved; see `Accumulator.sums_about`."""
         return self.total.sums_about(centre.total)
-
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
-        return self.total.covariance(ridge, self.diagonal if diagonal is None else diagonal)
-
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return by how much weights lower every target's sum of squares, (n_targets,)."""
-        return self.total.explained_squares(output_weights)
-
-
-def _chosen(rows: Rows, chosen: NDArray[np.bool_]) -> Rows:
-    if chosen.all():
-        return rows
-    w = rows.w if isinstance(rows.w, float) else rows.w[chosen]
-    return Rows(rows.values[chosen], rows.targets[chosen], w, rows.sign)
-
-
-def _copy(grouped: Grouped) -> Grouped:
-    """Return a copy with a list of members of its own, the members being the same."""
-    new = shallow_copy(grouped)
-    new._members = grouped._members.copy()
-    return new
 
 
 def added(parts: Sequence[Accumulator]) -> Accumulator:
@@ -340,27 +293,19 @@ class ClasswiseAccumulator(GroupedAccumulator):
 
     def __init__(self, make: Callable[[], Accumulator]) -> None:
         super().__init__(make, 0)
-        self._add_members()
+        self._members = [copy.deepcopy(self._prototype) for _ in range(self._n_targets)]
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
         return (n_targets + 1) * self._prototype.bytes_for(n_features, n_targets)
 
-    def _add_members(self) -> None:
-        missing = self._n_targets - len(self._members)
-        self._members += [copy.deepcopy(self._prototype) for _ in range(missing)]
-
     def _groups(self, rows: Rows) -> Integers:
         labels = rows.targets if rows.targets.ndim == 1 else rows.targets.argmax(axis=1)
         return labels.astype(np.intp)
 
-    def held_weights(self) -> Floats:
-        """Return the weight of every class, 0 where all its rows are taken out again."""
-        held = [member.held_targets()[column] for column, member in enumerate(self._members)]
-        return np.array(held, dtype=np.float64)
-
     def _summed(self) -> Accumulator:
-        total, factors = copy.deepcopy(self._prototype), balancing_factors(self.held_weights())
+        held = [member.held_targets()[column] for column, member in enumerate(self._members)]
+        total, factors = copy.deepcopy(self._prototype), balancing_factors(np.array(held))
         with np.errstate(over="ignore", invalid="ignore"):
             for member, factor in zip(self._members, factors.tolist(), strict=True):
                 if factor > 0.0:
@@ -368,7 +313,13 @@ class ClasswiseAccumulator(GroupedAccumulator):
                     balanced.scale(factor)
                     # Rounding errors of what was taken out grow by the same factor.
                     total.absorb(balanced, 1.0)
-            _check_finite(total._raw_squares(), factors)
+            squares = total._raw_squares()
+        if not all(np.isfinite(sums).all() for sums in squares):
+            raise ValueError(
+                f"balanced, a class would weigh {factors.max():.1g} times what it does, and sums "
+                "of squares would exceed float64, expected less. Rescale features or weights of "
+                'rows, or set balance="priors".'
+            )
         return total
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:
@@ -380,31 +331,16 @@ class ClasswiseAccumulator(GroupedAccumulator):
             )
         return rows, n_targets
 
-    def _grow_sums(self) -> None:
-        super()._grow_sums()
-        self._add_members()
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        super()._place_sums(other, features, targets)
-        moved, self._members = self._members, []
-        self._add_members()
-        for column, member in zip(targets, moved, strict=True):
-            self._members[column] = member
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        super()._rearrange_sums(features, targets)
+        known = dict(zip(targets.tolist(), self._members, strict=True))
+        columns = range(self._n_targets)
+        self._members = [known.get(k) or copy.deepcopy(self._prototype) for k in columns]
 
     def _keep_sums(self, columns: Integers) -> None:
         super()._keep_sums(columns)
         self._members = [self._members[column] for column in columns]
         self._count = np.int64(sum(member.count for member in self._members))
-
-
-def _check_finite(squares: tuple[Floats, Floats], factors: Floats) -> None:
-    """Raise if balanced sums of squares are beyond float64."""
-    if not all(np.isfinite(sums).all() for sums in squares):
-        raise ValueError(
-            f"balanced, a class would weigh {factors.max():.1g} times what it does, and sums of "
-            "squares would exceed float64, expected less. Rescale features or weights of rows, or "
-            'set balance="priors".'
-        )
 
 
 def _are_sound_folds(acc: Any) -> bool:
@@ -431,7 +367,7 @@ class FoldedAccumulator(GroupedAccumulator):
     K times the memory of one accumulator, and that of one more while the sum is in use. Learning
     costs what it costs without folds, and 5 to 15 ns for every value.
 
-    Columns are named 0, 1, … until `name_features` is called.
+    Columns are named 0, 1, … until `named` says otherwise.
 
     Examples
     --------
@@ -453,21 +389,13 @@ class FoldedAccumulator(GroupedAccumulator):
         self._n_named = 0
 
     @property
-    def n_folds(self) -> int:
+    def n_folds(self) -> int:  # type: ignore[override]
         """Number K of folds."""
         return len(self._members)
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
-        """Return a solution of the sum that may follow single rows; None if it cannot."""
-        return self.total.recursion_of(output_weights, ridge)
-
-    def refine(self, solution: Recursion) -> None:
-        """Bring a solution nearer to that of the sum, in place."""
-        self.total.refine(solution)
-
-    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution of the sum gives a row."""
-        return self.total.scores_by(solution, row)
+    recursion_of = answer_of("total.recursion_of")
+    refine = answer_of("total.refine")
+    scores_by = answer_of("total.scores_by")
 
     def unfolded(self) -> Accumulator:
         """Return the sum of the folds as a new accumulator."""
@@ -485,7 +413,7 @@ class FoldedAccumulator(GroupedAccumulator):
             )
         if self._n_named >= len(names):
             return self
-        new = _copy(self)
+        new = shallow_copy(self)
         hashes = self._hashes[: self._n_named], name_hashes(names[self._n_named :])
         new._hashes, new._n_named = np.concatenate(hashes), len(names)
         return new
@@ -505,16 +433,13 @@ class FoldedAccumulator(GroupedAccumulator):
                 "Combine accumulators with as many folds."
             )
 
-    def _grow_sums(self) -> None:
-        super()._grow_sums()
-        new = name_hashes(range(len(self._hashes), self._n_features))
-        self._hashes = np.concatenate([self._hashes, new])
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        super()._place_sums(other, features, targets)
-        self._n_named = 0
-        self._hashes = name_hashes(range(self._n_features))
-        self._hashes[features] = other._hashes
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        super()._rearrange_sums(features, targets)
+        if not np.array_equal(features, np.arange(len(features))):
+            self._n_named = 0
+        hashes, others = self._hashes, np.setdiff1d(np.arange(self._n_features), features)
+        self._hashes = np.empty(self._n_features, dtype=np.uint64)
+        self._hashes[features], self._hashes[others] = hashes, name_hashes(others.tolist())
 
     def select_ridge(self) -> float:
         """Return the ridge of the smallest squared error on held-out folds.
@@ -525,7 +450,7 @@ class FoldedAccumulator(GroupedAccumulator):
         gram = total.sums_about(total).gram
         # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
         with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
-            ridges = candidate_ridges(float(np.linalg.norm(gram + np.triu(gram, 1).T)))
+            ridges = candidate_ridges(float(np.linalg.norm(symmetric(gram))))
         squares = float(total.target_squares.sum())
         if ridges.size == 1 or squares <= 0.0:
             return float(ridges[-1])

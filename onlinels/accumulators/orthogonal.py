@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
 from onlinels.checks import Floats, Integers
+from onlinels.linalg.packed import spread
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged
 from onlinels.saving import COLUMNS, savable
 
 
-def _is_sound(acc: Any) -> bool:
-    same = acc._rotated.shape == (acc.n_features, acc.n_targets)
-    same = same and acc._factor.shape == (acc.n_features, acc.n_features)
-    return bool(same and has_sound_sizes(acc))
-
-
-@savable({**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS}, _is_sound)
+@savable(
+    {**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS},
+    lambda acc: (
+        acc._factor.shape == (acc.n_features, acc.n_features)
+        and has_sound_sizes(acc, acc._rotated.shape)
+    ),
+)
 class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
 
@@ -80,11 +81,8 @@ class OrthogonalAccumulator(Accumulator):
         """Q'Y, (n_features, n_targets), as a new array."""
         return self._rotated.copy(order="F")
 
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        squares: Floats = np.einsum("ij,ij->j", self._factor, self._factor)
-        return self._without_residue(squares)
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        return np.einsum("ij,ij->j", self._factor, self._factor), self._target_squares
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         factor, rotated = self._factor, self._rotated
@@ -105,7 +103,6 @@ class OrthogonalAccumulator(Accumulator):
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
         """Factor both factors, one above the other."""
-        self._note_absorbed(other, sign)
         if other.n_features:
             wide = enlarged(other._factor, other.n_features, self._n_features)
             targets = enlarged(other._rotated, other.n_features, self._n_targets)
@@ -120,24 +117,15 @@ class OrthogonalAccumulator(Accumulator):
             'do so. Keep the Gram form, GramAccumulator or accumulator="gram", to unlearn.'
         )
 
-    def _grow_sums(self) -> None:
-        self._factor = enlarged(self._factor, self._n_features, self._n_features)
-        self._rotated = enlarged(self._rotated, self._n_features, self._n_targets)
-
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
-        size = self._n_features, self._n_targets
-        self._factor = np.zeros((size[0], size[0]), order="F")
-        self._rotated = np.zeros(size, order="F")
-        rotated = np.zeros((other.n_features, size[1]), order="F")
-        rotated[:, targets] = other.rotated_targets
-        if np.all(np.diff(features) > 0):
-            self._factor[np.ix_(features, features)] = other.factor
-            self._rotated[features] = rotated
-        else:
-            wide = np.zeros((other.n_features, size[0]), order="F")
-            wide[:, features] = other.factor
-            both = self._factor, self._rotated
-            self._factor, self._rotated = with_rows(*both, wide, lambda part: rotated[:, part])
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        n, n_targets = self._n_features, self._n_targets
+        self._factor = spread(self._factor, (n, n), features, features)
+        self._rotated = spread(self._rotated, (n, n_targets), features, targets)
+        if np.any(np.diff(features) < 0):
+            # Not a triangle any more.
+            rows, rotated = self._factor, self._rotated
+            empty = np.zeros((n, n)), np.zeros((n, n_targets))
+            self._factor, self._rotated = with_rows(*empty, rows, lambda part: rotated[:, part])
 
     def _keep_sums(self, columns: Integers) -> None:
         self._rotated = np.asfortranarray(self._rotated[:, columns])

@@ -27,10 +27,10 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 def _is_sound(acc: Any) -> bool:
-    inner = acc._gram if acc.recursion is None else acc.recursion
-    fits = (acc._gram is None) != (acc.recursion is None)
-    same = (inner.n_features, inner.n_targets) == (acc.n_features, acc.n_targets)
-    return bool(fits and same and has_sound_sizes(acc))
+    if (acc._gram is None) == (acc.recursion is None):
+        return False
+    inner = acc._gram or acc.recursion
+    return has_sound_sizes(acc, (inner.n_features, inner.n_targets))
 
 
 @savable(
@@ -99,6 +99,8 @@ class RecursiveAccumulator(Accumulator):
     array([2., 2.])
     """
 
+    # It is inside once it is known.
+    holds_ridge = True
     by_feature = (*Accumulator.by_feature, "_squares")
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
@@ -114,12 +116,7 @@ class RecursiveAccumulator(Accumulator):
             self.recursion = Recursion(n_features, n_targets, float(ridge))
 
     @property
-    def holds_ridge(self) -> bool:
-        """True: the ridge is inside, once it is known."""
-        return True
-
-    @property
-    def fixed_ridge(self) -> float | None:
+    def fixed_ridge(self) -> float | None:  # type: ignore[override]
         """The ridge c inside the statistics; None while they are held as a Gram."""
         return None if self.recursion is None else self.recursion.ridge
 
@@ -149,10 +146,8 @@ class RecursiveAccumulator(Accumulator):
             ridge = self.recursion.level
         return np.full(self._n_features, ridge)
 
-    @property
-    def diagonal(self) -> Floats:
-        """Every feature's weighted sum of squares, (n_features,), as a new array."""
-        return self._without_residue(self._squares.copy())
+    def _raw_squares(self) -> tuple[Floats, Floats]:
+        return self._squares, self._target_squares
 
     def _plan_row(
         self, row: Floats, targets: Floats, w: float, decay: float
@@ -164,18 +159,13 @@ class RecursiveAccumulator(Accumulator):
         return (*calls, adding_squares(self._squares, row, w, decay)), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        calls, state = self._plan_inner(rows, decay)
-        used = np.flatnonzero(rows.weights())
-        w, values = rows.weights()[used], rows.values[used]
-        squares = rows.sign * (w @ np.square(values, dtype=np.float64)) + self._squares * decay
-        return calls, (*state, (self, "_squares", squares), *self._squares_noted(rows, decay))
-
-    def _plan_inner(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to learn a batch, or to let everything decay: in a copy of a recursion."""
+        squares = self._squares * decay + rows.sign * rows.squares()
+        noted = ((self, "_squares", squares), *self._squares_noted(rows, decay))
         recursion = self.recursion
         if recursion is None:
             assert self._gram is not None
-            return self._gram._plan_sums(rows, decay)
+            calls, state = self._gram._plan_sums(rows, decay)
+            return calls, (*state, *noted)
         if decay == 0.0:
             recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
         elif decay != 1.0:
@@ -185,10 +175,9 @@ class RecursiveAccumulator(Accumulator):
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
             recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
-        return (), ((self, "recursion", recursion),)
+        return (), ((self, "recursion", recursion), *noted)
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
-        self._note_absorbed(other, sign)
         sums = self._sums()
         sums._absorb_sums(other._sums(), sign)
         self._squares = self._squares + sign * lengthened(other._squares, self._n_features)
@@ -200,36 +189,23 @@ class RecursiveAccumulator(Accumulator):
                 weights = sums.solve(ridge, self.diagonal)
                 self.recursion = Recursion.of_gram(sums.gram, weights, ridge)
 
-    def without_unused(self) -> Self:
-        """Return it with features forgotten of which only rounding errors are left."""
+    def forget_unused(self) -> None:
+        """Forget what is known of features of which only rounding errors are left, in place."""
         unused = (self.diagonal == 0.0) & (self._squares != 0.0)
-        if self.recursion is None or not unused.any():
-            return self
-        new = self.copied()
-        new.recursion = self.recursion.without(unused)
-        return new
+        if self.recursion is not None and unused.any():
+            self.recursion = self.recursion.without(unused)
 
-    def with_ridge_restored(self) -> Self:
-        """Return it with a ridge inside brought back to c."""
-        if self.recursion is None or self.recursion.level == self.recursion.ridge:
-            return self
-        new = self.copied()
-        new.recursion = self.recursion.restored()
-        return new
-
-    def _grow_sums(self) -> None:
-        size = self._n_features, self._n_targets
+    def restore_ridge(self) -> None:
+        """Bring the ridge inside back to c, in place."""
         if self.recursion is not None:
-            self.recursion = self.recursion.grown(*size)
-        if self._gram is not None:
-            self._gram = self._gram.grown(*size)
+            self.recursion = self.recursion.restored()
 
-    def _place_sums(self, other: Self, features: Integers, targets: Integers) -> None:
+    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
-        if other.recursion is not None:
-            self.recursion = other.recursion.placed(*places)
-        if other._gram is not None:
-            self._gram = other._gram.placed(*places)
+        if self.recursion is not None:
+            self.recursion = self.recursion.placed(*places)
+        if self._gram is not None:
+            self._gram = self._gram.rearranged(*places)
 
     def _keep_sums(self, columns: Integers) -> None:
         if self.recursion is not None:

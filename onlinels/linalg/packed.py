@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, Self
 
 import numpy as np
@@ -36,15 +35,10 @@ LARGEST_WHOLE = 16_384
 class Panel:
     """Some columns of the upper triangle: those rows above the diagonal block, and the block."""
 
-    def __init__(self, start: int, above: Floats, corner: Floats) -> None:
-        self.start, self.above, self.corner = start, above, corner
-
-    @classmethod
-    def zeros(cls, start: int, width: int) -> Panel:
-        """Return a panel of zeros."""
+    def __init__(self, start: int, width: int) -> None:
+        self.start = start
         # Fortran order: BLAS would silently work on a copy of anything else.
-        above, corner = (np.zeros((rows, width), order="F") for rows in (start, width))
-        return cls(start, above, corner)
+        self.above, self.corner = (np.zeros((rows, width), order="F") for rows in (start, width))
 
     @property
     def columns(self) -> slice:
@@ -82,7 +76,7 @@ class PackedSymmetric:
     """
 
     def __init__(self, size: int = 0) -> None:
-        self.panels = _panels_after([], size)
+        self.panels = [Panel(at, min(PANEL, size - at)) for at in range(0, size, PANEL)]
 
     @classmethod
     def of(cls, matrix: Floats) -> Self:
@@ -99,16 +93,11 @@ class PackedSymmetric:
         return self.panels[-1].columns.stop if self.panels else 0
 
     def grown(self, size: int) -> Self:
-        """Return it with columns of zeros appended, sharing its panels: itself if it fits."""
-        if size <= self.size:
-            return self
-        new, panels = copy.copy(self), self.panels
-        if panels and len(panels[-1].corner) < PANEL:
-            *panels, last = panels
-            width = min(PANEL, size - last.start)
-            above, corner = (enlarged(part, len(part), width) for part in (last.above, last.corner))
-            panels = [*panels, Panel(last.start, above, enlarged(corner, width, width))]
-        new.panels = _panels_after(panels, size)
+        """Return it with columns of zeros appended, sharing panels that fit."""
+        new = type(self)(size)
+        for panel, mine in zip(new.panels, self.panels, strict=False):
+            panel.above = enlarged(mine.above, *panel.above.shape)
+            panel.corner = enlarged(mine.corner, *panel.corner.shape)
         return new
 
     def plan_products(self, rows: Matrix, w: float | Floats, sign: float = 1.0) -> Calls:
@@ -158,10 +147,8 @@ class PackedSymmetric:
         change = np.add if sign > 0 else np.subtract
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
-            for here, there in (
-                (mine.above[:, :n], theirs.above),
-                (mine.corner[:n, :n], theirs.corner),
-            ):
+            parts = mine.above[:, :n], mine.corner[:n, :n]
+            for here, there in zip(parts, theirs.parts, strict=True):
                 change(here, there, out=here)
 
     def scaled(self, scale: Floats) -> Self:
@@ -181,11 +168,6 @@ class PackedSymmetric:
         """Return the diagonal (size,), a new array."""
         return np.concatenate([np.zeros(0), *(panel.corner.diagonal() for panel in self.panels)])
 
-    def set_diagonal(self, value: float) -> None:
-        """Set all entries of the diagonal, in place."""
-        for panel in self.panels:
-            np.fill_diagonal(panel.corner, value)
-
     def upper(self) -> Floats:
         """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
         if len(self.panels) == 1:
@@ -198,25 +180,19 @@ class PackedSymmetric:
 
     def full(self) -> Floats:
         """Return the symmetric matrix (size, size), a new array."""
-        upper = np.triu(self.upper())
-        upper += np.triu(upper, 1).T
-        return upper
+        return symmetric(self.upper())
 
     def placed(self, places: Integers, size: int) -> Self:
-        """Return a new matrix of `size` columns; row and column k stand at places[k], else 0."""
+        """Return a matrix of `size` columns; row and column k stand at places[k], else 0.
+
+        It may share panels.
+        """
         if np.array_equal(places, np.arange(self.size)):
-            new = type(self)(size)
-            new.add(self, 1.0)
-            return new
-        square = np.zeros((size, size), order="F")
-        square[np.ix_(places, places)] = self.full()
-        return type(self).of(square)
+            return self.grown(size)
+        return type(self).of(spread(self.full(), (size, size), places, places))
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
-        if len(self.panels) == 1:
-            whole: Floats = dsymm(1.0, self.upper(), columns)
-            return whole
         result = np.zeros(columns.shape, order="F")
         for panel in self.panels:
             own = panel.columns
@@ -227,14 +203,28 @@ class PackedSymmetric:
         return result
 
 
-def _panels_after(panels: list[Panel], size: int) -> list[Panel]:
-    """Return panels, and behind them new ones of zeros, for a matrix of a size."""
-    panels = panels.copy()
-    start = panels[-1].columns.stop if panels else 0
-    while start < size:
-        panels.append(Panel.zeros(start, min(PANEL, size - start)))
-        start = panels[-1].columns.stop
-    return panels
+def spread(array: Matrix, shape: tuple[int, ...], *places: Integers) -> Matrix:
+    """Return an array with its entries at given places of a larger one, else 0, in Fortran order.
+
+    It is the array itself if nothing changes.
+
+    Examples
+    --------
+    >>> spread(np.array([2.0, 3.0]), (3,), np.array([2, 0]))
+    array([3., 0., 2.])
+    """
+    if all(map(np.array_equal, places, map(np.arange, array.shape))):
+        return enlarged(array, *shape)
+    larger = np.zeros(shape, order="F")
+    larger[np.ix_(*places)] = array
+    return larger
+
+
+def symmetric(upper: Floats) -> Floats:
+    """Return the symmetric matrix whose upper triangle is given, in Fortran order."""
+    full = np.asfortranarray(np.triu(upper))
+    full += np.triu(upper, 1).T
+    return full
 
 
 def factor_in_place(system: PackedSymmetric) -> bool:
@@ -244,22 +234,17 @@ def factor_in_place(system: PackedSymmetric) -> bool:
             # By row, so that the rows above those of any earlier panel lie beside one another.
             by_row = np.ascontiguousarray(panel.above)
             for earlier in system.panels[:number]:
-                _eliminate(by_row, earlier)
+                # Rows that meet its columns; transposed, what is left lies as LAPACK wants it.
+                own = by_row[earlier.columns]
+                left = product(by_row[: earlier.start].T, earlier.above).T
+                np.subtract(own, left, out=left)
+                own[:] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
             panel.above[:] = by_row
             panel.corner = dsyrk(-1.0, panel.above, 1.0, panel.corner, trans=1, overwrite_c=1)
         panel.corner, failed = dpotrf(panel.corner, lower=0, overwrite_a=1, clean=0)
         if failed:
             return False
     return True
-
-
-def _eliminate(above: Floats, earlier: Panel) -> None:
-    """Make those rows of a panel (in C order) final that meet the columns of an earlier one."""
-    rows = earlier.columns
-    # Transposed, so that what is left lies in memory as LAPACK wants it.
-    left = product(above[: earlier.start].T, earlier.above).T
-    np.subtract(above[rows], left, out=left)
-    above[rows] = dtrsm(1.0, earlier.corner, left, lower=0, trans_a=1, overwrite_b=1)
 
 
 def solve_factored(factor: PackedSymmetric, targets: Floats) -> Floats:

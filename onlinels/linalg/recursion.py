@@ -9,7 +9,8 @@ from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyr
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
+from onlinels.linalg.packed import spread, symmetric
+from onlinels.numerics import Calls, State, apply, product, shallow_copy
 from onlinels.saving import COLUMNS, POSITIVE, WHOLE, savable
 
 SMALL = 320
@@ -125,13 +126,8 @@ class Recursion:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without gathered columns: they would tell of single rows."""
-        if not self._n_recent:
-            return vars(self)
-        base = self._base.copy(order="F")
-        function, *args = self._folding(base)
-        function(*args)
         nothing = np.zeros(self._recent.shape, order="F")
-        return vars(self) | {"_base": base, "_recent": nothing, "_n_recent": 0}
+        return vars(self) | {"_base": self._folded(), "_recent": nothing, "_n_recent": 0}
 
     @property
     def n_features(self) -> int:
@@ -177,12 +173,9 @@ class Recursion:
         ValueError
             If the row cannot be added, or taken out, in float64.
         """
-        base, weights = self._base, self.weights
-        if not len(base):
-            level = self.level * decay
-            level = self.ridge if level < self.least * self.ridge else level
-            return (), ((self, "level", level),)
-        scale = self._scale * decay
+        base, scale, level = self._base, self._scale * decay, self.level * decay
+        if level < self.least * self.ridge or not len(base):
+            return self._plan_aside(row, errors, w, decay)
         image = dsymv(1.0, base, row)
         if self._n_recent:
             recent = self._recent[:, : self._n_recent]
@@ -192,33 +185,18 @@ class Recursion:
             _check_pivot(total / scale, w, most)
         share = w / total
         # By position, which takes half the time of names: the other ones are the defaults.
-        learn = (dger, share, image, errors, 1, 1, weights, 0, 0, 1)
-        if decay != 1.0:
-            return self._plan_faded(image, errors, share, decay)
-        if self._recent.shape[1] and w > 0.0:
+        learn = (dger, share, image, errors, 1, 1, self.weights, 0, 0, 1)
+        if decay == 1.0 and self._recent.shape[1] and w > 0.0:
             return self._plan_recent(image, share, learn)
-        return ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn), ()
-
-    def _plan_faded(
-        self, image: Floats, errors: Floats, share: float, decay: float
-    ) -> tuple[Calls, State]:
-        """Plan to let all rows decay, and to learn one."""
-        base, scale, level = self._base, self._scale * decay, self.level * decay
-        if level < self.least * self.ridge:
-            return self._plan_restored(image, errors, share, scale, level)
-        weights = self.weights
-        calls: Calls = (
-            (dsyr, -share, image, 0, 1, 0, len(image), base, 1),
-            (dger, share, image, errors, 1, 1, weights, 0, 0, 1),
-        )
-        state: State = ((self, "level", level),)
+        calls: Calls = ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn)
+        if decay == 1.0:
+            return calls, ()
         if self._n_recent:
             calls = (self._folding(base), *calls)
-            state = (*state, (self, "_n_recent", 0))
         if scale < SMALLEST_SCALE:
             calls = (*calls, (np.divide, base, scale, base))
             scale = 1.0
-        return calls, (*state, (self, "_scale", scale))
+        return calls, ((self, "level", level), (self, "_n_recent", 0), (self, "_scale", scale))
 
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
@@ -242,37 +220,41 @@ class Recursion:
     def _folding(self, base: Floats) -> tuple[Any, ...]:
         return (dsyrk, -1.0, self._recent[:, : self._n_recent], 1.0, base, 0, 0, 1)
 
-    def _plan_restored(
-        self, image: Floats, errors: Floats, share: float, scale: float, level: float
+    def _plan_aside(
+        self, row: Floats, errors: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
-        """Plan to learn a row and to bring the ridge back to c, in new arrays."""
-        new = self.copied()
-        new._base = dsyr(-share, image, a=new._base * self._scale, overwrite_a=1) / scale
-        dger(share, image, errors, a=new.weights, overwrite_a=1)
-        new.level = level
-        new._restore()
+        """Plan what `plan` does where the ridge comes back to c, and without features."""
+        new = self.scaled(decay)
+        if len(row):
+            apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
         return (), tuple((self, name, value) for name, value in vars(new).items())
 
-    def _restore(self) -> None:
-        """Bring the ridge back to c: in place, of a copy whose scale is 1."""
-        amount = self.ridge - self.level
+    def _folded(self) -> Floats:
+        """Return the matrix B - U U' of the inverse, in new memory."""
+        base = self._base.copy(order="F")
+        if self._n_recent:
+            function, *args = self._folding(base)
+            function(*args)
+        return base
+
+    def restored(self) -> Recursion:
+        """Return a copy whose ridge is c."""
+        new, amount = self.copied(), self.ridge - self.level
         if amount > 0.0 and self.n_features:
-            inverse = _symmetric(self._base)
+            inverse = symmetric(new._base)
             system = amount * inverse
             system.flat[:: len(system) + 1] += 1.0
             factor, _ = dpotrf(system, lower=0)
             columns = dtrsm(1.0, factor, inverse, side=1)
-            self.weights -= amount * (columns @ dtrsm(1.0, factor, self.weights, trans_a=1))
-            self._base = dsyrk(-amount, columns, 1.0, inverse, overwrite_c=1)
-        self.level = self.ridge
+            new.weights -= amount * (columns @ dtrsm(1.0, factor, new.weights, trans_a=1))
+            new._base = dsyrk(-amount, columns, 1.0, inverse, overwrite_c=1)
+        new.level = self.ridge
+        return new
 
     def copied(self) -> Recursion:
         """Return a copy that has learnt the same, of scale 1, and learns on its own."""
-        base = self._base.copy(order="F")
-        if self._n_recent:
-            base = dsyrk(-1.0, self._recent[:, : self._n_recent], 1.0, base, overwrite_c=1)
-        if self._scale != 1.0:
-            base /= self._scale
+        base = self._folded()
+        base /= self._scale
         new = Recursion.of_inverse(base, self.weights.copy(order="F"), self.ridge, self.least)
         new.level = self.level
         return new
@@ -292,23 +274,24 @@ class Recursion:
             If the rows, all together, cannot be added, or taken out.
         """
         new, sign = self.copied(), float(np.sign(w[0]))
-        if sign > 0.0:
-            new._check_leverages(rows, w)
+        # A product with the inverse is rarely needed to be sure.
+        if w @ (rows * rows).sum(axis=1) > 0.5 * OUTWEIGHED * new.level:
+            image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
+            leverages = w * np.einsum("ij,ji->i", rows, image)
+            _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
         if len(rows) > new.n_features:
-            new._learn_many(rows, targets, w, sign)
+            # By way of A'A + d I.
+            matrix = inverted(new._base)
+            least = matrix.diagonal() * LEFT if sign < 0.0 else 0.0
+            scaled = rows * np.sqrt(abs(w))[:, None]
+            new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1), least)
+            step = product(rows.T, w[:, None] * (targets - product(rows, new.weights)))
+            new.weights += dsymm(1.0, new._base, np.asfortranarray(step))
             return new
         for start in range(0, len(rows), N_RECENT):
             part = slice(start, start + N_RECENT)
             new._learn_block(rows[part], targets[part], np.sqrt(abs(w[part])), sign)
         return new
-
-    def _check_leverages(self, rows: Floats, w: Floats) -> None:
-        """Raise if a row outweighs what is known; of a copy whose scale is 1."""
-        # A product with the inverse is rarely needed to be sure.
-        if w @ (rows * rows).sum(axis=1) > 0.5 * OUTWEIGHED * self.level:
-            image = dsymm(1.0, self._base, np.asfortranarray(rows.T))
-            leverages = w * np.einsum("ij,ji->i", rows, image)
-            _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
 
     def _learn_block(self, rows: Floats, targets: Floats, root: Floats, sign: float) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
@@ -328,15 +311,6 @@ class Recursion:
             shares = dtrsm(1.0, factor, np.asfortranarray(errors), trans_a=1)
             dgemm(sign, columns, shares, 1.0, weights, overwrite_c=1)
 
-    def _learn_many(self, rows: Floats, targets: Floats, w: Floats, sign: float) -> None:
-        """Learn more rows than features by way of A'A + d I, in place, of a copy."""
-        matrix = inverted(self._base)
-        before = matrix.diagonal() * LEFT if sign < 0.0 else 0.0
-        scaled = rows * np.sqrt(abs(w))[:, None]
-        self._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1), before)
-        step = product(rows.T, w[:, None] * (targets - product(rows, self.weights)))
-        self.weights += dsymm(1.0, self._base, np.asfortranarray(step))
-
     def scaled(self, factor: float) -> Recursion:
         """Return a copy whose rows weigh a factor > 0 of what they did.
 
@@ -344,51 +318,37 @@ class Recursion:
         """
         if not FAINTEST <= factor <= 1.0:
             # By way of A'A: the ridge would grow with the rows, or all but vanish.
-            gram, weights = factor * self.information(), self.weights
-            cross = gram @ weights + factor * self.level * weights
-            system = np.array(gram, order="F")
-            system.flat[:: len(system) + 1] += self.ridge
-            solved: Any = np.linalg.solve(system, cross)
-            return Recursion.of_gram(gram, solved, self.ridge, self.least)
+            gram = factor * self.information()
+            cross = gram @ self.weights + factor * self.level * self.weights
+            new = Recursion.of_gram(gram, cross, self.ridge, self.least)
+            new.weights = np.asfortranarray(new.inverse() @ cross)
+            return new
         new = self.copied()
         new._base /= factor
         new.level *= factor
-        if new.level < new.least * new.ridge:
-            new._restore()
-        return new
-
-    def restored(self) -> Recursion:
-        """Return a copy whose ridge is c."""
-        new = self.copied()
-        new._restore()
-        return new
+        return new.restored() if new.level < new.least * new.ridge else new
 
     def grown(self, n_features: int, n_targets: int) -> Recursion:
         """Return it with room for features and targets that were 0 in every row so far.
 
         No room is kept for more: every row would pay for it, and a copy costs less than a row.
         """
-        new = shallow_copy(self)
-        places = np.arange(self.n_features, n_features)
-        new._base = enlarged(self._base, n_features, n_features)
-        new._base[places, places] = self._scale / self.level
-        n_recent = N_RECENT if n_features > SMALL else 0
-        new._recent = enlarged(self._recent, n_features, n_recent)
-        new.weights = enlarged(self.weights, n_features, n_targets)
-        return new
+        if (n_features, n_targets) == self.weights.shape:
+            return shallow_copy(self)
+        places = np.arange(self.n_features), np.arange(self.n_targets)
+        return self.placed(*places, n_features, n_targets)
 
     def placed(
         self, places: Integers, targets: Integers, n_features: int, n_targets: int
     ) -> Recursion:
-        """Return a copy whose features and targets stand at given places among more."""
-        old = self.copied()
-        base = np.zeros((n_features, n_features), order="F")
-        base.flat[:: n_features + 1] = 1.0 / self.level
-        base[np.ix_(places, places)] = _symmetric(old._base)
-        weights = np.zeros((n_features, n_targets), order="F")
-        weights[np.ix_(places, targets)] = old.weights
-        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
-        new.level = self.level
+        """Return it with features and targets at given places among more; it may share arrays."""
+        new, others = shallow_copy(self), np.setdiff1d(np.arange(n_features), places)
+        new._base = spread(symmetric(self._base), (n_features, n_features), places, places)
+        new._base[others, others] = self._scale / self.level
+        recent = np.arange(self._recent.shape[1])
+        shape = n_features, N_RECENT if n_features > SMALL else 0
+        new._recent = spread(self._recent, shape, places, recent)
+        new.weights = spread(self.weights, (n_features, n_targets), places, targets)
         return new
 
     def with_targets(self, columns: Integers) -> Recursion:
@@ -408,11 +368,11 @@ class Recursion:
 
     def inverse(self) -> Floats:
         """Return P, (n_features, n_features), a new array."""
-        return _symmetric(self.copied()._base)
+        return symmetric(self.copied()._base)
 
     def information(self) -> Floats:
         """Return A'A, (n_features, n_features), from P^-1 - d I, in ``M^3`` operations."""
-        full = _symmetric(inverted(np.asfortranarray(self.inverse())))
+        full = symmetric(inverted(np.asfortranarray(self.inverse())))
         full.flat[:: self.n_features + 1] -= self.level
         return full
 
@@ -431,19 +391,12 @@ def inverted(matrix: Floats, least_pivots: Floats | float = 0.0) -> Floats:
     return inverse
 
 
-def _symmetric(upper: Floats) -> Floats:
-    full = np.asfortranarray(np.triu(upper))
-    full += np.triu(upper, 1).T
-    return full
-
-
 def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
     if sign < 0 and not pivot > LEFT:
         raise ValueError(
-            f"rows to take out hold all but {max(pivot, 0.0):.1g} of what is known in a "
-            f"direction, expected at least {LEFT:g} to be left. Take out only rows that are in, "
-            f"with the weights that they have now; or {REMEDY}."
+            f"rows to take out leave {max(pivot, 0.0):.1g} of what is known in a direction, "
+            f"expected at least {LEFT:g}. Take out only rows that are in, as they are; or {REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(

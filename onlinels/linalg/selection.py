@@ -254,7 +254,8 @@ def gcv_criterion(spectrum: Spectrum, ridges: Floats, inflation: float) -> Float
     It is infinite where there are more effective parameters than rows.
     """
     squares, left = _fitted_squares(spectrum)
-    shrunk = _shrunk(spectrum, ridges)
+    # What each direction leaves unfitted, (n_features, n_ridges).
+    shrunk = ridges / (spectrum.eigenvalues[:, None] + ridges)
     parameters = spectrum.n_free + (1.0 - shrunk).sum(axis=0)
     freedom = spectrum.weight - inflation * parameters
     possible = freedom > NOTHING_LEFT * spectrum.weight
@@ -271,19 +272,14 @@ def likelihood_criterion(spectrum: Spectrum, ridges: Floats) -> Floats:
     left, the largest ridge is the best.
     """
     squares, left = _fitted_squares(spectrum)
-    shrunk = _shrunk(spectrum, ridges)
+    # What each direction leaves unfitted, (n_features, n_ridges).
+    shrunk = ridges / (spectrum.eigenvalues[:, None] + ridges)
     freedom = spectrum.weight - spectrum.n_free
     if freedom <= 0.0:
         return -ridges
     complexity = -np.log(shrunk).sum(axis=0) / freedom
     criterion: Floats = np.log(left + squares @ shrunk) + complexity
     return criterion
-
-
-def _shrunk(spectrum: Spectrum, ridges: Floats) -> Floats:
-    """Return c / (s + c), (n_features, n_ridges): what each direction leaves unfitted."""
-    shares: Floats = ridges / (spectrum.eigenvalues[:, None] + ridges)
-    return shares
 
 
 def _fitted_squares(spectrum: Spectrum) -> tuple[Floats, float]:

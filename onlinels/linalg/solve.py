@@ -16,6 +16,7 @@ from onlinels.linalg.packed import (
     inverse_of_factored,
     smallest_eigenvalue,
     solve_factored,
+    symmetric,
 )
 
 SMALLEST_EIGENVALUE = 1e-14
@@ -93,14 +94,12 @@ def solve_gram(gram: PackedSymmetric, cross: Floats, ridge: float, diagonal: Flo
     if not (active.size and cross.size):
         return weights
     scale = _scale_of(diagonal, ridge)
-    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
-    if factor is None:
-        square = gram.upper()[np.ix_(active, active)]
-        weights[active] = _solve_in_eigenbasis(square, cross[active], ridge, scale[active])
-        return weights
-    solution: Floats = solve_factored(factor, cross * scale[:, None])
-    solution *= scale[:, None]
-    return solution
+    factor, smallest = _cholesky_factor(gram, scale) if ridge > 0.0 else (gram, 0.0)
+    if not smallest < SMALLEST_EIGENVALUE:
+        return solve_factored(factor, cross * scale[:, None]) * scale[:, None]
+    square = gram.upper()[np.ix_(active, active)]
+    weights[active] = _solve_in_eigenbasis(square, cross[active], ridge, scale[active])
+    return weights
 
 
 def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
@@ -125,14 +124,14 @@ def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[
         return inverse, 0.0
     chosen, rank = np.ix_(active, active), active.size
     scale = _scale_of(diagonal, ridge)
-    factor = _cholesky_factor(gram, scale) if ridge > 0.0 else None
-    if factor is None:
+    factor, smallest = _cholesky_factor(gram, scale) if ridge > 0.0 else (gram, 0.0)
+    if smallest < SMALLEST_EIGENVALUE:
         square = gram.upper()[chosen]
         solved = _solve_in_eigenbasis(square, np.eye(active.size), ridge, scale[active])
         # The trace of a projection is its rank, up to rounding.
-        rank = np.rint(np.sum(solved.T * _symmetric(square)) + ridge * np.trace(solved))
+        rank = np.rint(np.sum(solved.T * symmetric(square)) + ridge * np.trace(solved))
     else:
-        solved = _scaled(_symmetric(inverse_of_factored(factor)), scale)[chosen]
+        solved = _scaled(symmetric(inverse_of_factored(factor)), scale)[chosen]
     inverse[chosen] = solved
     return inverse, float(rank - ridge * np.trace(solved))
 
@@ -145,25 +144,14 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float]
     if not 0 < gram.size <= LARGEST_WHOLE:
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
-    system = gram.scaled(scale)
-    system.set_diagonal(1.0)
-    smallest = smallest_eigenvalue(system) if factor_in_place(system) else 0.0
-    if smallest < FOLLOWED:
-        return None
-    return _scaled(inverse_of_factored(system), scale), smallest
+    factor, smallest = _cholesky_factor(gram, scale)
+    return None if smallest < FOLLOWED else (_scaled(inverse_of_factored(factor), scale), smallest)
 
 
 def _scale_of(diagonal: Floats, ridge: float) -> Floats:
     """Return what scales the system to unit diagonal: 0 for features that have no weight."""
     scale = np.zeros(len(diagonal))
     return np.divide(1.0, np.sqrt(diagonal + ridge), out=scale, where=diagonal > 0.0)
-
-
-def _symmetric(upper: Floats) -> Floats:
-    """Return the matrix whose upper triangle is given."""
-    full: Floats = np.triu(upper)
-    full += np.triu(upper, 1).T
-    return full
 
 
 def _scaled(gram: Floats, scale: Floats) -> Floats:
@@ -173,17 +161,16 @@ def _scaled(gram: Floats, scale: Floats) -> Floats:
     return system
 
 
-def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> PackedSymmetric | None:
-    """Return the factor of the scaled system, or None if it is singular to rounding.
+def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> tuple[PackedSymmetric, float]:
+    """Return the factor of the scaled system, and its least eigenvalue: 0 if there is no factor.
 
     Of features that have no weight only a diagonal of 1 is left.
     """
     system = gram.scaled(scale)
     # Scaled by the Gram's diagonal and the ridge, that is what it is.
-    system.set_diagonal(1.0)
-    if not factor_in_place(system) or smallest_eigenvalue(system) < SMALLEST_EIGENVALUE:
-        return None
-    return system
+    for panel in system.panels:
+        np.fill_diagonal(panel.corner, 1.0)
+    return system, smallest_eigenvalue(system) if factor_in_place(system) else 0.0
 
 
 def _solve_in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:

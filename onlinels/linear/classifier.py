@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from onlinels.accumulators.base import SLACK
 from onlinels.accumulators.grouped import balancing_factors
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
@@ -205,7 +206,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             )
         left = self._without(batch, targets, w)
         # What was taken out with less weight than it had stays, and so does its class.
-        kept = np.flatnonzero((counts > 0) | ~left.weightless)
+        kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         self._put_in_place(left.with_targets(kept), _classes=classes, _class_counts=counts[kept])
 
