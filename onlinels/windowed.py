@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from math import floor
 from numbers import Real
-from typing import Annotated, Any, get_type_hints
+from typing import Any
 
 import numpy as np
 from river import base
@@ -44,7 +44,6 @@ from onlinels.saving import (
     REAL,
     VECTOR,
     WHOLE,
-    Field,
     made_of,
     maybe,
     row,
@@ -120,13 +119,21 @@ def _state_fits(state: Any) -> bool:
     return fits and (state.time is None or len(state.reading) == len(state.columns))
 
 
-def _kinds(made: type) -> dict[str, Field]:
-    """Return what a saved value of each attribute may be, as its annotation says."""
-    hints = get_type_hints(made, include_extras=True)
-    return {name: hint.__metadata__[0] for name, hint in hints.items()}
-
-
-@savable(_kinds, _state_fits)
+@savable(
+    {
+        "columns": made_of(Columns),
+        "n_windows": WHOLE,
+        "dates": maybe(FLAG),
+        "time": maybe(FINITE),
+        "reading": VECTOR,
+        "start": FINITE,
+        "spacing": maybe(REAL),
+        "values": MATRIX,
+        "labels": row(row(LABEL)),
+        "wait": WHOLE,
+    },
+    _state_fits,
+)
 @dataclass(frozen=True, eq=False)
 class StreamState:
     """Where a stream of readings stands: there is a new state after each.
@@ -138,16 +145,16 @@ class StreamState:
     none. `wait` is the number of samples before the next window is due.
     """
 
-    columns: Annotated[Columns, made_of(Columns)] = field(default_factory=Columns)
-    n_windows: Annotated[int, WHOLE] = 0
-    dates: Annotated[bool | None, maybe(FLAG)] = None
-    time: Annotated[float | None, maybe(FINITE)] = None
-    reading: Annotated[Floats, VECTOR] = field(default_factory=lambda: np.empty(0))
-    start: Annotated[float, FINITE] = 0.0
-    spacing: Annotated[float | None, maybe(REAL)] = None
-    values: Annotated[Floats, MATRIX] = field(default_factory=lambda: np.empty((0, 0)))
-    labels: Annotated[tuple[MaybeLabel, ...], row(row(LABEL))] = ()
-    wait: Annotated[int, WHOLE] = 0
+    columns: Columns = field(default_factory=Columns)
+    n_windows: int = 0
+    dates: bool | None = None
+    time: float | None = None
+    reading: Floats = field(default_factory=lambda: np.empty(0))
+    start: float = 0.0
+    spacing: float | None = None
+    values: Floats = field(default_factory=lambda: np.empty((0, 0)))
+    labels: tuple[MaybeLabel, ...] = ()
+    wait: int = 0
 
 
 REGULAR = 0.1

@@ -736,7 +736,8 @@ class LinearModel(base.Estimator, ABC):
             elif keep < 1.0:
                 statistics = self._statistics.copied()
                 statistics.scale(float(keep))
-                self._put_in_place(statistics.with_ridge_restored())
+                statistics.restore_ridge()
+                self._put_in_place(statistics)
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
