@@ -206,20 +206,32 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: A
     check_ridge(ridge)
     check_choice("accumulator", accumulator, ACCUMULATORS)
     check_flag("fit_intercept", fit_intercept)
-    if balance is not None:
-        check_choice("balance", balance, ("classwise", "priors"))
+    if balance is not None and balance not in ("classwise", "priors"):
+        raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')
     folds, classwise = isinstance(ridge, KFold), balance == "classwise"
-    clashes = {
-        "statistics are kept apart by folds or by classes": folds and classwise,
-        "folds are sums of products": folds and accumulator != "gram",
-        "a ridge held inside has no weight by class": classwise and accumulator == "recursive",
-    }
-    for reason, is_so in clashes.items():
+    clashes = (
+        (
+            folds and classwise,
+            f'ridge={ridge!r} and balance="classwise"',
+            "statistics are kept apart by folds or by classes",
+            'ridge="auto", or balance="priors"',
+        ),
+        (
+            folds and accumulator != "gram",
+            f"ridge={ridge!r} and accumulator={accumulator!r}",
+            "folds are sums of products",
+            'accumulator="gram", or ridge="auto"',
+        ),
+        (
+            classwise and accumulator == "recursive",
+            'accumulator="recursive" and balance="classwise"',
+            "the recursive form holds its ridge inside, which cannot be weighted by class",
+            'accumulator="gram", or balance="priors"',
+        ),
+    )
+    for is_so, settings, reason, remedy in clashes:
         if is_so:
-            raise ValueError(
-                f"ridge={ridge!r}, accumulator={accumulator!r} and balance={balance!r} do not go "
-                f"together: {reason}. Leave one of them at its default."
-            )
+            raise ValueError(f"{settings} do not go together: {reason}. Pass {remedy}.")
     make = partial(_make_one, accumulator, bool(fit_intercept))
     if classwise:
         return ClasswiseAccumulator(make)
