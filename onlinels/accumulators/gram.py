@@ -17,6 +17,12 @@ from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
 from onlinels.numerics import Calls, State, product
 from onlinels.saving import COLUMNS, made_of, savable
 
+FEW_CLASSES = 64
+"""Classes up to which a batch's labels are added by a product; of more each row for itself.
+
+Measured: of 10 classes in batches of 7 rows it takes two thirds of the time to learn them.
+"""
+
 TRUSTED = 1e-3
 """Least eigenvalue, of the system scaled to unit diagonal, from which nothing need be refined."""
 
@@ -131,10 +137,13 @@ class GramAccumulator(Accumulator):
             return (*calls, (np.add, here, sums, here))
         # The rows of every class present enter its column, without a wide one-hot matrix.
         present, which = np.unique(targets, return_inverse=True)
-        of_classes = csr_array(
-            (weights, (which, np.arange(len(values)))), shape=(len(present), len(values))
-        )
-        sums = of_classes @ values
+        places = which, np.arange(len(values))
+        if len(present) <= FEW_CLASSES:
+            one_hot = np.zeros((len(present), len(values)))
+            one_hot[places] = weights
+            sums = product(values.T, one_hot.T).T
+        else:
+            sums = csr_array((weights, places), shape=(len(present), len(values))) @ values
         columns = self._cross.T
         total = np.empty((len(present), columns.shape[1]))
         return (
