@@ -686,7 +686,31 @@ class Accumulator(ABC):
         return
 
     def fix_ridge(self, ridge: float) -> None:
-        """Take a ridge into the statistics; does nothing where it enters only at solve time."""
+        """Take a ridge into the statistics; does nothing where it enters only at solve time.
+
+        Parameters
+        ----------
+        ridge : float
+            The ridge c > 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the recursive form cannot hold it: it is no finite number above 0.
+
+        Notes
+        -----
+        In the recursive form, which holds the ridge inside, a few ``M^3`` operations.
+
+        Examples
+        --------
+        >>> from onlinels import RecursiveAccumulator
+        >>> acc = RecursiveAccumulator(1, 1)
+        >>> acc.update(np.array([[2.0]]), np.array([[10.0]]))
+        >>> acc.fix_ridge(1.0)
+        >>> acc.solve(1.0)
+        array([[4.]])
+        """
         self._become(self.with_ridge(ridge))
 
     def with_ridge(self, ridge: float) -> Self:
