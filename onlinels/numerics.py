@@ -101,11 +101,19 @@ class Lock(type(RLock())):  # type: ignore[misc]
 
 @contextmanager
 def all_held(*locks: Lock) -> Iterator[None]:
-    """Hold several locks, taken in one order by all threads, so that none waits in a ring."""
-    with ExitStack() as stack:
-        for lock in sorted(set(locks), key=id):
-            stack.enter_context(lock)
-        yield
+    """Hold several locks, whatever the order in which other threads take them."""
+    order = deque(set(locks))
+    while True:
+        with ExitStack() as stack:
+            for number, lock in enumerate(order):
+                # Only the first is waited for, as none is held then: so no ring of threads waits.
+                if not lock.acquire(blocking=number == 0):
+                    break
+                stack.callback(lock.release)
+            else:
+                yield
+                return
+        order.rotate(-number)
 
 
 Thing = TypeVar("Thing")

@@ -315,19 +315,21 @@ def samples_of(X: Any) -> Iterator[Row]:
     return rows
 
 
-def check_aligned(X: Any, y: Any) -> None:
-    """Raise ValueError if a pandas `y` has the index of the frame `X` in another order.
+def check_aligned(X: Any, **columns: Any) -> None:
+    """Raise ValueError if a pandas series has the index of the frame `X` in another order.
 
-    Any other index is no matter: rows and targets meet by position.
+    Any other index is no matter: rows, targets, weights and times meet by position.
     """
-    indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
-    if not is_pandas_like_dataframe(X) or not indexed or X.index.equals(y.index):
-        return
-    if Counter(X.index.tolist()) == Counter(y.index.tolist()):
-        raise ValueError(
-            "y has the index of X in another order, expected one order for both. Pass "
-            "y.reindex(X.index) to match rows by index, or y.to_numpy() to take them by position."
-        )
+    for name, y in columns.items():
+        indexed = is_pandas_like_series(y) or is_pandas_like_dataframe(y)
+        if not is_pandas_like_dataframe(X) or not indexed or X.index.equals(y.index):
+            continue
+        if Counter(X.index.tolist()) == Counter(y.index.tolist()):
+            raise ValueError(
+                f"{name} has the index of X in another order, expected one order for both. Pass "
+                f"{name}.reindex(X.index) to match rows by index, or {name}.to_numpy() to take "
+                "them by position."
+            )
 
 
 # Columns of a model

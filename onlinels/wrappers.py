@@ -271,7 +271,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            check_aligned(X, y)
+            check_aligned(X, y=y, w=w, **kwargs)
             rows = list(samples_of(X))
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))

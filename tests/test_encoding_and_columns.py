@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 import strategies
 from onlinels import (
+    DriftAwareClassifier,
+    LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     StreamClassifier,
 )
@@ -299,8 +301,20 @@ def test_targets_of_the_index_of_the_frame_come_in_its_order(kind, data, index):
 def test_only_pandas_has_an_index_to_align():
     X, y = pd.DataFrame({"a": [1.0, 2.0]}), pd.Series([1, 2], index=[1, 0])
     for rows in (X.to_numpy(), X.to_dict("records"), pl.DataFrame(X), pa.table(X)):
-        check_aligned(rows, y)
+        check_aligned(rows, y=y)
     for targets in (y.tolist(), y.to_numpy(), pl.Series(y), pd.Series([1, 2, 3], index=[1, 0, 2])):
-        check_aligned(X, targets)
+        check_aligned(X, y=targets)
     with pytest.raises(ValueError, match=r"y\.reindex\(X\.index\)"):
-        check_aligned(X, y)
+        check_aligned(X, y=y)
+
+
+def test_weights_and_times_of_a_series_in_another_order_are_refused():
+    X = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
+    turned = pd.Series([1.0, 2.0, 3.0], index=[2, 1, 0])
+    linear = LeastSquaresClassifier(half_life=2.0)
+    for model in (linear, DriftAwareClassifier(linear.clone())):
+        with pytest.raises(ValueError, match="w has the index of X in another order"):
+            model.learn_many(X, [0, 1, 0], w=turned)
+        model.learn_many(X, [0, 1, 0], w=turned.to_numpy())
+    with pytest.raises(ValueError, match="t has the index of X in another order"):
+        LeastSquaresClassifier(half_life=2.0).learn_many(X, [0, 1, 0], t=turned)

@@ -202,3 +202,29 @@ def test_features_are_the_same_on_any_number_of_threads(threads, monkeypatch):
     expected = ConvolutionalFeatures().transform_many(images)
     monkeypatch.setenv("OMP_NUM_THREADS", threads)
     assert (ConvolutionalFeatures().transform_many(images) == expected).all()
+
+
+def test_a_wrapper_is_saved_while_it_is_taught(tmp_path):
+    """Saving holds the locks of all parts, wherever they lie in memory, and waits in no ring."""
+    for number in range(8):
+        others = [LeastSquaresClassifier() for _ in range(number)]
+        wrapped = LeastSquaresClassifier(ridge=1.0)
+        others.clear()
+        model, is_over = CalibratedClassifier(wrapped), threading.Event()
+
+        def save(model=model, is_over=is_over):
+            while not is_over.is_set():
+                model.save(tmp_path / "model.npz")
+
+        saver = threading.Thread(target=save, daemon=True)
+        teacher = threading.Thread(
+            target=lambda model=model: [model.learn_one({"a": k % 7}, k % 2) for k in range(60)],
+            daemon=True,
+        )
+        saver.start()
+        teacher.start()
+        teacher.join(30.0)
+        is_over.set()
+        saver.join(30.0)
+        alive = teacher.is_alive(), saver.is_alive()
+        assert (*alive, model.classifier.count) == (False, False, 60)

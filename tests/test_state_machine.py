@@ -61,6 +61,8 @@ class Truth:
     rows: list[Row] = field(default_factory=list)
     names: set[Any] = field(default_factory=set)
     now: float | None = None
+    timed: bool = False
+    """Whether rows came with times: counted in rows, statistics join as they stand."""
     moved: float = 0.0
     """Sum of squares that rounding errors are relative to, beside that of the rows."""
     selected: list[Row] | None = field(default_factory=list)
@@ -90,6 +92,7 @@ class Truth:
         half_life = self.settings.get("half_life")
         if half_life is None:
             return self.settings.get("forgetting_factor", 1.0), 1.0
+        self.timed |= t is not None
         t = (self.now or 0.0) + 1.0 if t is None else t
         before = t if self.now is None else self.now
         self.now = max(before, t)
@@ -120,7 +123,8 @@ class Truth:
     def merge(self, other):
         empty = not (self.rows and other.rows)
         selected = self.selected if self.rows else other.selected
-        if self.now is not None and other.now is not None:
+        self.timed |= other.timed
+        if self.timed and self.now is not None and other.now is not None:
             late = max(self.now, other.now)
             for each in (self, other):
                 each._decay(0.5 ** ((late - each.now) / self.settings["half_life"]))

@@ -421,9 +421,11 @@ class LinearModel(base.Estimator, ABC):
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         """Return the checked targets of rows, or of one sample where `n_rows` is None."""
 
-    def _read_many(self, X: Any, y: Any, w: Any) -> tuple[Batch, Targets, float | Floats]:
+    def _read_many(
+        self, X: Any, y: Any, w: Any, t: Any = None
+    ) -> tuple[Batch, Targets, float | Floats]:
         batch = read_batch(X)
-        check_aligned(X, y)
+        check_aligned(X, y=y, w=w, t=t)
         return batch, self._read_targets(y, len(batch)), check_weights(w, len(batch))
 
     def _learn_sample(self, x: Any, targets: Targets, w: float, t: Any) -> None:
@@ -463,7 +465,7 @@ class LinearModel(base.Estimator, ABC):
         array(['low', 'high'], dtype='<U4')
         """
         with self._lock:
-            self._learn(*self._read_many(X, y, w), t)
+            self._learn(*self._read_many(X, y, w, t), t)
 
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""

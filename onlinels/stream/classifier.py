@@ -255,7 +255,7 @@ class StreamClassifier(ScoringClassifier):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            check_aligned(X, y)
+            check_aligned(X, y=y)
             rows = list(samples_of(X))
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
