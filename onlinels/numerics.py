@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from itertools import chain, starmap
+from itertools import chain, starmap, takewhile
 from math import prod
-from operator import call
+from operator import call, methodcaller
 from threading import RLock, local
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -102,18 +102,19 @@ class Lock(type(RLock())):  # type: ignore[misc]
 @contextmanager
 def all_held(*locks: Lock) -> Iterator[None]:
     """Hold several locks, whatever the order in which other threads take them."""
-    order = deque(set(locks))
+    order = list(set(locks))
     while True:
+        held: list[Lock] = []
         with ExitStack() as stack:
-            for number, lock in enumerate(order):
-                # Only the first is waited for, as none is held then: so no ring of threads waits.
-                if not lock.acquire(blocking=number == 0):
-                    break
-                stack.callback(lock.release)
-            else:
+            # One C loop takes and one releases: an interrupt comes before it or after it.
+            stack.callback(deque, map(methodcaller("release"), held), 0)
+            held.extend(takewhile(methodcaller("acquire", False), order))
+            if len(held) == len(order):
                 yield
                 return
-        order.rotate(-number)
+        # What another thread holds is waited for while none is held: no ring of threads waits.
+        with order[len(held)]:
+            pass
 
 
 Thing = TypeVar("Thing")
