@@ -240,9 +240,6 @@ def enlarged(array: Matrix, *shape: int) -> Matrix:
     return larger
 
 
-lengthened = enlarged
-"""The same of a vector."""
-
 GEMM: dict[np.dtype[Any], Any] = {np.dtype(np.float32): sgemm, np.dtype(np.float64): dgemm}
 
 

@@ -30,7 +30,7 @@ from onlinels.checks import (
 from onlinels.linalg.packed import spread
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, enlarged, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import FLAG, INT64, SHARE, VECTOR, WHOLE, locked_copy, save_method
 
@@ -483,7 +483,7 @@ class Accumulator(ABC):
         held = (np.array([self.weight]), *self._raw_squares())
         before = (np.zeros(1), *self._squares_taken())
         for what, out, there, earlier in zip(SQUARES, sums, held, before, strict=True):
-            there, earlier = lengthened(there, len(out)), lengthened(earlier, len(out))
+            there, earlier = enlarged(there, len(out)), enlarged(earlier, len(out))
             excess = (out > there + SLACK * (np.abs(there) + earlier)) & (out > 0.0)
             if excess.any():
                 column = int(excess.argmax())
@@ -609,7 +609,7 @@ class Accumulator(ABC):
         self._absorb_sums(other, sign)
         self._count += int(sign) * other._count
         self._weight = max(0.0, self._weight + sign * other._weight)
-        squares = lengthened(other._target_squares, self._n_targets)
+        squares = enlarged(other._target_squares, self._n_targets)
         self._target_squares = self._target_squares + sign * squares
         self._gave_back = self._gave_back or other._gave_back or sign < 0.0
 
@@ -620,8 +620,8 @@ class Accumulator(ABC):
     def _note_absorbed(self, other: Self, sign: float) -> None:
         """Add up the squares of features and targets that were taken out."""
         squares = other._squares_taken() if sign > 0.0 else other._raw_squares()
-        self._taken = self._taken + lengthened(squares[0], self._n_features)
-        self._targets_taken = self._targets_taken + lengthened(squares[1], self._n_targets)
+        self._taken = self._taken + enlarged(squares[0], self._n_features)
+        self._targets_taken = self._targets_taken + enlarged(squares[1], self._n_targets)
 
     def check_joins(self, other: Self, n_features: int, n_targets: int) -> None:
         """Raise if statistics of two streams can never be held together.
@@ -650,7 +650,7 @@ class Accumulator(ABC):
     def check_holds(self, other: Self) -> None:
         """Raise if statistics to be taken out are not in, so far as sums can tell."""
         sizes = max(self.n_features, other.n_features), max(self.n_targets, other.n_targets)
-        features, targets = map(lengthened, other._raw_squares(), sizes)
+        features, targets = map(enlarged, other._raw_squares(), sizes)
         self._check_holds("other", other.count, other.weight, (features, targets))
 
     def _check_kind(self, other: Any) -> None:

@@ -22,7 +22,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
-from onlinels.numerics import Calls, State, Update, apply, lengthened, shallow_copy
+from onlinels.numerics import Calls, State, Update, apply, enlarged, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
 CONSTANT = 1e-28
@@ -231,8 +231,8 @@ class CentredAccumulator(Accumulator):
     def _means(self, n_features: int, n_targets: int) -> tuple[list[Floats], list[Floats]]:
         """Return origin and offset of the means of features and targets, at given lengths."""
         return (
-            [lengthened(each, n_features) for each in (self._origin, self._offset)],
-            [lengthened(each, n_targets) for each in (self._target_origin, self._target_offset)],
+            [enlarged(each, n_features) for each in (self._origin, self._offset)],
+            [enlarged(each, n_targets) for each in (self._target_origin, self._target_offset)],
         )
 
     def _way_to(self, mean: Sequence[Floats], target_mean: Sequence[Floats]) -> list[Floats]:
@@ -349,4 +349,4 @@ def _targets_about_mean(
     shift = with_target_sums(np.zeros(n_targets), about, weights) / total
     about -= shift[: targets.shape[1]]
     squares = with_target_sums(np.zeros(n_targets), about**2, weights)
-    return about, lengthened(targets[0].copy(), n_targets), shift, squares
+    return about, enlarged(targets[0].copy(), n_targets), shift, squares

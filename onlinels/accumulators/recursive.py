@@ -20,7 +20,7 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Spectrum, check_ridge
-from onlinels.numerics import Calls, State, lengthened
+from onlinels.numerics import Calls, State, enlarged
 from onlinels.saving import VECTOR, made_of, savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -180,7 +180,7 @@ class RecursiveAccumulator(Accumulator):
     def _absorb_sums(self, other: Self, sign: float) -> None:
         sums = self._sums()
         sums._absorb_sums(other._sums(), sign)
-        self._squares = self._squares + sign * lengthened(other._squares, self._n_features)
+        self._squares = self._squares + sign * enlarged(other._squares, self._n_features)
         if self.recursion is not None:
             ridge = self.recursion.ridge
             if sign > 0.0:

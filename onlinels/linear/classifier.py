@@ -14,7 +14,7 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
-from onlinels.numerics import lengthened
+from onlinels.numerics import enlarged
 from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, PLACES, made_of, savable
 from onlinels.scoring import ScoringClassifier
@@ -185,7 +185,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return classes.columns(labels), {"_classes": classes}
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = lengthened(self._class_counts, n_targets)
+        counts = enlarged(self._class_counts, n_targets)
         return {"_class_counts": counts + np.bincount(targets, minlength=n_targets)}
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
@@ -213,7 +213,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)
-        counts = lengthened(self._class_counts, len(classes)).copy()
+        counts = enlarged(self._class_counts, len(classes)).copy()
         counts[places] += other._class_counts
         return places, {"_classes": classes, "_class_counts": counts}
 

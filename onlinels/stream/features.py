@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
-from onlinels.numerics import lengthened, shallow_copy
+from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import MATRIX, PLACES, VECTOR, WHOLE, listed, savable
 
@@ -73,7 +73,7 @@ class RunningScaler:
         """Return a scaler with room for features that were 0 in every row so far."""
         new = shallow_copy(self)
         for name in ("counts", "_n_far", "means", "variances"):
-            setattr(new, name, lengthened(getattr(self, name), n_features))
+            setattr(new, name, enlarged(getattr(self, name), n_features))
         # The weight of all rows so far.
         new.counts[len(self.counts) :] = (1.0 - FADING**self._n_rows) / (1.0 - FADING)
         return new
