@@ -32,7 +32,7 @@ from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Spectrum, Sums
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, enlarged, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import FLAG, INT64, SHARE, VECTOR, WHOLE, locked_copy, save_method
+from onlinels.saving import FLAG, SHARE, VECTOR, WHOLE, locked_copy, save_method
 
 MOST_ROWS = int(np.iinfo(np.int64).max)
 """Rows that can be counted."""
@@ -53,7 +53,7 @@ SQUARES = (
 LEDGER = {
     "_n_features": WHOLE,
     "_n_targets": WHOLE,
-    "_count": INT64,
+    "_count": WHOLE,
     "_weight": SHARE,
     "_target_squares": VECTOR,
     "_taken": VECTOR,
@@ -213,8 +213,7 @@ class Accumulator(ABC):
         self._n_features = self._n_targets = 0
         self.check_room(n_features, n_targets)
         self._n_features, self._n_targets = n_features, n_targets
-        # A numpy integer is pickled to the same number of bytes whatever its value.
-        self._count = np.int64(0)
+        self._count = 0
         self._weight = 0.0
         self._target_squares = np.zeros(n_targets)
         # Squares of features and targets that were taken out, whose rounding errors stay.
@@ -237,7 +236,7 @@ class Accumulator(ABC):
     @property
     def count(self) -> int:
         """Number of rows learnt, whatever their weights."""
-        return int(self._count)
+        return self._count
 
     @property
     def weight(self) -> float:
@@ -435,7 +434,7 @@ class Accumulator(ABC):
         """Return the update by which nothing is left, not even rounding errors."""
         calls, state = self.plan(self._no_rows(), 0.0)
         zeros = (
-            (self, "_count", np.int64(0)),
+            (self, "_count", 0),
             (self, "_taken", np.zeros(self._n_features)),
             (self, "_targets_taken", np.zeros(self._n_targets)),
         )

@@ -139,11 +139,12 @@ class CentredAccumulator(Accumulator):
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn one row; see `Accumulator.plan_row`."""
-        past = self._weight * decay
-        if not past or (self._gave_back and decay != 1.0):
+        past, n_features, n_targets = self._weight * decay, len(row), len(targets)
+        some = n_features and n_targets
+        if not (past and some) or (self._gave_back and decay != 1.0):
             # A first row is the mean.
             return self._plan_many(Rows(row[None], targets[None], w), decay)
-        after = past + w
+        after, count = past + w, self._count + 1
         share = w / after
         between = past * share
         apart = row - self._origin
@@ -155,19 +156,18 @@ class CentredAccumulator(Accumulator):
             errors = targets_apart - solution.scores(apart)
             more = solution.plan(apart, errors, between, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
-        count = self._count + 1
-        state = (*state, (self, "_count", count), (self, "_weight", after))
-        n_features, n_targets = len(apart), len(targets_apart)
-        if n_targets:
-            squares = self._target_squares
-            calls = (*calls, adding_squares(squares, targets_apart, between, decay))
+        squares = adding_squares(self._target_squares, targets_apart, between, decay)
+        known = (self, "_count", count), (self, "_weight", after)
         if not count % SETTLED:
-            return calls, (*state, *self._moved(apart, targets_apart, share))
-        if n_targets:
-            calls = (*calls, (daxpy, targets_apart, self._target_offset, n_targets, share))
-        if n_features:
-            calls = (*calls, (daxpy, apart, self._offset, n_features, share))
-        return calls, state
+            moved = self._moved(apart, targets_apart, share)
+            return (*calls, squares), (*state, *known, *moved)
+        calls = (
+            *calls,
+            squares,
+            (daxpy, targets_apart, self._target_offset, n_targets, share),
+            (daxpy, apart, self._offset, n_features, share),
+        )
+        return calls, (*state, *known)
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         past, total = self._weight * decay, rows.sign * float(rows.weights().sum())

@@ -165,7 +165,7 @@ class GroupedAccumulator(Accumulator):
     def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left in any group."""
         nothing = joined(*(member.clearing() for member in self._members))
-        return joined(nothing, Update(state=((self, "_count", np.int64(0)), (self, "_sum", None))))
+        return joined(nothing, Update(state=((self, "_count", 0), (self, "_sum", None))))
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         return self._plan_many(rows, decay)

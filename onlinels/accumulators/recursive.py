@@ -155,7 +155,7 @@ class RecursiveAccumulator(Accumulator):
         recursion = self.recursion
         if recursion is None or decay < FAINTEST or not len(row):
             return super()._plan_row(row, targets, w, decay)
-        calls, state = recursion.plan(row, targets - recursion.scores(row), w, decay)
+        calls, state = recursion.plan(row, targets - row.dot(recursion.weights), w, decay)
         return (*calls, adding_squares(self._squares, row, w, decay)), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:

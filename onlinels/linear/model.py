@@ -255,8 +255,8 @@ LINEAR = {
     "_choice": made_of(Choice),
     "_solution": maybe(made_of(Solution)),
     "_recursion": maybe(made_of(Recursion)),
-    "_followed": WHOLE,
-    "_unasked": maybe(WHOLE),
+    "_made_at": WHOLE,
+    "_asked_at": maybe(WHOLE),
     "_is_refined": FLAG,
     "_lock": made_of(Lock),
     "_reader": NOTHING,
@@ -312,11 +312,11 @@ class LinearModel(base.Estimator, ABC):
         self._clock = Clock(forgetting_factor, half_life)
         self._choice = Choice()
         self._solution: Solution | None = None
-        # The last solution that goes on row by row, the rows that it has followed, and those
-        # since somebody asked; None if anything but single rows has changed since.
+        # The last solution that goes on row by row, the count of rows when it was made, and when
+        # somebody asked last; None if anything but single rows has changed since.
         self._recursion: Recursion | None = None
-        self._followed = 0
-        self._unasked: int | None = None
+        self._made_at = 0
+        self._asked_at: int | None = None
         # Whether rounding lets the recursion need no refining when somebody asks.
         self._is_refined = True
         self._reader: RowReader | None = None
@@ -534,9 +534,8 @@ class LinearModel(base.Estimator, ABC):
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         reached = reaches_checkpoint(self.count, n_rows)
         choice = self._choice._replace(is_due=True) if reached else self._choice
-        unasked = None if n_rows > 1 or self._unasked is None else self._unasked + 1
         recursion = None
-        if self._follows(unasked) and not (reached and is_selected(self._ridge)):
+        if n_rows == 1 and self._follows(1) and not (reached and is_selected(self._ridge)):
             recursion = self._recursion and self._recursion.grown(*size)
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
@@ -545,7 +544,7 @@ class LinearModel(base.Estimator, ABC):
             row = rows.values[0], targets, float(rows.weights()[0]), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
         news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
-        news |= {"_followed": self._followed + (unasked is not None), "_unasked": unasked}
+        news |= {"_asked_at": self._asked_at if n_rows == 1 else None}
         state = self._anew(**news, **self._counts(rows.targets, n_targets))
         return calls, (*changes, *state)
 
@@ -555,7 +554,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _anew(self, **attributes: Any) -> State:
         """Return new attributes of a model; what follows single rows begins again, if not given."""
-        begun = dict.fromkeys(("_solution", "_recursion", "_unasked", "_reader"))
+        begun = dict.fromkeys(("_solution", "_recursion", "_asked_at", "_reader"))
         return tuple((self, name, value) for name, value in (begun | attributes).items())
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -764,34 +763,33 @@ class LinearModel(base.Estimator, ABC):
 
         Targets are (n_targets,); the call is one that counts a row of its label.
         """
-        reader, statistics, unasked = self._reader, self._statistics, self._unasked
+        reader, statistics, recursion = self._reader, self._statistics, self._recursion
         if reader is None or not reader.is_complete or self.half_life is not None:
             return False
-        count = self._statistics.count
+        count, decay = statistics.count, self.forgetting_factor
         # Before a power of two a ridge may be chosen.
         row = reader.read(x) if count & (count + 1) else None
         if row is None:
             return False
-        recursion = self._recursion
-        if recursion is not None and not self._follows(unasked):
-            recursion = None
-        decay = self.forgetting_factor
-        calls, state, recursion = _plan_row(statistics, row, targets, 1.0, decay, recursion)
-        if unasked is not None:
-            state = (
-                *state,
-                (self, "_unasked", unasked + 1),
-                (self, "_recursion", recursion),
-                (self, "_followed", self._followed + 1),
-            )
-        apply(((*calls, *counting), (*state, (self, "_solution", None))))
+        if recursion is None:
+            calls, state = statistics.plan_row(row, targets, 1.0, decay)
+        else:
+            follows = recursion if self._follows(1) else None
+            calls, state, follows = _plan_row(statistics, row, targets, 1.0, decay, follows)
+            if follows is None:
+                state = (*state, (self, "_recursion", None))
+        if self._solution is not None:
+            state = (*state, (self, "_solution", None))
+        apply(((*calls, *counting), state))
         return True
 
-    def _follows(self, unasked: int | None) -> bool:
-        """Tell whether a solution still goes on after so many rows that nobody asked after."""
+    def _follows(self, n_more: int) -> bool:
+        """Tell whether a solution goes on after some single rows more, if nobody asks before."""
+        if self._asked_at is None:
+            return False
         at_least, share = UNASKED
         most = max(at_least, self._statistics.n_features // share)
-        return unasked is not None and unasked <= most
+        return self._statistics.count + n_more - self._asked_at <= most
 
     def _remember_names(self, layout: Layout) -> None:
         """Take note of the names of a sample: if they come again, they may for long."""
@@ -822,20 +820,23 @@ class LinearModel(base.Estimator, ABC):
             else:
                 weights = self._statistics.solve(ridge)
                 self._go_on_from(weights, ridge)
-            self._unasked = 0
+            self._asked_at = self.count
             solution = Solution(ridge, weights, self._statistics.intercept(weights))
             self._solution = solution
         return solution
 
     def _following(self) -> Recursion | None:
         """Return the solution that has followed single rows, if it has and is as good as anew."""
-        recursion = self._recursion
-        if recursion is None or self._followed >= max(REFRESHED, self._statistics.n_features):
+        recursion, statistics = self._recursion, self._statistics
+        if recursion is None:
             return None
-        if self._unasked:
+        count = statistics.count
+        if count - self._made_at >= max(REFRESHED, statistics.n_features):
+            return None
+        if count != self._asked_at:
             if not self._is_refined:
-                self._statistics.refine(recursion)
-            self._unasked = 0
+                statistics.refine(recursion)
+            self._asked_at = count
         return recursion
 
     def _go_on_from(self, weights: Floats, ridge: float) -> None:
@@ -844,21 +845,22 @@ class LinearModel(base.Estimator, ABC):
             # The paper's ridge is another one after every row.
             selected = is_selected(self._ridge) and self._choice.selected is not None
             stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
-            if not (stays and self._follows(self._unasked)) or self._clock.forgets:
+            if not (stays and self._follows(0)) or self._clock.forgets:
                 return
         going_on = None
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
             going_on = self._statistics.recursion_of(weights, ridge)
         self._recursion, self._is_refined = (None, True) if going_on is None else going_on
-        self._followed = 0
+        self._made_at = self.count
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
-        row, layout = None if self._reader is None else self._reader.read(x), None
+        reader, statistics, layout = self._reader, self._statistics, None
+        row = None if reader is None else reader.read(x)
         if row is None:
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
-        recursion = self._statistics.recursion or self._following()
+        recursion = statistics.recursion or self._following()
         if recursion is None:
             solution = self._solved()
             # One that goes on from now answers the first time as it does the second.
@@ -866,7 +868,7 @@ class LinearModel(base.Estimator, ABC):
         if layout is not None:
             self._remember_names(layout)
         if recursion is not None:
-            return self._corrected(self._statistics.scores_by(recursion, row))
+            return self._corrected(statistics.scores_by(recursion, row))
         known: Floats = row @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)

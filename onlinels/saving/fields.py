@@ -43,7 +43,6 @@ NOTHING = Field("None", lambda value: value is None)
 FLAG = Field("True or False", lambda value: type(value) is bool)
 TEXT = Field("text", lambda value: type(value) is str)
 WHOLE = Field("a whole number of at least 0", lambda value: type(value) is int and value >= 0)
-INT64 = Field("an int64 of at least 0", lambda value: type(value) is np.int64 and int(value) >= 0)
 # A float64 of numpy is a float too, and NaN is no number.
 REAL = Field("a number", lambda value: isinstance(value, float) and value == value)
 FINITE = Field("a finite number", lambda value: isinstance(value, float) and isfinite(value))
