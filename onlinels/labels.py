@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -37,6 +38,8 @@ class Classes:
         self._index: dict[Label, int] = index or {}
         self.labels: tuple[Label, ...] = tuple(self._index)
         """Labels in the order of their columns."""
+        zeros = bytes(8 * (len(self._index) - 1)) if self._index else b""
+        self._one_hot = zeros + struct.pack("d", 1.0) + zeros
 
     def __len__(self) -> int:
         return len(self._index)
@@ -58,6 +61,11 @@ class Classes:
             return self._index.get(y)
         except TypeError:
             return None
+
+    def one_hot(self, column: int) -> bytes:
+        """Return the targets of a row of a class, as the bytes of float64."""
+        end = 8 * (2 * len(self._index) - 1 - column)
+        return self._one_hot[end - 8 * len(self._index) : end]
 
 
 def read_label(y: Any) -> Label:

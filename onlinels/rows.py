@@ -487,12 +487,15 @@ class RowReader:
 
     Examples
     --------
-    >>> reader = reader_of(Columns().extended([("a", "b")]), ("b", "a"))
+    >>> reader = reader_of(Columns().extended([("a", "b")]), ("b", "a"), n_targets=1)
     >>> reader.read({"b": 2.0, "a": 1.0}), reader.read({"b": 2.0, "a": "x"})
-    (array([1., 2.]), None)
+    (array([1., 2., 0.]), None)
     """
 
-    def __init__(self, columns: Columns, layout: tuple[Name | ArrayFeature, ...]) -> None:
+    def __init__(
+        self, columns: Columns, layout: tuple[Name | ArrayFeature, ...], n_targets: int
+    ) -> None:
+        self._no_targets = bytes(8 * n_targets)
         located = columns.locate(layout)
         arrays = _arrays_of(layout)
         self._array = arrays[0] if arrays else None
@@ -510,11 +513,14 @@ class RowReader:
         self._width = None if _is_in_place(located, len(columns)) else len(columns)
         self.is_complete = len(self._known) == len(located)
 
-    def read(self, x: Any) -> Floats | None:
-        """Return a sample in the model's columns (n_features,), or None if it needs a closer look.
+    def read(self, x: Any, targets: bytes | None = None) -> Floats | None:
+        """Return a sample in the model's columns, or None if it needs a closer look.
 
-        Columns without a value are 0; values without a column are left out (see `is_complete`).
+        That is (n_features + n_targets,), with targets that are given as bytes, or 0. Columns
+        without a value are 0; values without a column are left out (see `is_complete`).
         """
+        if targets is None:
+            targets = self._no_targets
         if type(x) is not dict or len(x) != self._n_names:
             return None
         if self._array is not None:
@@ -522,31 +528,36 @@ class RowReader:
             known = type(value) is np.ndarray and value.shape == (self._array.length,)
             # Values of other kinds may not fit.
             fits = known and value.dtype in FLOATS
-            values: Floats | None = value.astype(np.float64, copy=False) if fits else None
+            packed = value.astype(np.float64, copy=False).tobytes() if fits else None
         else:
             try:
                 picked = self._pick(x)
                 # The sum is a number, if all of them are: measured, half the time of a look at
                 # every type, or less.
                 plain = type(sum(picked, 0.0)) in PLAIN_NUMBERS
-                values = np.frombuffer(self._pack(*picked)) if plain else None
+                packed = self._pack(*picked) if plain else None
             except Exception:  # Values of any type may raise anything; the closer look names them.
                 return None
+        if packed is None:
+            return None
+        values = np.frombuffer(packed + targets)
         # A comparison with NaN is false; numpy's own product would warn of an overflow.
-        if values is None or not ddot(values, values) <= MOST_SQUARES:
+        if not ddot(values, values) <= MOST_SQUARES:
             return None
         if self._width is None:
             return values
-        placed = np.zeros(self._width)
+        n_targets = len(targets) // 8
+        placed = np.zeros(self._width + n_targets)
         placed[self._places] = values[self._known]
+        placed[self._width :] = values[len(values) - n_targets :]
         return placed
 
 
-def reader_of(columns: Columns, layout: Layout) -> RowReader | None:
+def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader | None:
     """Return a reader for samples of a layout; None where these need a closer look each time."""
     if isinstance(layout, range) or not layout or (len(layout) > 1 and holds_array(layout)):
         return None
-    return RowReader(columns, layout)
+    return RowReader(columns, layout, n_targets)
 
 
 # Answers in kind: arrays for arrays, frames of the same library for frames, lists for lists

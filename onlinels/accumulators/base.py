@@ -66,7 +66,8 @@ LEDGER = {
 def has_sound_sizes(accumulator: Any, *shapes: tuple[int, ...]) -> bool:
     """Tell whether shapes, and what is counted by feature and by target, are those of the sums."""
     size = accumulator.n_features, accumulator.n_targets
-    counted = zip((accumulator.by_feature, accumulator.by_target), size, strict=True)
+    names = accumulator.by_feature, accumulator.by_target, accumulator.by_column
+    counted = zip(names, (*size, sum(size)), strict=True)
     lengths = all(len(getattr(accumulator, each)) == n for names, n in counted for each in names)
     return lengths and all(shape == size for shape in shapes)
 
@@ -206,6 +207,9 @@ class Accumulator(ABC):
     by_target: ClassVar[tuple[str, ...]] = ("_targets_taken", "_target_squares")
     """Attributes with a number for every target."""
 
+    by_column: ClassVar[tuple[str, ...]] = ()
+    """Attributes with a number for every feature, then one for every target."""
+
     room_remedy = TOO_MANY_FEATURES
     """What to do about too many features or targets."""
 
@@ -302,24 +306,26 @@ class Accumulator(ABC):
         """
         if len(rows.targets) == 1 and rows.sign > 0.0:
             targets = rows.dense_targets(slice(0, self._n_targets))[0]
-            return self.plan_row(rows.values[0], targets, float(rows.weights()[0]), decay)
+            sample = np.append(rows.values[0], targets)
+            return self.plan_row(sample, float(rows.weights()[0]), decay)
         return self._plan_many(rows, decay)
 
     def plan_row(
         self,
-        row: Floats,
-        targets: Floats,
+        sample: Floats,
         w: float = 1.0,
         decay: float = 1.0,
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row (n_features,), at the least cost.
+        """Plan to let everything decay and to learn one row, at the least cost.
 
-        A solution of these statistics that is given learns it, too.
+        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
+        statistics that is given learns it, too.
         """
         if self._gave_back and decay != 1.0:
-            return self._plan_many(Rows(row[None], targets[None], w), decay)
-        calls, state = self._plan_row(row, targets, w, decay)
+            return self._plan_many(self._row_of(sample, w), decay)
+        calls, state = self._plan_row(sample, w, decay)
+        row, targets = sample[: self._n_features], sample[self._n_features :]
         if solution is not None:
             more = solution.plan(row, targets - solution.scores(row), w, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
@@ -328,11 +334,13 @@ class Accumulator(ABC):
         weight = (self, "_weight", self._weight * decay + w)
         return calls, (*state, (self, "_count", self._count + 1), weight)
 
-    def _plan_row(
-        self, row: Floats, targets: Floats, w: float, decay: float
-    ) -> tuple[Calls, State]:
+    def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         """Plan what `plan_row` does to the sums of products, and to nothing else."""
-        return self._plan_sums(Rows(row[None], targets[None], w), decay)
+        return self._plan_sums(self._row_of(sample, w), decay)
+
+    def _row_of(self, sample: Floats, w: float) -> Rows:
+        """Return a sample as rows."""
+        return Rows(sample[None, : self._n_features], sample[None, self._n_features :], w)
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan what `plan` does, however many rows there are."""
@@ -518,6 +526,11 @@ class Accumulator(ABC):
         for names, places, size in (
             (self.by_feature, features, n_features),
             (self.by_target, targets, n_targets),
+            (
+                self.by_column,
+                np.concatenate((features, n_features + targets)),
+                n_features + n_targets,
+            ),
         ):
             vars(new).update((name, spread(getattr(self, name), (size,), places)) for name in names)
         new._rearrange_sums(features, targets)
@@ -725,6 +738,8 @@ class Accumulator(ABC):
         new = shallow_copy(self)
         new._n_targets = len(columns)
         vars(new).update((name, getattr(self, name)[columns]) for name in self.by_target)
+        kept = np.concatenate((np.arange(self._n_features), self._n_features + columns))
+        vars(new).update((name, getattr(self, name)[kept]) for name in self.by_column)
         new._keep_sums(columns)
         return new
 
@@ -757,9 +772,9 @@ class Accumulator(ABC):
         """Bring a solution that followed single rows nearer to that of the sums, in place."""
         return
 
-    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution of these statistics gives a row."""
-        return solution.scores(row)
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+        return solution.scores(sample[: self._n_features])
 
     @abstractmethod
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:

@@ -47,8 +47,6 @@ MEAN = Field(
         "comoments": is_instance(Accumulator),
         "_origin": MEAN,
         "_offset": MEAN,
-        "_target_origin": MEAN,
-        "_target_offset": MEAN,
     },
     lambda acc: has_sound_sizes(acc, (acc.comoments.n_features, acc.comoments.n_targets)),
 )
@@ -74,14 +72,13 @@ class CentredAccumulator(Accumulator):
     (array([[2.]]), array([8.]))
     """
 
-    by_feature = (*Accumulator.by_feature, "_origin", "_offset")
-    by_target = (*Accumulator.by_target, "_target_origin", "_target_offset")
+    by_column = ("_origin", "_offset")
 
     def __init__(self, comoments: Accumulator) -> None:
         self.comoments = comoments
         super().__init__(comoments.n_features, comoments.n_targets)
-        self._origin, self._offset = np.zeros((2, self._n_features))
-        self._target_origin, self._target_offset = np.zeros((2, self._n_targets))
+        # The mean of the rows and, after it, that of the targets.
+        self._origin, self._offset = np.zeros((2, self._n_features + self._n_targets))
 
     bytes_for = answer_of("comoments.bytes_for")
     holds_ridge = answer_of("comoments.holds_ridge")
@@ -96,24 +93,25 @@ class CentredAccumulator(Accumulator):
     _plan_sums = answer_of("comoments._plan_sums")
     _check_subtracts = answer_of("comoments._check_subtracts")
 
-    def scores_by(self, solution: Recursion, row: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution of the co-moments gives a row."""
-        apart = row - self._origin
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+        apart = sample - self._origin
         apart -= self._offset
-        scores: Floats = apart.dot(solution.weights)
-        scores += self._target_origin
-        scores += self._target_offset
+        scores: Floats = apart[: self._n_features].dot(solution.weights)
+        # What 0 is apart from the mean of the targets.
+        scores -= apart[self._n_features :]
         return scores
 
     @property
     def feature_mean(self) -> Floats:
         """Mean of the rows, (n_features,)."""
-        return self._origin + self._offset
+        mean: Floats = (self._origin + self._offset)[: self._n_features]
+        return mean
 
     @property
     def target_mean(self) -> Floats:
         """Mean of the targets, (n_targets,)."""
-        mean: Floats = self._target_origin + self._target_offset
+        mean: Floats = (self._origin + self._offset)[self._n_features :]
         return mean
 
     @property
@@ -132,42 +130,33 @@ class CentredAccumulator(Accumulator):
 
     def plan_row(
         self,
-        row: Floats,
-        targets: Floats,
+        sample: Floats,
         w: float = 1.0,
         decay: float = 1.0,
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn one row; see `Accumulator.plan_row`."""
-        past, n_features, n_targets = self._weight * decay, len(row), len(targets)
-        some = n_features and n_targets
+        past, n_features = self._weight * decay, self._n_features
+        some = n_features and self._n_targets
         if not (past and some) or (self._gave_back and decay != 1.0):
             # A first row is the mean.
-            return self._plan_many(Rows(row[None], targets[None], w), decay)
+            return self._plan_many(self._row_of(sample, w), decay)
         after, count = past + w, self._count + 1
         share = w / after
         between = past * share
-        apart = row - self._origin
+        apart = sample - self._origin
         apart -= self._offset
-        targets_apart = targets - self._target_origin
-        targets_apart -= self._target_offset
-        calls, state = self.comoments._plan_row(apart, targets_apart, between, decay)
+        targets = apart[n_features:]
+        calls, state = self.comoments._plan_row(apart, between, decay)
         if solution is not None:
-            errors = targets_apart - solution.scores(apart)
-            more = solution.plan(apart, errors, between, most=FOLLOWED)
+            row = apart[:n_features]
+            more = solution.plan(row, targets - solution.scores(row), between, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
-        squares = adding_squares(self._target_squares, targets_apart, between, decay)
-        known = (self, "_count", count), (self, "_weight", after)
-        if not count % SETTLED:
-            moved = self._moved(apart, targets_apart, share)
-            return (*calls, squares), (*state, *known, *moved)
-        calls = (
-            *calls,
-            squares,
-            (daxpy, targets_apart, self._target_offset, n_targets, share),
-            (daxpy, apart, self._offset, n_features, share),
-        )
-        return calls, (*state, *known)
+        squares = adding_squares(self._target_squares, targets, between, decay)
+        state = (*state, (self, "_count", count), (self, "_weight", after))
+        if count % SETTLED:
+            return (*calls, squares, (daxpy, apart, self._offset, len(apart), share)), state
+        return (*calls, squares), (*state, *self._moved(apart, share))
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         past, total = self._weight * decay, rows.sign * float(rows.weights().sum())
@@ -187,8 +176,8 @@ class CentredAccumulator(Accumulator):
             (self, "_target_squares", self._target_squares * decay),
         )
         if decay == 0.0:
-            features, targets = np.zeros(self._n_features), np.zeros(self._n_targets)
-            state = (*state, *self._settled((features, features), (targets, targets)))
+            nothing_left = np.zeros(len(self._origin))
+            state = (*state, *self._settled(nothing_left, nothing_left))
         return sums[0], (*sums[1], *counted, *state)
 
     def _plan_joining(
@@ -207,57 +196,56 @@ class CentredAccumulator(Accumulator):
             rows, self._n_targets, abs(total)
         )
         squares = rows.sign * squares
+        mean = np.concatenate((first, target_first)), np.concatenate((shift, target_shift))
         if not past:
             centred = Rows(block, targets, w, rows.sign)
             # Nothing is left of the past, not even rounding errors.
             sums = self.comoments._plan_sums(centred, 0.0)
-            state = self._settled((first, shift), (target_first, target_shift))
+            state = self._settled(*mean)
         else:
             after = past + total
             between = past * (abs(total) / after)
-            apart, targets_apart = self._way_to((first, shift), (target_first, target_shift))
+            apart = self._way_to(*mean)
+            targets_apart = apart[self._n_features :]
             # With one weight for all rows BLAS adds them as they are.
             root = np.sqrt(between / w) if isinstance(w, float) else 1.0
             w = w if isinstance(w, float) else np.append(w, between)
-            values[-1] = root * apart
+            values[-1] = root * apart[: self._n_features]
             joining = Rows(values, targets, w, rows.sign, root * targets_apart)
             sums = self.comoments._plan_sums(joining, decay)
             squares = self._target_squares * decay + squares
             squares += rows.sign * between * targets_apart**2
-            state = self._moved(apart, targets_apart, total / after)
+            state = self._moved(apart, total / after)
         ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
         return sums[0], (*sums[1], *counted, *ledger, *state)
 
-    def _means(self, n_features: int, n_targets: int) -> tuple[list[Floats], list[Floats]]:
-        """Return origin and offset of the means of features and targets, at given lengths."""
-        return (
-            [enlarged(each, n_features) for each in (self._origin, self._offset)],
-            [enlarged(each, n_targets) for each in (self._target_origin, self._target_offset)],
-        )
-
-    def _way_to(self, mean: Sequence[Floats], target_mean: Sequence[Floats]) -> list[Floats]:
-        """Return how far other means, by origin and offset, are from those here."""
-        here = self._means(self._n_features, self._n_targets)
+    def _means(self, n_features: int, n_targets: int) -> list[Floats]:
+        """Return origin and offset of the means, at given lengths."""
         return [
-            (there[0] - mine[0]) + (there[1] - mine[1])
-            for there, mine in zip((mean, target_mean), here, strict=True)
+            np.concatenate(
+                (
+                    enlarged(each[: self._n_features], n_features),
+                    enlarged(each[self._n_features :], n_targets),
+                )
+            )
+            for each in (self._origin, self._offset)
         ]
 
-    def _moved(self, apart: Floats, targets_apart: Floats, share: float) -> State:
-        """Return the state after the means went a share of a way."""
-        offset = self._offset + share * apart
-        target_offset = self._target_offset + share * targets_apart
-        return self._settled((self._origin, offset), (self._target_origin, target_offset))
+    def _way_to(self, origin: Floats, offset: Floats) -> Floats:
+        """Return how far other means, by origin and offset, are from those here."""
+        way: Floats = (origin - self._origin) + (offset - self._offset)
+        return way
 
-    def _settled(self, mean: Sequence[Floats], target_mean: Sequence[Floats]) -> State:
+    def _moved(self, apart: Floats, share: float) -> State:
+        """Return the state after the means went a share of a way."""
+        return self._settled(self._origin, self._offset + share * apart)
+
+    def _settled(self, origin: Floats, offset: Floats) -> State:
         """Return the state of means that are given by origin and offset: rounded, and the rest."""
-        state: State = ()
-        for name, (origin, offset) in (("", mean), ("_target", target_mean)):
-            value = origin + offset
-            way = value - origin
-            rest = (origin - (value - way)) + (offset - way)
-            state = (*state, (self, f"{name}_origin", value), (self, f"{name}_offset", rest))
-        return state
+        mean = origin + offset
+        way = mean - origin
+        rest = (origin - (mean - way)) + (offset - way)
+        return ((self, "_origin", mean), (self, "_offset", rest))
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
@@ -276,12 +264,13 @@ class CentredAccumulator(Accumulator):
         if abs(total) <= EMPTY * (self._weight + other._weight):
             apply(self._plan_decay(0.0, ()))
             return
-        apart, targets_apart = self._way_to(*theirs)
+        apart = self._way_to(*theirs)
         between = self._weight * (other._weight / total)
-        joining = Rows(apart[None], targets_apart[None], between, sign)
+        joining = self._row_of(apart, between)._replace(sign=sign)
         apply(self.comoments._plan_sums(joining, 1.0))
-        self._target_squares = self._target_squares + sign * between * targets_apart**2
-        apply(Update(state=self._moved(apart, targets_apart, sign * other._weight / total)))
+        squares = apart[self._n_features :] ** 2
+        self._target_squares = self._target_squares + sign * between * squares
+        apply(Update(state=self._moved(apart, sign * other._weight / total)))
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets
@@ -318,7 +307,8 @@ class CentredAccumulator(Accumulator):
         """Return sums of products about the means of `centre`: one row more than the co-moments."""
         sums = self.comoments.sums_about(centre.comoments)
         # With nothing to centre on, means of 0 make every prediction 0.
-        apart, targets_apart = centre._way_to(*self._means(self._n_features, self._n_targets))
+        way = centre._way_to(*self._means(centre._n_features, centre._n_targets))
+        apart, targets_apart = way[: centre._n_features], way[centre._n_features :]
         return Sums(
             sums.gram + self._weight * np.triu(np.outer(apart, apart)),
             sums.cross + self._weight * np.outer(apart, targets_apart),

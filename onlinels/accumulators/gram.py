@@ -104,12 +104,11 @@ class GramAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._gram.diagonal(), self._target_squares
 
-    def _plan_row(
-        self, row: Floats, targets: Floats, w: float, decay: float
-    ) -> tuple[Calls, State]:
+    def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         calls = self._plan_scaling(decay) if decay != 1.0 else ()
-        if not len(row):
+        if not self._n_features:
             return calls, ()
+        row, targets = sample[: self._n_features], sample[self._n_features :]
         joining = (dger, w, row, targets, 1, 1, self._cross, 0, 0, 1)
         return (*calls, *self._gram.plan_product(row, w), joining), ()
 

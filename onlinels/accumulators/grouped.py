@@ -131,21 +131,20 @@ class GroupedAccumulator(Accumulator):
 
     def plan_row(
         self,
-        row: Floats,
-        targets: Floats,
+        sample: Floats,
         w: float = 1.0,
         decay: float = 1.0,
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let all groups decay and to learn one row in its group."""
-        (group,) = self._groups(Rows(row[None], targets[None])).tolist()
-        changes = [self._members[group].plan_row(row, targets, w, decay)]
+        (group,) = self._groups(self._row_of(sample, w)).tolist()
+        changes = [self._members[group].plan_row(sample, w, decay)]
         if decay != 1.0:
             changes += self._plan_decay({group}, decay)
         total = self.total if solution is not None else None
         if total is not None:
             # What a solution of the sum follows has to be in the sum, too.
-            changes.append(total.plan_row(row, targets, w, decay, solution))
+            changes.append(total.plan_row(sample, w, decay, solution))
         calls, state = joined(*changes)
         return calls, (*state, (self, "_count", self._count + 1), (self, "_sum", total))
 
@@ -340,7 +339,7 @@ class ClasswiseAccumulator(GroupedAccumulator):
     def _keep_sums(self, columns: Integers) -> None:
         super()._keep_sums(columns)
         self._members = [self._members[column] for column in columns]
-        self._count = np.int64(sum(member.count for member in self._members))
+        self._count = sum(member.count for member in self._members)
 
 
 def _are_sound_folds(acc: Any) -> bool:

@@ -149,12 +149,11 @@ class RecursiveAccumulator(Accumulator):
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return self._squares, self._target_squares
 
-    def _plan_row(
-        self, row: Floats, targets: Floats, w: float, decay: float
-    ) -> tuple[Calls, State]:
-        recursion = self.recursion
-        if recursion is None or decay < FAINTEST or not len(row):
-            return super()._plan_row(row, targets, w, decay)
+    def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
+        recursion, n_features = self.recursion, self._n_features
+        if recursion is None or decay < FAINTEST or not n_features:
+            return super()._plan_row(sample, w, decay)
+        row, targets = sample[:n_features], sample[n_features:]
         calls, state = recursion.plan(row, targets - row.dot(recursion.weights), w, decay)
         return (*calls, adding_squares(self._squares, row, w, decay)), state
 

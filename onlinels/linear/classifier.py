@@ -172,10 +172,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 column = self._classes.column(y)
                 if column is not None:
                     counts = self._class_counts
-                    targets = np.zeros(len(counts))
-                    targets[column] = 1.0
                     counting = counts.__setitem__, column, counts[column] + 1
-                    if self._learn_row(x, targets, (counting,)):
+                    if self._learn_row(x, self._classes.one_hot(column), (counting,)):
                         return
             self._learn_sample(x, self._read_targets(y, None), w, t)
 

@@ -186,19 +186,18 @@ def reaches_checkpoint(count: int, n_rows: int) -> bool:
 
 def _plan_row(
     statistics: Accumulator,
-    row: Floats,
-    targets: Floats,
+    sample: Floats,
     w: float,
     decay: float,
     solution: Recursion | None,
 ) -> tuple[Calls, State, Recursion | None]:
     """Plan to learn a row; a solution that cannot follow is given up, and the sums still learn."""
     try:
-        return (*statistics.plan_row(row, targets, w, decay, solution), solution)
+        return (*statistics.plan_row(sample, w, decay, solution), solution)
     except ValueError:
         if solution is None:
             raise
-        return (*statistics.plan_row(row, targets, w, decay), None)
+        return (*statistics.plan_row(sample, w, decay), None)
 
 
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
@@ -541,7 +540,8 @@ class LinearModel(base.Estimator, ABC):
             calls, changes = statistics.plan(rows, decay)
         else:
             targets = rows.dense_targets(slice(0, n_targets))[0]
-            row = rows.values[0], targets, float(rows.weights()[0]), decay
+            sample = np.append(rows.values[0], targets)
+            row = sample, float(rows.weights()[0]), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
         news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
         news |= {"_asked_at": self._asked_at if n_rows == 1 else None}
@@ -758,24 +758,24 @@ class LinearModel(base.Estimator, ABC):
 
     # Rows one by one.
 
-    def _learn_row(self, x: Any, targets: Floats, counting: Calls = ()) -> bool:
+    def _learn_row(self, x: Any, targets: bytes, counting: Calls = ()) -> bool:
         """Learn a sample of the usual names, with targets that are read; tell whether it could be.
 
-        Targets are (n_targets,); the call is one that counts a row of its label.
+        Targets are the bytes of float64, one each; the call is one that counts a row of its label.
         """
         reader, statistics, recursion = self._reader, self._statistics, self._recursion
         if reader is None or not reader.is_complete or self.half_life is not None:
             return False
         count, decay = statistics.count, self.forgetting_factor
         # Before a power of two a ridge may be chosen.
-        row = reader.read(x) if count & (count + 1) else None
-        if row is None:
+        sample = reader.read(x, targets) if count & (count + 1) else None
+        if sample is None:
             return False
         if recursion is None:
-            calls, state = statistics.plan_row(row, targets, 1.0, decay)
+            calls, state = statistics.plan_row(sample, 1.0, decay)
         else:
             follows = recursion if self._follows(1) else None
-            calls, state, follows = _plan_row(statistics, row, targets, 1.0, decay, follows)
+            calls, state, follows = _plan_row(statistics, sample, 1.0, decay, follows)
             if follows is None:
                 state = (*state, (self, "_recursion", None))
         if self._solution is not None:
@@ -796,7 +796,7 @@ class LinearModel(base.Estimator, ABC):
         if layout != self._layout:
             self._reader, self._layout = None, layout
         elif self._reader is None and self._is_settled:
-            self._reader = reader_of(self._columns, layout)
+            self._reader = reader_of(self._columns, layout, self._statistics.n_targets)
 
     @property
     def _is_settled(self) -> bool:
@@ -856,10 +856,11 @@ class LinearModel(base.Estimator, ABC):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
         reader, statistics, layout = self._reader, self._statistics, None
-        row = None if reader is None else reader.read(x)
-        if row is None:
+        sample = None if reader is None else reader.read(x)
+        if sample is None:
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
+            sample = np.append(row, np.zeros(statistics.n_targets))
         recursion = statistics.recursion or self._following()
         if recursion is None:
             solution = self._solved()
@@ -868,8 +869,8 @@ class LinearModel(base.Estimator, ABC):
         if layout is not None:
             self._remember_names(layout)
         if recursion is not None:
-            return self._corrected(statistics.scores_by(recursion, row))
-        known: Floats = row @ solution.output_weights
+            return self._corrected(statistics.scores_by(recursion, sample))
+        known: Floats = sample[: statistics.n_features] @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)
 
