@@ -114,7 +114,8 @@ def test_the_callers_images_are_copied():
 def test_nothing_is_kept_after_the_warm_up():
     model = small(learnt=50)
     size = len(pickle.dumps(model))
-    assert len(pickle.dumps(learn(model, None))) == size
+    # A larger count takes a byte more; one image would take 96.
+    assert abs(len(pickle.dumps(learn(model, None))) - size) < 16
 
 
 def test_weights_count_from_the_first_row_on():

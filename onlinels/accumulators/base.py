@@ -55,7 +55,6 @@ LEDGER = {
     "_n_targets": WHOLE,
     "_count": WHOLE,
     "_weight": SHARE,
-    "_target_squares": VECTOR,
     "_taken": VECTOR,
     "_targets_taken": VECTOR,
     "_gave_back": FLAG,
@@ -92,6 +91,9 @@ class Rows(NamedTuple):
         1 where the rows are learnt, -1 where they are taken out.
     last : ndarray (n_targets,), optional
         Targets of one more row of values, at their end; `w` is its weight, too.
+    target_squares : ndarray (n_targets,), optional
+        Weighted sums of squares that count instead of those of the targets, which are not about
+        their mean.
     """
 
     values: Matrix
@@ -99,6 +101,7 @@ class Rows(NamedTuple):
     w: float | Floats = 1.0
     sign: float = 1.0
     last: Floats | None = None
+    target_squares: Floats | None = None
 
     def dense_targets(self, columns: slice) -> Floats:
         """Return the targets of all rows in some columns, (n, n_columns)."""
@@ -127,6 +130,15 @@ class Rows(NamedTuple):
         """Return every feature's weighted sum of squares, (n_features,)."""
         squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
         return squares
+
+    def added_target_squares(self, sums: Floats) -> Floats:
+        """Return sums to which every target's sum of squares is added, or from which it is taken.
+
+        The sums may change, too.
+        """
+        if self.target_squares is not None:
+            return sums + self.sign * self.target_squares
+        return self.with_target_squares(sums, self.sign)
 
     def with_target_squares(self, sums: Floats, sign: float = 1.0) -> Floats:
         """Return sums to which every target's sum of squares is added; of labels, their weights."""
@@ -204,7 +216,7 @@ class Accumulator(ABC):
     by_feature: ClassVar[tuple[str, ...]] = ("_taken",)
     """Attributes with a number for every feature."""
 
-    by_target: ClassVar[tuple[str, ...]] = ("_targets_taken", "_target_squares")
+    by_target: ClassVar[tuple[str, ...]] = ("_targets_taken",)
     """Attributes with a number for every target."""
 
     by_column: ClassVar[tuple[str, ...]] = ()
@@ -219,11 +231,13 @@ class Accumulator(ABC):
         self._n_features, self._n_targets = n_features, n_targets
         self._count = 0
         self._weight = 0.0
-        self._target_squares = np.zeros(n_targets)
         # Squares of features and targets that were taken out, whose rounding errors stay.
         self._taken = np.zeros(n_features)
         self._targets_taken = np.zeros(n_targets)
         self._gave_back = False
+
+    # Every target's weighted sum of squares, held beside the sums of products.
+    _target_squares: Floats
 
     # What is known of the rows.
 
@@ -325,12 +339,9 @@ class Accumulator(ABC):
         if self._gave_back and decay != 1.0:
             return self._plan_many(self._row_of(sample, w), decay)
         calls, state = self._plan_row(sample, w, decay)
-        row, targets = sample[: self._n_features], sample[self._n_features :]
         if solution is not None:
-            more = solution.plan(row, targets - solution.scores(row), w, most=FOLLOWED)
+            more = solution.plan(sample, solution.errors(sample), w, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
-        if len(targets):
-            calls = (*calls, adding_squares(self._target_squares, targets, w, decay))
         weight = (self, "_weight", self._weight * decay + w)
         return calls, (*state, (self, "_count", self._count + 1), weight)
 
@@ -345,10 +356,8 @@ class Accumulator(ABC):
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan what `plan` does, however many rows there are."""
         calls, state = self._plan_sums(rows, decay)
-        squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
         weight = self._weight * decay + rows.sign * float(rows.weights().sum())
-        ledger = (self, "_weight", max(0.0, weight)), (self, "_target_squares", squares)
-        return calls, (*state, *self._counted(rows, decay), *ledger)
+        return calls, (*state, *self._counted(rows, decay), (self, "_weight", max(0.0, weight)))
 
     def _counted(self, rows: Rows, decay: float) -> State:
         """Return the new state of what every accumulator counts, whatever rows are about."""
@@ -621,8 +630,6 @@ class Accumulator(ABC):
         self._absorb_sums(other, sign)
         self._count += int(sign) * other._count
         self._weight = max(0.0, self._weight + sign * other._weight)
-        squares = enlarged(other._target_squares, self._n_targets)
-        self._target_squares = self._target_squares + sign * squares
         self._gave_back = self._gave_back or other._gave_back or sign < 0.0
 
     @abstractmethod

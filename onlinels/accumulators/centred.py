@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -14,7 +13,6 @@ from onlinels.accumulators.base import (
     Accumulator,
     Covariance,
     Rows,
-    adding_squares,
     answer_of,
     has_sound_sizes,
     with_target_sums,
@@ -91,16 +89,15 @@ class CentredAccumulator(Accumulator):
     restore_ridge = answer_of("comoments.restore_ridge")
     forget_unused = answer_of("comoments.forget_unused")
     _plan_sums = answer_of("comoments._plan_sums")
+    _target_squares = answer_of("comoments._target_squares")
     _check_subtracts = answer_of("comoments._check_subtracts")
 
     def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
         apart = sample - self._origin
         apart -= self._offset
-        scores: Floats = apart[: self._n_features].dot(solution.weights)
-        # What 0 is apart from the mean of the targets.
-        scores -= apart[self._n_features :]
-        return scores
+        # Its targets are 0: the scores less those, about the mean, are the scores.
+        return solution.errors(apart, -1.0)
 
     @property
     def feature_mean(self) -> Floats:
@@ -136,8 +133,7 @@ class CentredAccumulator(Accumulator):
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn one row; see `Accumulator.plan_row`."""
-        past, n_features = self._weight * decay, self._n_features
-        some = n_features and self._n_targets
+        past, some = self._weight * decay, self._n_features and self._n_targets
         if not (past and some) or (self._gave_back and decay != 1.0):
             # A first row is the mean.
             return self._plan_many(self._row_of(sample, w), decay)
@@ -146,17 +142,14 @@ class CentredAccumulator(Accumulator):
         between = past * share
         apart = sample - self._origin
         apart -= self._offset
-        targets = apart[n_features:]
         calls, state = self.comoments._plan_row(apart, between, decay)
         if solution is not None:
-            row = apart[:n_features]
-            more = solution.plan(row, targets - solution.scores(row), between, most=FOLLOWED)
+            more = solution.plan(apart, solution.errors(apart), between, most=FOLLOWED)
             calls, state = calls + more[0], state + more[1]
-        squares = adding_squares(self._target_squares, targets, between, decay)
         state = (*state, (self, "_count", count), (self, "_weight", after))
         if count % SETTLED:
-            return (*calls, squares, (daxpy, apart, self._offset, len(apart), share)), state
-        return (*calls, squares), (*state, *self._moved(apart, share))
+            return (*calls, (daxpy, apart, self._offset, len(apart), share)), state
+        return calls, (*state, *self._moved(apart, share))
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         past, total = self._weight * decay, rows.sign * float(rows.weights().sum())
@@ -171,10 +164,7 @@ class CentredAccumulator(Accumulator):
         """Plan to let everything decay; of factor 0 nothing is left, of means neither."""
         nothing: tuple[Calls, State] = ((), ())
         sums = self.comoments._plan_sums(self._no_rows(), decay) if decay != 1.0 else nothing
-        state: State = (
-            (self, "_weight", self._weight * decay),
-            (self, "_target_squares", self._target_squares * decay),
-        )
+        state: State = ((self, "_weight", self._weight * decay),)
         if decay == 0.0:
             nothing_left = np.zeros(len(self._origin))
             state = (*state, *self._settled(nothing_left, nothing_left))
@@ -195,10 +185,9 @@ class CentredAccumulator(Accumulator):
         targets, target_first, target_shift, squares = _targets_about_mean(
             rows, self._n_targets, abs(total)
         )
-        squares = rows.sign * squares
         mean = np.concatenate((first, target_first)), np.concatenate((shift, target_shift))
         if not past:
-            centred = Rows(block, targets, w, rows.sign)
+            centred = Rows(block, targets, w, rows.sign, target_squares=squares)
             # Nothing is left of the past, not even rounding errors.
             sums = self.comoments._plan_sums(centred, 0.0)
             state = self._settled(*mean)
@@ -211,13 +200,11 @@ class CentredAccumulator(Accumulator):
             root = np.sqrt(between / w) if isinstance(w, float) else 1.0
             w = w if isinstance(w, float) else np.append(w, between)
             values[-1] = root * apart[: self._n_features]
-            joining = Rows(values, targets, w, rows.sign, root * targets_apart)
+            squares = squares + between * targets_apart**2
+            joining = Rows(values, targets, w, rows.sign, root * targets_apart, squares)
             sums = self.comoments._plan_sums(joining, decay)
-            squares = self._target_squares * decay + squares
-            squares += rows.sign * between * targets_apart**2
             state = self._moved(apart, total / after)
-        ledger = (self, "_weight", past + total), (self, "_target_squares", squares)
-        return sums[0], (*sums[1], *counted, *ledger, *state)
+        return sums[0], (*sums[1], *counted, (self, "_weight", past + total), *state)
 
     def _means(self, n_features: int, n_targets: int) -> list[Floats]:
         """Return origin and offset of the means, at given lengths."""
@@ -268,8 +255,6 @@ class CentredAccumulator(Accumulator):
         between = self._weight * (other._weight / total)
         joining = self._row_of(apart, between)._replace(sign=sign)
         apply(self.comoments._plan_sums(joining, 1.0))
-        squares = apart[self._n_features :] ** 2
-        self._target_squares = self._target_squares + sign * between * squares
         apply(Update(state=self._moved(apart, sign * other._weight / total)))
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:

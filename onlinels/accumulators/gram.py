@@ -8,14 +8,21 @@ import numpy as np
 from scipy.linalg.blas import dger
 from scipy.sparse import csr_array
 
-from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
+from onlinels.accumulators.base import (
+    LEDGER,
+    Accumulator,
+    Covariance,
+    Rows,
+    adding_squares,
+    has_sound_sizes,
+)
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
-from onlinels.numerics import Calls, State, product
-from onlinels.saving import COLUMNS, made_of, savable
+from onlinels.numerics import Calls, State, enlarged, product
+from onlinels.saving import COLUMNS, VECTOR, made_of, savable
 
 FEW_CLASSES = 64
 """Classes up to which a batch's labels are added by a product; of more each row for itself.
@@ -28,7 +35,12 @@ TRUSTED = 1e-3
 
 
 @savable(
-    {**LEDGER, "_gram": made_of(PackedSymmetric), "_cross": COLUMNS},
+    {
+        **LEDGER,
+        "_gram": made_of(PackedSymmetric),
+        "_cross": COLUMNS,
+        "_target_squares": VECTOR,
+    },
     lambda acc: has_sound_sizes(acc, acc._cross.shape, (acc._gram.size, acc.n_targets)),
 )
 class GramAccumulator(Accumulator):
@@ -74,8 +86,11 @@ class GramAccumulator(Accumulator):
            [2., 1., 1.]])
     """
 
+    by_target = (*Accumulator.by_target, "_target_squares")
+
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         super().__init__(n_features, n_targets)
+        self._target_squares = np.zeros(n_targets)
         self._gram = PackedSymmetric(n_features)
         # Fortran order: BLAS would silently work on a copy of anything else.
         self._cross = np.zeros((n_features, n_targets), order="F")
@@ -105,12 +120,14 @@ class GramAccumulator(Accumulator):
         return self._gram.diagonal(), self._target_squares
 
     def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
+        n_features = self._n_features
+        if not (n_features and self._n_targets):
+            return super()._plan_row(sample, w, decay)
         calls = self._plan_scaling(decay) if decay != 1.0 else ()
-        if not self._n_features:
-            return calls, ()
-        row, targets = sample[: self._n_features], sample[self._n_features :]
+        row, targets = sample[:n_features], sample[n_features:]
         joining = (dger, w, row, targets, 1, 1, self._cross, 0, 0, 1)
-        return (*calls, *self._gram.plan_product(row, w), joining), ()
+        squares = adding_squares(self._target_squares, targets, w, decay)
+        return (*calls, *self._gram.plan_product(row, w), joining, squares), ()
 
     def _plan_scaling(self, factor: float) -> Calls:
         return (*self._gram.plan_scaling(factor), (np.multiply, self._cross, factor, self._cross))
@@ -120,11 +137,12 @@ class GramAccumulator(Accumulator):
         if len(rows.values) and self._n_features:
             products = self._gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        return calls, self._squares_noted(rows, decay)
+        squares = rows.added_target_squares(self._target_squares * decay)
+        return calls, ((self, "_target_squares", squares), *self._squares_noted(rows, decay))
 
     def _plan_cross(self, rows: Rows) -> Calls:
-        values, targets, _, sign, last = rows
-        weights = sign * rows.weights()
+        values, targets, last = rows.values, rows.targets, rows.last
+        weights = rows.sign * rows.weights()
         calls: Calls = ()
         if last is not None:
             # The way between two means, which is float64.
@@ -156,6 +174,8 @@ class GramAccumulator(Accumulator):
     def _absorb_sums(self, other: Self, sign: float) -> None:
         self._gram.add(other._gram, sign)
         self._cross[: other.n_features, : other.n_targets] += sign * other.cross
+        squares = enlarged(other._target_squares, self._n_targets)
+        self._target_squares = self._target_squares + sign * squares
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         self._gram = self._gram.placed(features, self._n_features)

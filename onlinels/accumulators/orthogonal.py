@@ -12,11 +12,11 @@ from onlinels.linalg.packed import spread
 from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged
-from onlinels.saving import COLUMNS, savable
+from onlinels.saving import COLUMNS, VECTOR, savable
 
 
 @savable(
-    {**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS},
+    {**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS, "_target_squares": VECTOR},
     lambda acc: (
         acc._factor.shape == (acc.n_features, acc.n_features)
         and has_sound_sizes(acc, acc._rotated.shape)
@@ -61,8 +61,11 @@ class OrthogonalAccumulator(Accumulator):
     (array([[5.]]), array([[0.12, 0.16]]))
     """
 
+    by_target = (*Accumulator.by_target, "_target_squares")
+
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         super().__init__(n_features, n_targets)
+        self._target_squares = np.zeros(n_targets)
         # Fortran order, as LAPACK takes and gives it.
         self._factor = np.zeros((n_features, n_features), order="F")
         self._rotated = np.zeros((n_features, n_targets), order="F")
@@ -98,11 +101,15 @@ class OrthogonalAccumulator(Accumulator):
                 return dense
 
             factor, rotated = with_rows(factor, rotated, wide, targets)
-        state = ((self, "_factor", factor), (self, "_rotated", rotated))
-        return (), (*state, *self._squares_noted(rows, decay))
+        squares = rows.added_target_squares(self._target_squares * decay)
+        state = (self, "_factor", factor), (self, "_rotated", rotated)
+        noted = self._squares_noted(rows, decay)
+        return (), (*state, (self, "_target_squares", squares), *noted)
 
     def _absorb_sums(self, other: Self, sign: float) -> None:
         """Factor both factors, one above the other."""
+        squares = enlarged(other._target_squares, self._n_targets)
+        self._target_squares = self._target_squares + sign * squares
         if other.n_features:
             wide = enlarged(other._factor, other.n_features, self._n_features)
             targets = enlarged(other._rotated, other.n_features, self._n_targets)

@@ -101,11 +101,12 @@ class RecursiveAccumulator(Accumulator):
 
     # It is inside once it is known.
     holds_ridge = True
-    by_feature = (*Accumulator.by_feature, "_squares")
+    by_column = ("_squares",)
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
-        self._squares = np.zeros(n_features)
+        # Sums of squares of the features and, after them, of the targets.
+        self._squares = np.zeros(n_features + n_targets)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
         self.recursion = None
@@ -136,7 +137,7 @@ class RecursiveAccumulator(Accumulator):
             return self._gram
         gram, weights = self.recursion.information(), self.recursion.weights
         cross = gram @ weights + self.recursion.level * weights
-        never = self._squares == 0.0
+        never = self._squares[: self._n_features] == 0.0
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramAccumulator.of(gram, cross)
 
@@ -146,19 +147,24 @@ class RecursiveAccumulator(Accumulator):
             ridge = self.recursion.level
         return np.full(self._n_features, ridge)
 
+    @property
+    def _target_squares(self) -> Floats:  # type: ignore[override]
+        return self._squares[self._n_features :]
+
     def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._squares, self._target_squares
+        return self._squares[: self._n_features], self._target_squares
 
     def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        recursion, n_features = self.recursion, self._n_features
-        if recursion is None or decay < FAINTEST or not n_features:
+        recursion = self.recursion
+        if recursion is None or decay < FAINTEST or not self._n_features:
             return super()._plan_row(sample, w, decay)
-        row, targets = sample[:n_features], sample[n_features:]
-        calls, state = recursion.plan(row, targets - row.dot(recursion.weights), w, decay)
-        return (*calls, adding_squares(self._squares, row, w, decay)), state
+        calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
+        return (*calls, adding_squares(self._squares, sample, w, decay)), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        squares = self._squares * decay + rows.sign * rows.squares()
+        features, targets = (each * decay for each in self._raw_squares())
+        features += rows.sign * rows.squares()
+        squares = np.concatenate((features, rows.added_target_squares(targets)))
         noted = ((self, "_squares", squares), *self._squares_noted(rows, decay))
         recursion = self.recursion
         if recursion is None:
@@ -179,7 +185,10 @@ class RecursiveAccumulator(Accumulator):
     def _absorb_sums(self, other: Self, sign: float) -> None:
         sums = self._sums()
         sums._absorb_sums(other._sums(), sign)
-        self._squares = self._squares + sign * enlarged(other._squares, self._n_features)
+        size = self._n_features, self._n_targets
+        self._squares = self._squares + sign * np.concatenate(
+            [*map(enlarged, other._raw_squares(), size)]
+        )
         if self.recursion is not None:
             ridge = self.recursion.ridge
             if sign > 0.0:
@@ -190,7 +199,7 @@ class RecursiveAccumulator(Accumulator):
 
     def forget_unused(self) -> None:
         """Forget what is known of features of which only rounding errors are left, in place."""
-        unused = (self.diagonal == 0.0) & (self._squares != 0.0)
+        unused = (self.diagonal == 0.0) & (self._raw_squares()[0] != 0.0)
         if self.recursion is not None and unused.any():
             self.recursion = self.recursion.without(unused)
 

