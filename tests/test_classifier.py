@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import laws
-from onlinels import HiddenLayer, KFold, LeastSquaresClassifier
+from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
 Y = ["low", "low", "high", "high"]
@@ -131,6 +131,27 @@ def test_views_are_read_only_and_aligned():
     model.learn_one({"a": -7.0, "b": 2.0}, "low")
     assert (weights == before).all()
     assert not np.allclose(model.output_weights, before)
+
+
+@pytest.mark.parametrize("model", [LeastSquaresClassifier(), LeastSquaresRegressor()], ids=repr)
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"accumulator": "recursive"},
+        {"fit_intercept": False},
+        {"forgetting_factor": 0.9},
+        {"half_life": 3.0},
+    ],
+    ids=repr,
+)
+def test_settings_but_the_ridge_stay(model, change):
+    """Half of a model would follow: single rows decayed by the new factor, batches by the old."""
+    model, ((name, value),) = copy.deepcopy(model), change.items()
+    model.learn_one({"a": 1.0}, 1.0)
+    with pytest.raises(AttributeError, match=f"{name} cannot change .* clone"):
+        setattr(model, name, value)
+    assert getattr(model, name) != value
+    assert getattr(model.clone(change), name) == value
 
 
 def test_empty_has_the_settings_and_nothing_learnt():

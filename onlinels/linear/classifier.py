@@ -13,7 +13,7 @@ from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
+from onlinels.linear.model import LINEAR, LinearModel, Setting, Targets, linear_is_sound
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
@@ -116,6 +116,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
     Accuracy: 89.03%
     """
+
+    balance = Setting()
 
     def __init__(
         self,

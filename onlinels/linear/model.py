@@ -242,6 +242,23 @@ def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
     return CentredAccumulator(statistics) if fit_intercept else statistics
 
 
+class Setting:
+    """A setting of a model that stays as it was made: another value is refused."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, model: Any, owner: type | None = None) -> Any:
+        return self if model is None else vars(model)[self._name]
+
+    def __set__(self, model: Any, value: Any) -> None:
+        if vars(model).setdefault(self._name, value) is not value:
+            raise AttributeError(
+                f"{self._name} cannot change in a model that is made, only ridge can. Make a new "
+                f"one, for instance with clone({{{self._name!r}: {value!r}}})."
+            )
+
+
 LINEAR = {
     "_ridge": ANYTHING,
     "accumulator": TEXT,
@@ -290,6 +307,9 @@ class LinearModel(base.Estimator, ABC):
     beside the sums, and is made anew after max(64, n_features) rows, and whenever something but
     single rows has changed.
     """
+
+    accumulator, fit_intercept = Setting(), Setting()
+    forgetting_factor, half_life = Setting(), Setting()
 
     def __init__(
         self,
@@ -764,9 +784,9 @@ class LinearModel(base.Estimator, ABC):
         Targets are the bytes of float64, one each; the call is one that counts a row of its label.
         """
         reader, statistics, recursion = self._reader, self._statistics, self._recursion
-        if reader is None or not reader.is_complete or self.half_life is not None:
+        if reader is None or not reader.is_complete or self._clock.half_life is not None:
             return False
-        count, decay = statistics.count, self.forgetting_factor
+        count, decay = statistics.count, self._clock.forgetting_factor
         # Before a power of two a ridge may be chosen.
         sample = reader.read(x, targets) if count & (count + 1) else None
         if sample is None:
