@@ -270,9 +270,14 @@ def test_a_bad_ridge_set_later_is_an_error_when_it_is_used():
 
 
 def test_debug_one_shows_what_adds_up_to_the_score():
-    text = trained().debug_one({"b": 5.0, "a": 3.0})
+    model = trained()
+    text = model.debug_one({"b": 5.0, "a": 3.0})
     assert "low: score" in text
     assert "a: 3.00000 *" in text
+    # The strongest feature comes first.
+    parts = [float(line.split("= ")[1]) for line in text.splitlines() if "= " in line][:2]
+    assert len(parts) == 2
+    assert abs(parts[0]) > abs(parts[1])
 
 
 @pytest.mark.parametrize("setting", [KFold(3), -1.0, None])

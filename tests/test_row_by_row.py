@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import KFold, LeastSquaresClassifier
+from onlinels import GramAccumulator, KFold, LeastSquaresClassifier
 
 SETTINGS = [
     {"ridge": 1.0},
@@ -252,3 +252,51 @@ def test_rows_without_features_are_predicted_and_learnt(settings):
     assert model.predict_one({}) in (0, 1)
     model.learn_one({"a": 1.0}, 1)
     assert model.feature_names == ("a",)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"accumulator": "recursive"},
+        {"accumulator": "recursive", "forgetting_factor": 0.999},
+    ],
+    ids=repr,
+)
+def test_many_features_are_predicted_and_learnt_row_by_row(settings, fit_intercept):
+    """Above 320 features rows are gathered in the inverse; some change in between empties that."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(200, 331)), random.integers(0, 3, 200)
+    X[:150, -1] = 0.0
+    model = LeastSquaresClassifier(ridge=1.0, fit_intercept=fit_intercept, **settings)
+    for number, (x, label) in enumerate(zip(X.tolist(), y.tolist(), strict=True)):
+        # The last feature comes late.
+        x = dict(enumerate(x if number >= 150 else x[:-1]))
+        model.predict_one(x)
+        model.learn_one(x, label)
+        if number == 100:
+            model = pickle.loads(pickle.dumps(model))
+    Y = (y[:, None] == np.array(model.classes)).astype(float)
+    w = settings.get("forgetting_factor", 1.0) ** np.arange(199.0, -1.0, -1.0)
+    A, T, _, _ = laws.weighted_centred(X, Y, w, fit_intercept)
+    system = A.T @ A + np.diag(model.ridge_diagonal)
+    expected = np.linalg.solve(system, A.T @ T)
+    np.testing.assert_allclose(model.output_weights, expected, atol=1e-11)
+
+
+def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
+    """Predicting and learning in turn solves once in 64 rows, and not once a row."""
+    solved, solve = [], GramAccumulator.solve
+
+    def counted(self, *arguments):
+        solved.append(model.count)
+        return solve(self, *arguments)
+
+    monkeypatch.setattr(GramAccumulator, "solve", counted)
+    model, (X, y) = LeastSquaresClassifier(ridge=1.0), stream(400)
+    for x, label in zip(X, y, strict=True):
+        model.predict_one(x)
+        model.learn_one(x, label)
+    assert solved[-1] >= 336
+    assert set(np.diff(solved[-5:]).tolist()) == {64}

@@ -67,7 +67,9 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         denied = (test, ast.UnaryOp(ast.Not(), test)) if test is not None else None
         for place, new in filter(None, ((node, found) if found else None, denied)):
             before = " ".join((ast.get_source_segment(source, place) or "").split())
-            text = replaced(source, place, after := ast.unparse(new))
+            if (after := ast.unparse(new)) == ast.unparse(place):
+                continue
+            text = replaced(source, place, after)
             with suppress(SyntaxError):
                 compile(text, path, "exec")
                 yield Mutant(path, place.lineno, before, after, text)

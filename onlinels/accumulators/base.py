@@ -745,7 +745,8 @@ class Accumulator(ABC):
         new = shallow_copy(self)
         new._n_targets = len(columns)
         vars(new).update((name, getattr(self, name)[columns]) for name in self.by_target)
-        kept = np.concatenate((np.arange(self._n_features), self._n_features + columns))
+        places = self._n_features + np.asarray(columns, dtype=np.intp)
+        kept = np.concatenate((np.arange(self._n_features), places))
         vars(new).update((name, getattr(self, name)[kept]) for name in self.by_column)
         new._keep_sums(columns)
         return new
