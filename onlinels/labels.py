@@ -62,10 +62,13 @@ class Classes:
         except TypeError:
             return None
 
-    def one_hot(self, column: int) -> bytes:
-        """Return the targets of a row of a class, as the bytes of float64."""
-        end = 8 * (2 * len(self._index) - 1 - column)
-        return self._one_hot[end - 8 * len(self._index) : end]
+    def of_row(self, y: Any) -> tuple[int | None, bytes]:
+        """Return what `column` does, and the targets of such a row as the bytes of float64."""
+        column, width = self.column(y), 8 * len(self._index)
+        if column is None:
+            return None, b""
+        start = width - 8 * (column + 1)
+        return column, self._one_hot[start : start + width]
 
 
 def read_label(y: Any) -> Label:

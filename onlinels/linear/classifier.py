@@ -13,7 +13,7 @@ from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, Setting, Targets, linear_is_sound
+from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
@@ -24,7 +24,7 @@ Balance = str | None
 
 
 @savable(
-    {**LINEAR, "balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
+    {**LINEAR, "_balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
     lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
 )
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
@@ -117,7 +117,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     Accuracy: 89.03%
     """
 
-    balance = Setting()
+    balance = setting("balance")
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         half_life: HalfLife = None,
         balance: Balance = None,
     ) -> None:
-        self.balance = balance
+        self._balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
         self._class_counts: list[int] = []
@@ -171,11 +171,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         """
         with self._lock:
             if type(w) is float and w == 1.0 and t is None:
-                column = self._classes.column(y)
+                column, one_hot = self._classes.of_row(y)
                 if column is not None:
                     counts = self._class_counts
                     counting = counts.__setitem__, column, counts[column] + 1
-                    if self._learn_row(x, self._classes.one_hot(column), (counting,)):
+                    if self._learn_row(x, one_hot, counting):
                         return
             self._learn_sample(x, self._read_targets(y, None), w, t)
 

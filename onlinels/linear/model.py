@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -242,36 +243,31 @@ def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
     return CentredAccumulator(statistics) if fit_intercept else statistics
 
 
-class Setting:
-    """A setting of a model that stays as it was made: another value is refused."""
+def setting(name: str) -> Any:
+    """Return the property of a setting that stays as a model was made with it."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    def refuse(model: Any, value: Any) -> None:
+        raise AttributeError(
+            f"{name} cannot change in a model that is made, only ridge can. Make a new one, for "
+            f"instance with clone({{{name!r}: {value!r}}})."
+        )
 
-    def __get__(self, model: Any, owner: type | None = None) -> Any:
-        return self if model is None else vars(model)[self._name]
-
-    def __set__(self, model: Any, value: Any) -> None:
-        if vars(model).setdefault(self._name, value) is not value:
-            raise AttributeError(
-                f"{self._name} cannot change in a model that is made, only ridge can. Make a new "
-                f"one, for instance with clone({{{self._name!r}: {value!r}}})."
-            )
+    return property(attrgetter(f"_{name}"), refuse)
 
 
 LINEAR = {
     "_ridge": ANYTHING,
-    "accumulator": TEXT,
-    "fit_intercept": ANYTHING,
-    "forgetting_factor": ANYTHING,
-    "half_life": ANYTHING,
+    "_accumulator": TEXT,
+    "_fit_intercept": ANYTHING,
+    "_forgetting_factor": ANYTHING,
+    "_half_life": ANYTHING,
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
     "_statistics": is_instance(Accumulator),
     "_choice": made_of(Choice),
     "_solution": maybe(made_of(Solution)),
     "_recursion": maybe(made_of(Recursion)),
-    "_made_at": WHOLE,
+    "_goes_on_until": WHOLE,
     "_asked_at": maybe(WHOLE),
     "_is_refined": FLAG,
     "_lock": made_of(Lock),
@@ -308,8 +304,8 @@ class LinearModel(base.Estimator, ABC):
     single rows has changed.
     """
 
-    accumulator, fit_intercept = Setting(), Setting()
-    forgetting_factor, half_life = Setting(), Setting()
+    accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
+    forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     def __init__(
         self,
@@ -323,18 +319,18 @@ class LinearModel(base.Estimator, ABC):
         self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
         check_decay(forgetting_factor, half_life)
         self._ridge = ridge
-        self.accumulator = accumulator
-        self.fit_intercept = fit_intercept
-        self.forgetting_factor = forgetting_factor
-        self.half_life = half_life
+        self._accumulator = accumulator
+        self._fit_intercept = fit_intercept
+        self._forgetting_factor = forgetting_factor
+        self._half_life = half_life
         self._columns = Columns()
         self._clock = Clock(forgetting_factor, half_life)
         self._choice = Choice()
         self._solution: Solution | None = None
-        # The last solution that goes on row by row, the count of rows when it was made, and when
-        # somebody asked last; None if anything but single rows has changed since.
+        # The last solution that goes on row by row, the count of rows up to which it does, and that
+        # when somebody asked last; None if anything but single rows has changed since.
         self._recursion: Recursion | None = None
-        self._made_at = 0
+        self._goes_on_until = 0
         self._asked_at: int | None = None
         # Whether rounding lets the recursion need no refining when somebody asks.
         self._is_refined = True
@@ -778,10 +774,10 @@ class LinearModel(base.Estimator, ABC):
 
     # Rows one by one.
 
-    def _learn_row(self, x: Any, targets: bytes, counting: Calls = ()) -> bool:
+    def _learn_row(self, x: Any, targets: bytes, *counting: tuple[Any, ...]) -> bool:
         """Learn a sample of the usual names, with targets that are read; tell whether it could be.
 
-        Targets are the bytes of float64, one each; the call is one that counts a row of its label.
+        Targets are the bytes of float64, one each; a call may count a row of its label.
         """
         reader, statistics, recursion = self._reader, self._statistics, self._recursion
         if reader is None or not reader.is_complete or self._clock.half_life is not None:
@@ -851,7 +847,7 @@ class LinearModel(base.Estimator, ABC):
         if recursion is None:
             return None
         count = statistics.count
-        if count - self._made_at >= max(REFRESHED, statistics.n_features):
+        if count >= self._goes_on_until:
             return None
         if count != self._asked_at:
             if not self._is_refined:
@@ -871,7 +867,7 @@ class LinearModel(base.Estimator, ABC):
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
             going_on = self._statistics.recursion_of(weights, ridge)
         self._recursion, self._is_refined = (None, True) if going_on is None else going_on
-        self._made_at = self.count
+        self._goes_on_until = self.count + max(REFRESHED, self._statistics.n_features)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
