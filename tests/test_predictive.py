@@ -155,6 +155,17 @@ def test_a_feature_never_learnt_is_one_that_was_always_zero():
     assert found > 1.2 * spread(without, {"a": 1.0})
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+@pytest.mark.parametrize("n_features", [1, 3])
+def test_without_a_ridge_a_feature_that_was_always_zero_has_no_variance(accumulator, n_features):
+    random = np.random.default_rng(0)
+    X = np.c_[random.normal(size=(20, n_features - 1)), np.zeros(20)]
+    model = LeastSquaresRegressor(ridge=0.0, accumulator=accumulator)
+    model.learn_many(X, random.normal(size=20))
+    without, beside = dict.fromkeys(range(n_features), 0.0), {n_features - 1: 100.0}
+    assert spread(model, without | beside) == pytest.approx(spread(model, without), rel=1e-9)
+
+
 def test_variances_follow_learning_and_the_ridge():
     random = np.random.default_rng(0)
     X, y = random.normal(size=(60, 4)), random.normal(size=60)

@@ -106,6 +106,13 @@ def test_a_class_leaves_with_its_last_row_and_may_come_back():
         ([{"a": 1.0}], ["never seen"], None, ValueError, "y holds 'never seen'"),
         ([{"a": 1.0}] * 2, ["x", "x"], None, ValueError, "'x' 2 times, expected at most the 1"),
         ([{"new": 1.0}], ["x"], None, ValueError, r"x\['new'\] is not 0"),
+        (
+            [{"new": 0.0, "other": 0.0}, {"new": 0.0, "other": 1.0}],
+            ["x", "y"],
+            None,
+            ValueError,
+            r"x\['other'\] is not 0",
+        ),
         ([{"a": 1.0}], ["x"], 9.0, ValueError, "weight to be taken out is 9"),
         ([{"a": 99.0}], ["x"], None, ValueError, "features' sum of squares"),
         ([{"a": 0.0}], ["x"], 2.5, ValueError, "targets' sum of squares"),
