@@ -59,7 +59,7 @@ class Classes:
         """Return the column of a label, None if it is not known or needs a closer look."""
         try:
             return self._index.get(y)
-        except TypeError:
+        except (TypeError, ValueError):  # numpy's timedelta64 raises the latter.
             return None
 
     def of_row(self, y: Any) -> tuple[int | None, bytes]:

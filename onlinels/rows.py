@@ -188,6 +188,9 @@ PLAIN_NUMBERS = frozenset(
 )
 """Types of values that need no closer look."""
 
+PYTHON_NUMBERS = frozenset({float, int, bool})
+"""Those that Python sums by itself."""
+
 
 def read_row(x: Row) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
@@ -508,6 +511,8 @@ class RowReader:
             # Of one name, itemgetter gives no tuple.
             self._pick = itemgetter(*names) if names[1:] else lambda x: (x[names[0]],)
             self._pack = struct.Struct(f"{len(layout)}d").pack
+        # Whether the last values that were looked at one by one were Python's own numbers.
+        self._sums = False
         self._known = np.flatnonzero(located >= 0)
         self._places = located[self._known]
         self._width = None if _is_in_place(located, len(columns)) else len(columns)
@@ -532,10 +537,10 @@ class RowReader:
         else:
             try:
                 picked = self._pick(x)
-                # The sum is a number, if all of them are: measured, half the time of a look at
-                # every type, or less.
-                plain = type(sum(picked, 0.0)) in PLAIN_NUMBERS
-                packed = self._pack(*picked) if plain else None
+                # The sum of Python's numbers is a float: measured, half the time of a look at every
+                # type, or less. That of numpy's may overflow in few bits, and warn.
+                plain = self._sums and type(sum(picked, 0.0)) is float
+                packed = self._pack(*picked) if plain or self._are_plain(picked) else None
             except Exception:  # Values of any type may raise anything; the closer look names them.
                 return None
         if packed is None:
@@ -552,10 +557,18 @@ class RowReader:
         placed[self._width :] = values[len(values) - n_targets :]
         return placed
 
+    def _are_plain(self, values: tuple[Any, ...]) -> bool:
+        """Tell whether all values are numbers, by their types, and note whether Python's own."""
+        types = set(map(type, values))
+        self._sums = types <= PYTHON_NUMBERS
+        return types <= PLAIN_NUMBERS
+
 
 def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader | None:
     """Return a reader for samples of a layout; None where these need a closer look each time."""
-    if isinstance(layout, range) or not layout or (len(layout) > 1 and holds_array(layout)):
+    if isinstance(layout, range) or (len(layout) > 1 and holds_array(layout)):
+        return None
+    if not any(True for _ in names_of(layout)):
         return None
     return RowReader(columns, layout, n_targets)
 

@@ -300,3 +300,41 @@ def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
         model.learn_one(x, label)
     assert solved[-1] >= 336
     assert set(np.diff(solved[-5:]).tolist()) == {64}
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_a_new_ridge_is_in_force_with_the_next_answer(accumulator):
+    (X, y), x = stream(20), {"a": 1.0, "b": 2.0, "c": -1.0}
+    model = learnt(LeastSquaresClassifier(1.0, accumulator), X, y)
+    for _ in range(3):  # From the second time on its names are known.
+        before = model.scores_one(x)
+    model.ridge = 1000.0
+    after = model.scores_one(x)
+    assert after != before
+    assert after == pytest.approx(model.scores_many([x])[0], rel=1e-12)
+    model.ridge = -1.0
+    for call in (lambda: model.predict_one(x), lambda: model.learn_one(x, 1)):
+        laws.assert_refused(call, model, "ridge=-1.0")
+
+
+@pytest.mark.parametrize("n_labels", [0, 1, 2])
+def test_empty_arrays_are_no_features(n_labels):
+    model = LeastSquaresClassifier(ridge=1.0)
+    for label in range(n_labels):
+        model.learn_one({"h": np.zeros(0)}, label)
+    answers = {model.predict_one({"h": np.zeros(0)}) for _ in range(3)}
+    assert answers == {0 if n_labels else None}
+
+
+def test_numbers_of_few_bits_are_read_without_a_warning():
+    """Their sum may be beyond what they can hold; warnings are errors here."""
+    wide, narrow = (
+        {"a": np.float16(0.5), "b": 70000.0},
+        {"a": np.float16(6e4), "b": np.float16(6e4)},
+    )
+    for row in (wide, narrow):
+        model = LeastSquaresClassifier(ridge=1.0)
+        for number in range(6):
+            model.predict_one(row)
+            model.learn_one(row, number % 2)
+        assert model.count == 6

@@ -876,6 +876,10 @@ class LinearModel(base.Estimator, ABC):
         if sample is None:
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
+            if statistics.recursion is not None:
+                # The setting may have changed; a reader is made once it is in force.
+                self._ridge_in_force()
+                statistics = self._statistics
             sample = np.append(row, np.zeros(statistics.n_targets))
         recursion = statistics.recursion or self._following()
         if recursion is None:
