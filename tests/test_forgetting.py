@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import LeastSquaresClassifier
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
 from strategies import kinds
 
 # Rows keep weights of 1e-4 or more: what is fainter beside the others drowns at ridge 0.
@@ -201,3 +201,24 @@ test_bad_settings = laws.settings_refused(
         ({"forgetting_factor": 0.9, "half_life": 5.0}, ValueError, "both set"),
     ],
 )
+
+
+def test_merged_rows_count_by_time_once_any_of_them_has():
+    """The later clock may be that of rows without times."""
+    random = np.random.default_rng(0)
+    rows, y = (
+        [{"a": a, "b": b} for a, b in random.normal(size=(8, 2)).tolist()],
+        random.normal(size=8),
+    )
+    model, timed, late = (LeastSquaresRegressor(ridge=1.0, half_life=5.0) for _ in range(3))
+    for x, target in zip(rows[:6], y[:6], strict=True):
+        model.learn_one(x, target)
+    timed.learn_one(rows[6], y[6], t=4.0)
+    late.learn_one(rows[7], y[7])
+    model.merge(timed)
+    model.merge(late)
+    w = 0.5 ** (np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.0, 2.0, 5.0]) / 5.0)
+    batch = LeastSquaresRegressor(ridge=1.0)
+    batch.learn_many(rows, y, w)
+    np.testing.assert_allclose(model.output_weights, batch.output_weights, rtol=1e-9)
+    np.testing.assert_allclose(model.intercept, batch.intercept, rtol=1e-9)

@@ -30,6 +30,9 @@ FEW = 6
 MANY = pytest.param(500, marks=pytest.mark.slow)
 often = pytest.mark.parametrize("most", [FEW, MANY])
 
+# Between the opening of a file and the with-block that closes it Python itself has to close it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 FORMS = {
     "auto": {},
     "number": {"ridge": 1.0, "fit_intercept": False},

@@ -202,10 +202,10 @@ class Clock:
         """
         if self.now is None or other.now is None:
             return (other if self.now is None else self), 1.0, 1.0
-        clock = self if self.now >= other.now else other
-        if not (self.timed or other.timed):
-            return clock, 1.0, 1.0
         now: float = max(self.now, other.now)
+        clock = replace(self, now=now, timed=self.timed or other.timed)
+        if not clock.timed:
+            return clock, 1.0, 1.0
         return clock, float(self._decay(now - self.now)), float(self._decay(now - other.now))
 
 
