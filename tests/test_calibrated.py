@@ -96,7 +96,15 @@ def test_merging_adds(first, second, settings):
     np.testing.assert_array_equal((a + a.empty())._losses, a._losses)
 
 
-@pytest.mark.parametrize("model", WRAPPERS, ids=str)
+@pytest.mark.parametrize(
+    "model",
+    [
+        WRAPPERS[0],
+        *(pytest.param(each, marks=pytest.mark.slow) for each in WRAPPERS[1:3]),
+        WRAPPERS[3],
+    ],
+    ids=str,
+)
 def test_river_finds_nothing_and_copies_answer_alike(model):
     assert not model._unit_test_skips()
     random.seed(0)

@@ -148,10 +148,23 @@ def test_models_behind_a_scaler(model):
     run_suite(model, WHOLE_BATCHES)
 
 
-def test_river_itself_finds_nothing():
-    kinds = [LeastSquaresClassifier, StreamClassifier, HiddenLayer, *REGRESSORS]
-    for model in (*(kind() for kind in kinds), DRIFT_AWARE[0]):
-        checks.check_estimator(model)
+@pytest.mark.parametrize(
+    "model",
+    # The default run has met the checks of all of them above, one by one.
+    the_rest_slow(
+        [
+            LeastSquaresClassifier(),
+            StreamClassifier(),
+            HiddenLayer(),
+            *(kind() for kind in REGRESSORS),
+            DRIFT_AWARE[0],
+        ],
+        1,
+    ),
+    ids=lambda model: " ".join(str(model).split()),
+)
+def test_river_itself_finds_nothing(model):
+    checks.check_estimator(model)
 
 
 def digit_stream(n_images):
