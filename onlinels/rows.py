@@ -476,10 +476,8 @@ def _is_in_place(located: Integers, n_columns: int) -> bool:
 
 # Samples of names that are known, without detours
 
-LONGEST = 1e75
-"""Length up to which a row is read without a closer look: its squares are far from overflow."""
-
-MOST_SQUARES = LONGEST**2
+MOST_SQUARES = 1e150
+"""Sum of squares, of values and targets, up to which a row is read without a closer look."""
 
 
 FLOATS = np.float64, np.float32

@@ -126,6 +126,11 @@ class Rows(NamedTuple):
         w = self.w if isinstance(self.w, float) else self.w[which]
         return Rows(self.values[which], self.targets[which], w, self.sign)
 
+    def sample(self, n_targets: int) -> tuple[Floats, float]:
+        """Return the one row as a sample (n_features + n_targets,), and its weight."""
+        targets = self.dense_targets(slice(0, n_targets))[0]
+        return np.append(self.values[0], targets), float(self.weights()[0])
+
     def squares(self) -> Floats:
         """Return every feature's weighted sum of squares, (n_features,)."""
         squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
@@ -319,9 +324,7 @@ class Accumulator(ABC):
         Nothing changes before the update is applied. Without rows everything decays.
         """
         if len(rows.targets) == 1 and rows.sign > 0.0:
-            targets = rows.dense_targets(slice(0, self._n_targets))[0]
-            sample = np.append(rows.values[0], targets)
-            return self.plan_row(sample, float(rows.weights()[0]), decay)
+            return self.plan_row(*rows.sample(self._n_targets), decay)
         return self._plan_many(rows, decay)
 
     def plan_row(

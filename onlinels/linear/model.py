@@ -555,9 +555,7 @@ class LinearModel(base.Estimator, ABC):
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
-            targets = rows.dense_targets(slice(0, n_targets))[0]
-            sample = np.append(rows.values[0], targets)
-            row = sample, float(rows.weights()[0]), decay
+            row = *rows.sample(n_targets), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
         news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
         news |= {"_asked_at": self._asked_at if n_rows == 1 else None}

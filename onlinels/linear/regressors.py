@@ -15,7 +15,6 @@ from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.rows import (
-    LONGEST,
     Name,
     numbers_like,
     plain_name,
@@ -78,7 +77,6 @@ class RealValuedModel(LinearModel):
             read = self._read_targets(y, None)
             targets, names = read[0], read[1]["_target_names"]
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
-            plain = plain and abs(targets).max() <= LONGEST
             if not (plain and self._learn_row(x, targets.tobytes())):
                 self._learn_sample(x, read, w, t)
 
