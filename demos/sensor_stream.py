@@ -185,7 +185,7 @@ def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         # All positions at which a filter fits in the window are averaged to one.
         "filter responses": WindowFeatures(pool_size=8, stride=8, drop_ring=7),
-        "single readings": HiddenLayer(N_FEATURES, activation="relu", bias=True),
+        "single readings": HiddenLayer(N_FEATURES),
     }
     return {
         name: WindowedClassifier(
@@ -452,7 +452,7 @@ def make_model(name: str, seed: int) -> Any:
     if name == "StreamClassifier":
         return StreamClassifier(seed)
     factor = FORGETTING if name == "forgetting" else 1.0
-    hidden = HiddenLayer(N_HIDDEN, activation="relu", seed=seed)
+    hidden = HiddenLayer(N_HIDDEN, seed=seed, bias=False)
     return hidden | LeastSquaresClassifier(ridge=GAS_RIDGE, forgetting_factor=factor)
 
 

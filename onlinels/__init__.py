@@ -16,6 +16,7 @@ from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.network import ShallowConvClassifier
+from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
 from onlinels.saving import load, save
 from onlinels.stream import StreamClassifier
@@ -54,7 +55,10 @@ __all__ = [
     "__version__",
     "load",
     "lp_pooling",
+    "merge",
     "plot_filters",
     "read_filters",
     "save",
+    "unlearn_many",
+    "unlearn_one",
 ]

@@ -30,7 +30,7 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.numerics import Lock, Update, all_held, apply
+from onlinels.numerics import Lock, Update, all_held, apply, zero_added
 from onlinels.presets import KINDS, preset_settings
 from onlinels.rows import Name
 from onlinels.saving import (
@@ -557,3 +557,5 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""
         return copy.copy(self).merge(other)
+
+    __radd__ = zero_added

@@ -24,6 +24,7 @@ from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
+from onlinels.pipelines import FIXED, steps_of
 from onlinels.rows import (
     Columns,
     Layout,
@@ -52,7 +53,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, MetaClassifier, learn_and_note, restored_on_error, steps_of
+from onlinels.wrappers import MetaClassifier, learn_and_note, restored_on_error
 
 DATES = (datetime, np.datetime64)
 
