@@ -57,6 +57,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
     WindowFeatures,
+    windows_of,
 )
 
 Array = NDArray[Any]
@@ -178,9 +179,8 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
 
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     """Return three ways to look at the readings, each before the same linear layer."""
-    examples = recordings.readings[:WARM_UP]
-    ends = range(WINDOW, examples.shape[1] + 1, HOP)
-    windows = np.concatenate([[each[end - WINDOW : end] for end in ends] for each in examples])
+    first = [[(x, None) for x in recordings.rows(number)] for number in range(WARM_UP)]
+    windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         # All positions at which a filter fits in the window are averaged to one.

@@ -20,7 +20,7 @@ from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
 from onlinels.saving import load, save
 from onlinels.stream import StreamClassifier
-from onlinels.windowed import WindowedClassifier
+from onlinels.windowed import WindowedClassifier, windows_of
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 __version__ = "0.2.0"
@@ -61,4 +61,5 @@ __all__ = [
     "save",
     "unlearn_many",
     "unlearn_one",
+    "windows_of",
 ]
