@@ -468,12 +468,12 @@ class Columns:
         placed = _zeros(len(values), len(self), values.dtype)
         known = located >= 0
         if not known.all():
-            self._check_prefixes(layouts[-1], located)
+            self._check_renamed(layouts[-1], located)
         placed[:, located[known]] = values[:, known]
         return placed
 
-    def _check_prefixes(self, layout: Layout, located: Integers) -> None:
-        """Raise ValueError if outputs of a transformer come without the prefix they are known by.
+    def _check_renamed(self, layout: Layout, located: Integers) -> None:
+        """Raise ValueError if outputs come without the prefix or suffix by which they are known.
 
         River leaves out a Prefixer at the end of a pipeline, in batches and without a word: the
         outputs would count as 0.
@@ -481,13 +481,17 @@ class Columns:
         pairs = zip(names_of(layout), located.tolist(), strict=True)
         unknown = [name for name, column in pairs if column < 0 and isinstance(name, str)]
         output = next((name for name in unknown if isinstance(feature_key(name), int)), None)
-        for column, name in enumerate(self.names if output else ()):
-            if isinstance(name, str) and name.endswith(str(output)) and column not in located:
-                prefix = name.removesuffix(str(output))
+        if output is None:
+            return
+        renamed = re.compile(rf".+{output}|{output}\D.*")
+        texts = [name for name in self.names if isinstance(name, str) and renamed.fullmatch(name)]
+        for name in texts:
+            if self._index[feature_key(name)] not in located:
+                prefix = name.partition(output)[0] or "u_"
                 raise ValueError(
                     f"X has {output!r} and lacks {name!r}, expected names as they were learnt. In "
-                    "batches river leaves out a Prefixer at the end of a pipeline. Pass "
-                    f"prefix={prefix!r} to the transformer before it instead."
+                    "batches river leaves out a Prefixer or Suffixer at the end of a pipeline. Pass "
+                    f"prefix to the transformer before it, such as HiddenLayer(prefix={prefix!r})."
                 )
 
 

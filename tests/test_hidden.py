@@ -251,8 +251,9 @@ def test_a_prefix_names_the_outputs_of_one_and_of_many(make):
     names = set(union.transform_one(dict(zip("abcd", ROWS[0], strict=True))))
     assert len(names) == 9
     assert set(union.transform_many(frame).columns) == names
-    for row in frame.to_dict("records"):
+    for row in frame[1:].to_dict("records"):
         model.learn_one(row, row["a"] > 0.0)
+    model.learn_many(frame[:1], [True])
     many = model.predict_proba_many(frame).to_dict("records")
     for row, answer in zip(frame.to_dict("records"), many, strict=True):
         one = model.predict_proba_one(row)
@@ -264,16 +265,21 @@ def test_a_prefix_names_the_outputs_of_one_and_of_many(make):
 
 
 def test_a_prefix_that_river_leaves_out_of_batches_is_missed():
-    layer = preprocessing.StandardScaler() | HiddenLayer(5) | compose.Prefixer("u_")
-    model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)
     frame = pd.DataFrame(ROWS, columns=list("abcd"))
-    for row in frame.to_dict("records"):
-        model.learn_one(row, row["a"] > 0.0)
-    with pytest.raises(ValueError, match=r"has 'h0' and lacks 'u_h0'.*Pass prefix='u_'"):
-        model.predict_many(frame)
+    for step, message in (
+        (compose.Suffixer("_u"), r"has 'h0' and lacks 'h0_u'.*HiddenLayer\(prefix='u_'\)"),
+        (compose.Prefixer("x_"), r"has 'h0' and lacks 'x_h0'.*HiddenLayer\(prefix='x_'\)"),
+    ):
+        layer = preprocessing.StandardScaler() | HiddenLayer(15) | step
+        model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)
+        for row in frame.to_dict("records"):
+            model.learn_one(row, row["a"] > 0.0)
+        with pytest.raises(ValueError, match=message):
+            model.predict_many(frame)
     # Other new features count for nothing.
     linear = model["LeastSquaresClassifier"]
-    assert linear.predict_many([{"a": 1.0, "h0": 1.0, "u_h0": 2.0, "x_h0": 3.0}])
+    assert linear.predict_many([{"a": 1.0, "h0": 1.0, "u_h0": 2.0, "x_h0": 3.0}]) == [True]
+    assert linear.predict_many([{"a": 1.0, "new": 1.0}]) == [True]
 
 
 @pytest.mark.parametrize(
