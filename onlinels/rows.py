@@ -490,7 +490,7 @@ class Columns:
                 prefix = name.partition(output)[0] or "u_"
                 raise ValueError(
                     f"X has {output!r} and lacks {name!r}, expected names as they were learnt. In "
-                    "batches river leaves out a Prefixer or Suffixer at the end of a pipeline. Pass "
+                    "batches river leaves out a Prefixer or Suffixer at a pipeline's end. Pass "
                     f"prefix to the transformer before it, such as HiddenLayer(prefix={prefix!r})."
                 )
 
