@@ -355,8 +355,9 @@ class HiddenLayer(base.MiniBatchTransformer):
             return made
         # Of examples of all parts, which may come sorted.
         some = features[:: max(1, len(features) // MOST_PROJECTED)]
-        spread = made.project(some).std(axis=0, dtype=np.float64)
-        return made.shifted(draw_row("gaussian", seed, BIAS_KEY, self.n_hidden) * spread)
+        spread = made.project(some).std(axis=0)
+        offsets = spread * draw_row("gaussian", seed, BIAS_KEY, self.n_hidden)
+        return made.shifted(offsets.astype(features.dtype))
 
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return random input weights with a row for each name, of which the first are made."""
