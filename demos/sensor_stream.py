@@ -57,6 +57,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
     WindowFeatures,
+    windows_of,
 )
 
 Array = NDArray[Any]
@@ -178,14 +179,13 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
 
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     """Return three ways to look at the readings, each before the same linear layer."""
-    examples = recordings.readings[:WARM_UP]
-    ends = range(WINDOW, examples.shape[1] + 1, HOP)
-    windows = np.concatenate([[each[end - WINDOW : end] for end in ends] for each in examples])
+    first = [[(x, None) for x in recordings.rows(number)] for number in range(WARM_UP)]
+    windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),
         # All positions at which a filter fits in the window are averaged to one.
         "filter responses": WindowFeatures(pool_size=8, stride=8, drop_ring=7),
-        "single readings": HiddenLayer(N_FEATURES, activation="relu", bias=True),
+        "single readings": HiddenLayer(N_FEATURES),
     }
     return {
         name: WindowedClassifier(
@@ -452,7 +452,7 @@ def make_model(name: str, seed: int) -> Any:
     if name == "StreamClassifier":
         return StreamClassifier(seed)
     factor = FORGETTING if name == "forgetting" else 1.0
-    hidden = HiddenLayer(N_HIDDEN, activation="relu", seed=seed)
+    hidden = HiddenLayer(N_HIDDEN, seed=seed, bias=False)
     return hidden | LeastSquaresClassifier(ridge=GAS_RIDGE, forgetting_factor=factor)
 
 

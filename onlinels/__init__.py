@@ -16,10 +16,11 @@ from onlinels.linalg.selection import KFold
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.network import ShallowConvClassifier
+from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
 from onlinels.saving import load, save
 from onlinels.stream import StreamClassifier
-from onlinels.windowed import WindowedClassifier
+from onlinels.windowed import WindowedClassifier, windows_of
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
 __version__ = "0.2.0"
@@ -54,7 +55,11 @@ __all__ = [
     "__version__",
     "load",
     "lp_pooling",
+    "merge",
     "plot_filters",
     "read_filters",
     "save",
+    "unlearn_many",
+    "unlearn_one",
+    "windows_of",
 ]

@@ -30,7 +30,7 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.numerics import Lock, Update, all_held, apply
+from onlinels.numerics import Lock, Update, all_held, apply, zero_added
 from onlinels.presets import KINDS, preset_settings
 from onlinels.rows import Name
 from onlinels.saving import (
@@ -111,7 +111,9 @@ class FixedNetwork:
         features = ConvolutionalFeatures.from_examples(images, labels, **settings)
         rows = features.transform_many(images)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        hidden = HiddenLayer.from_examples(rows, names, **self.hidden._get_params())
+        settings = self.hidden._get_params()
+        # Features of images have one unit.
+        hidden = HiddenLayer.from_examples(rows, names, **settings, standardize=False)
         return FixedNetwork(preprocessing, features, hidden, self.classifier.empty())
 
     def empty(self) -> FixedNetwork:
@@ -170,7 +172,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     features : ConvolutionalFeatures, optional
         Stage 1; the paper's hand-designed filters by default.
     hidden : HiddenLayer, optional
-        The hidden layer; 1,000 units with class-difference input weights by default.
+        The hidden layer; by default as in the paper: 1,000 units with class-difference input
+        weights, squared, without a bias.
     classifier : LeastSquaresClassifier, optional
         The linear layer; by default as in the paper: its ridge, no intercept.
     warm_up : int
@@ -231,7 +234,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         check_part("classifier", classifier, LeastSquaresClassifier)
         self.preprocessing = preprocessing or ImagePreprocessing()
         self.features = features or ConvolutionalFeatures()
-        self.hidden = hidden or HiddenLayer(1000, "difference")
+        self.hidden = hidden or HiddenLayer(1000, "difference", "square", bias=False)
         self.classifier = classifier or LeastSquaresClassifier("paper", fit_intercept=False)
         self.warm_up = warm_up
         self._image_shape: Shape | None = None
@@ -554,3 +557,5 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def __add__(self, other: Self) -> Self:
         """Return a new network that has learnt the images of both."""
         return copy.copy(self).merge(other)
+
+    __radd__ = zero_added

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -125,6 +126,13 @@ def shallow_copy(thing: Thing) -> Thing:
     new = object.__new__(type(thing))
     vars(new).update(vars(thing))
     return new
+
+
+def zero_added(model: Thing, zero: Any) -> Thing:
+    """Return a copy of a model that is added to 0, as sum() begins with."""
+    # NotImplemented is Python's word for what cannot be added.
+    other: Any = NotImplemented
+    return copy.copy(model) if type(zero) is int and zero == 0 else other
 
 
 VARIABLES = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")

@@ -21,7 +21,10 @@ KINDS: dict[str, Any] = {
     "classifier": LeastSquaresClassifier,
 }
 
-PARTS = {part: tuple(signature(kind).parameters) for part, kind in KINDS.items()}
+PARTS = {
+    part: tuple(name for name in signature(kind).parameters if name != "prefix")
+    for part, kind in KINDS.items()
+}
 PARTS["network"] = ("warm_up",)
 # Images come to the preprocessing, which knows the shape of what it passes on.
 PARTS["features"] = tuple(name for name in PARTS["features"] if name != "image_shape")
@@ -32,6 +35,8 @@ GEOMETRY: Settings = {
     "normalize": "image",
     "dtype": "float32",
     "input_weights": "centred-difference",
+    "activation": "square",
+    "bias": False,
     "ridge": "paper",
     "fit_intercept": False,
     "warm_up": 4000,

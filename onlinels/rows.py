@@ -86,7 +86,8 @@ def check_distinct(names: Iterable[Name]) -> list[Name]:
         if key in by_key:
             raise ValueError(
                 f"The names {by_key[key]!r} and {name!r} stand for one feature, expected each "
-                "once. Rename one, for instance with river's compose.Prefixer."
+                'once. Pass prefix="u_" to the transformer that makes one, or rename one with '
+                "river's compose.Prefixer."
             )
         by_key[key] = name
     return list(by_key)
@@ -466,8 +467,32 @@ class Columns:
             return values
         placed = _zeros(len(values), len(self), values.dtype)
         known = located >= 0
+        if not known.all():
+            self._check_renamed(layouts[-1], located)
         placed[:, located[known]] = values[:, known]
         return placed
+
+    def _check_renamed(self, layout: Layout, located: Integers) -> None:
+        """Raise ValueError if outputs come without the prefix or suffix by which they are known.
+
+        River leaves out a Prefixer at the end of a pipeline, in batches and without a word: the
+        outputs would count as 0.
+        """
+        pairs = zip(names_of(layout), located.tolist(), strict=True)
+        unknown = [name for name, column in pairs if column < 0 and isinstance(name, str)]
+        output = next((name for name in unknown if isinstance(feature_key(name), int)), None)
+        if output is None:
+            return
+        renamed = re.compile(rf".+{output}|{output}\D.*")
+        texts = [name for name in self.names if isinstance(name, str) and renamed.fullmatch(name)]
+        for name in texts:
+            if self._index[feature_key(name)] not in located:
+                prefix = name.partition(output)[0] or "u_"
+                raise ValueError(
+                    f"X has {output!r} and lacks {name!r}, expected names as they were learnt. In "
+                    "batches river leaves out a Prefixer or Suffixer at a pipeline's end. Pass "
+                    f"prefix to the transformer before it, such as HiddenLayer(prefix={prefix!r})."
+                )
 
 
 def _is_in_place(located: Integers, n_columns: int) -> bool:
@@ -647,20 +672,20 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     return frame
 
 
-def output_row(values: Matrix, as_array: bool) -> dict[Hashable, Any]:
-    """Return a transformer's output for one sample: {"h0": …}, or {"h": array}."""
+def output_row(values: Matrix, as_array: bool, prefix: str = "") -> dict[Hashable, Any]:
+    """Return a transformer's output for one sample: {"h0": …}, or {"h": array}, with a prefix."""
     if as_array:
-        return {OUTPUT_NAME: values}
-    return dict(zip(_output_names(len(values)), values.tolist(), strict=True))
+        return {prefix + OUTPUT_NAME: values}
+    return dict(zip(_output_names(len(values), prefix), values.tolist(), strict=True))
 
 
-def output_table(source: Any, values: Matrix, as_array: bool) -> Any:
+def output_table(source: Any, values: Matrix, as_array: bool, prefix: str = "") -> Any:
     """Return a transformer's output for a mini-batch, in the kind of its input."""
     if as_array and isinstance(source, (list, tuple)):
-        return [{OUTPUT_NAME: row} for row in values]
-    return table_like(source, _output_names(values.shape[1]), values)
+        return [{prefix + OUTPUT_NAME: row} for row in values]
+    return table_like(source, _output_names(values.shape[1], prefix), values)
 
 
 @lru_cache(maxsize=16)
-def _output_names(length: int) -> tuple[str, ...]:
-    return tuple(f"{OUTPUT_NAME}{index}" for index in range(length))
+def _output_names(length: int, prefix: str) -> tuple[str, ...]:
+    return tuple(f"{prefix}{OUTPUT_NAME}{index}" for index in range(length))

@@ -7,7 +7,7 @@ window; windows that are due and have a label are learnt by the wrapped classifi
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -19,12 +19,22 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, check_choice, check_count, check_positive, check_room
+from onlinels.checks import (
+    OF_FEATURES,
+    Floats,
+    check_choice,
+    check_count,
+    check_positive,
+    check_room,
+    read_number,
+)
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import read_times
 from onlinels.numerics import Lock
+from onlinels.pipelines import FIXED, steps_of
 from onlinels.rows import (
+    Batch,
     Columns,
     Layout,
     Name,
@@ -52,12 +62,33 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, MetaClassifier, learn_and_note, restored_on_error, steps_of
+from onlinels.wrappers import MetaClassifier, learn_and_note, restored_on_error
 
 DATES = (datetime, np.datetime64)
 
 MaybeLabel = tuple[Label, ...]
 """(label,), or () where there is none: None can be a label."""
+
+
+OF_READINGS = OF_FEATURES | {
+    "missing": "Fill in the channel's last value, as river's PreviousImputer does for None, or "
+    "leave the reading out.",
+    "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
+    "such as {'mode_on': x['mode'] == 'on'}.",
+}
+"""Remedies for readings: every one has the same channels."""
+
+
+def read_readings(rows: list[Any]) -> Batch:
+    """Read readings as `read_batch` does, with remedies that keep the channels the same."""
+    try:
+        return read_batch(rows)
+    except (TypeError, ValueError):
+        for x in filter(lambda x: isinstance(x, Mapping), rows):
+            for name, value in x.items():
+                if not isinstance(value, np.ndarray):
+                    read_number(f"x[{name!r}]", value, OF_READINGS)
+        raise
 
 
 def one_reading(x: Any) -> list[Any]:
@@ -109,8 +140,10 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
     else:
         return columns
     expected = f"only and all of {list(columns.names)}, as in the first one"
-    remedy = "Fill gaps first, for instance with river's preprocessing.StatImputer, or begin anew."
-    raise ValueError(f"A reading {problem}, expected {expected}. {remedy}")
+    remedy = "Fill in the channel's last value (last | x), or leave the reading out"
+    if known is not columns:
+        remedy = "Leave the channel out, or make a new model of all with clone()"
+    raise ValueError(f"A reading {problem}, expected {expected}. {remedy}.")
 
 
 def _state_fits(state: Any) -> bool:
@@ -228,7 +261,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     takes its readings as following one another. The channels are those of the first reading that
     is taken in.
     A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
-    where another recording begins, call `restart`.
+    where another recording begins, call `restart`. `windows_of` cuts the same windows, for features
+    that are made from examples.
 
     A reading costs ``8 window n_channels`` bytes that are copied. Several windows at a time are
     learnt together if all steps are this package's features and least-squares classifiers, else
@@ -405,7 +439,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Yield the state after each reading; append the windows to be learnt with it to `due`."""
         state, rule = self._state, LABEL_RULES[self.label_rule]
         rows, times, dates = read_stamps(rows, self.timestamp)
-        batch = read_batch(rows)
+        batch = read_readings(rows)
         if state.dates not in (None, dates):
             was, came = ("dates", "numbers") if state.dates else ("numbers", "dates")
             raise TypeError(f"Times are {came}, expected {was} as before. Convert, or restart().")
@@ -486,3 +520,54 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                 answers = map(getattr(self.classifier, f"{method}_one"), full)
             given += [next(answers) if len(each) == self.window else nothing for each in block]
         return given
+
+
+def windows_of(
+    stream: Iterable[tuple[Mapping[Any, Any], Any]],
+    window: int = 64,
+    hop: int = 16,
+    timestamp: Name | None = None,
+    sample_rate: float | None = None,
+    largest_gap: float = 4.0,
+    label_rule: str = "last",
+) -> tuple[Floats, list[Label]]:
+    """Cut a stream of readings into the windows that a `WindowedClassifier` would learn from it.
+
+    They are examples from which features are made before the classifier is.
+
+    Parameters
+    ----------
+    stream : iterable of (reading, label)
+        Readings as dicts, as streams of river are; of arrays, ``river.stream.iter_array(X, y)``.
+        It is read to its end: pass what comes first of an endless one.
+    window, hop, timestamp, sample_rate, largest_gap, label_rule
+        As for WindowedClassifier.
+
+    Returns
+    -------
+    ndarray (n_windows, window, n_channels), list of n_windows labels
+
+    Raises
+    ------
+    TypeError, ValueError
+        If settings or readings are none of a `WindowedClassifier`, or no window is full.
+
+    Examples
+    --------
+    >>> readings = [({"ax": k / 10, "ay": 1.0}, k > 9) for k in range(20)]
+    >>> windows, labels = windows_of(readings, window=8, hop=4)
+    >>> windows.shape, labels
+    ((4, 8, 2), [False, True, True, True])
+    """
+    model = WindowedClassifier(
+        LeastSquaresClassifier(), window, hop, timestamp, sample_rate, largest_gap, label_rule
+    )
+    pairs = list(stream)
+    rows = [reading for x, _ in pairs for reading in one_reading(x)]
+    due: list[Labelled] = []
+    for _ in model._follow(rows, [(read_label(y),) for _, y in pairs], due) if rows else ():
+        pass
+    if not due:
+        came = f"{len(rows)} readings fill no window of {window} that has a label"
+        raise ValueError(f"{came}, expected one at least. Pass more readings, or a shorter window.")
+    return np.stack([sample["window"] for sample, _ in due]), [label for _, label in due]

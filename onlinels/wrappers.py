@@ -10,7 +10,7 @@ from inspect import signature
 from typing import Any, Self
 
 import numpy as np
-from river import base, compose
+from river import base
 from river.drift import ADWIN
 
 from onlinels.checks import (
@@ -21,12 +21,10 @@ from onlinels.checks import (
     check_not_empty,
     check_weights,
 )
-from onlinels.features.hidden import HiddenLayer
-from onlinels.features.minirocket import MiniRocketFeatures
-from onlinels.features.transformers import FilteringTransformer
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.numerics import Lock, all_held
+from onlinels.numerics import Lock, all_held, zero_added
+from onlinels.pipelines import FIXED, emptied, is_pipeline, join, last_step, steps_of
 from onlinels.rows import check_aligned, read_sample, samples_of, table_like
 from onlinels.saving import (
     VECTOR,
@@ -39,31 +37,6 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
-
-FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer)
-"""Steps of this package that learn nothing."""
-
-
-def is_pipeline(model: Any) -> bool:
-    """Tell whether a model is a pipeline of river's."""
-    return isinstance(model, compose.Pipeline)
-
-
-def steps_of(model: Any) -> list[Any]:
-    """Return the steps of a pipeline; any other model is its own."""
-    return list(model.steps.values()) if is_pipeline(model) else [model]
-
-
-def last_step(model: Any) -> Any:
-    """Return the last step of a pipeline; any other model is its own."""
-    return steps_of(model)[-1]
-
-
-def emptied(model: Any) -> Any:
-    """Return a model of the same settings and fixed features that has learnt nothing."""
-    if is_pipeline(model):
-        return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
-    return model.empty() if hasattr(model, "empty") else model.clone()
 
 
 @contextmanager
@@ -469,17 +442,16 @@ class CalibratedClassifier(WrappedClassifier):
         Raises
         ------
         TypeError, ValueError
-            If the models cannot merge; nothing has changed then. River's pipelines cannot.
+            If the models cannot merge, as `onlinels.merge` says; nothing has changed then.
         """
         check_mergeable(self, other)
-        if is_pipeline(self.classifier):
-            came = "classifier is a Pipeline, expected a model that merges"
-            raise TypeError(f"{came}. End the pipeline in CalibratedClassifier(...) instead.")
         with all_held(self._lock, other._lock):
-            merge = partial(self.classifier.merge, other.classifier)
+            merge = partial(join, self.classifier, other.classifier)
             learn_and_note(merge, self, "_losses", self._losses + other._losses)
         return self
 
     def __add__(self, other: Self) -> Self:
         """Return a new wrapper that has learnt the rows of both."""
         return copy.copy(self).merge(other)
+
+    __radd__ = zero_added

@@ -248,6 +248,10 @@ MODELS = {
     ),
     "differences": (differences(8, 9, 15), transform(9)),
     "landmarks": (differences(4, 400, 900), transform(400)),
+    "standardised": (
+        lambda random: HiddenLayer.from_examples(random.random((5, 9)), prefix="u_", seed=3),
+        transform(9),
+    ),
     "convolution": (of(ConvolutionalFeatures), transform(16, 16)),
     "rectified": (
         lambda random: ConvolutionalFeatures(

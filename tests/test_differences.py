@@ -135,6 +135,11 @@ def test_landmarks_are_taken_where_they_are_less_work(kind, dtype):
     np.testing.assert_allclose(many.transform_many(X), formed.transform_many(X), atol=tolerance)
     one = np.stack([many.transform_one({"h": row})["h"] for row in X])
     np.testing.assert_allclose(one, formed.transform_many(X), atol=tolerance)
+    means, scales = MANY_FEATURES.mean(axis=0), MANY_FEATURES.std(axis=0)
+    scaled = [(MANY_FEATURES - means) / scales, LABELS, 300]
+    of_scaled = HiddenLayer.from_examples(*scaled, **settings, standardize=False)
+    expected = of_scaled.transform_many((X - means) / scales)
+    np.testing.assert_allclose(one, expected, atol=10.0 * tolerance)
 
 
 def test_landmarks_have_the_layers_precision_the_examples_width_and_little_memory():
@@ -204,7 +209,7 @@ def test_a_network_makes_centred_differences_and_merges():
 
 def test_differences_are_unit_length_and_between_classes():
     X, y = np.random.default_rng(1).normal(size=(30, 7)), np.arange(30) % 3
-    weights = HiddenLayer.from_examples(X, y, n_hidden=200, seed=5).input_weights.weights
+    weights = HiddenLayer.from_examples(X, y, 200, seed=5, standardize=False).input_weights.weights
     np.testing.assert_allclose(np.linalg.norm(weights, axis=0), 1.0)
     first, second = draw_pairs(y.tolist(), 200, seed=5)
     assert (y[first] != y[second]).all()

@@ -9,13 +9,15 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
+from river import compose, preprocessing
 from scipy.special import expit
 
 import strategies
 from laws import assert_refused, settings_refused
 from onlinels import HiddenLayer, LeastSquaresClassifier
 from onlinels.features.hidden import ACTIVATIONS
-from onlinels.features.input_weights import ReceptiveFields, draw_row
+from onlinels.features.input_weights import DIFFERENCES, DISTRIBUTIONS, ReceptiveFields, draw_row
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 
@@ -40,7 +42,7 @@ FUNCTIONS = {
 def test_activations_are_what_they_say(activation, dtype):
     weights = np.stack([draw_row("gaussian", 0, f"int:{name}", 5) for name in range(4)])
     rows = ROWS.copy()
-    activations = HiddenLayer(5, activation=activation, dtype=dtype).transform_many(rows)
+    activations = HiddenLayer(5, "gaussian", activation, 0, dtype, bias=False).transform_many(rows)
     assert activations.dtype == dtype
     rtol = 1e-7 if dtype == "float64" else 2e-4
     np.testing.assert_allclose(activations, FUNCTIONS[activation](ROWS @ weights), rtol=rtol)
@@ -185,9 +187,99 @@ def test_weights_from_examples():
     with pytest.raises(ValueError, match="at least two classes"):
         HiddenLayer.from_examples(ROWS, ["a"] * 6)
     # Random weights need none.
-    layer = HiddenLayer.from_examples(ROWS, list("ababab"), 5, input_weights="bipolar")
+    with pytest.raises(ValueError, match="came without y, expected labels"):
+        HiddenLayer.from_examples(ROWS, input_weights="difference")
+    layer = HiddenLayer.from_examples(ROWS, None, 5, input_weights="bipolar", standardize=False)
     expected = HiddenLayer(5, "bipolar").transform_many(ROWS)
     np.testing.assert_array_equal(layer.transform_many(ROWS), expected)
+
+
+KINDS = st.sampled_from([*DISTRIBUTIONS, *DIFFERENCES])
+POWERS = st.lists(st.integers(-100, 100), min_size=4, max_size=4)
+
+
+@given(strategies.hidden_settings(), KINDS, POWERS)
+def test_units_of_features_do_not_matter_to_a_layer_from_examples(settings, kind, powers):
+    """Alone, among others, from arrays and from dicts, it is a layer of standardised features."""
+    settings |= {"input_weights": kind, "activation": "relu"}
+    means, scales = ROWS.mean(axis=0), ROWS.std(axis=0)
+    rows, labels, Z = ROWS + 3.0 * scales, list("aababb"), (ROWS - means) / scales
+    of_scaled = HiddenLayer.from_examples(Z, labels, **settings, standardize=False)
+    X, Y = (each * 10.0 ** np.array(powers) for each in (ROWS, rows))
+    layer = HiddenLayer.from_examples(X, labels, **settings)
+    expected = of_scaled.transform_many((rows - means) / scales)
+    np.testing.assert_allclose(layer.transform_many(Y), expected, atol=1e-10, rtol=1e-9)
+    one = [list(layer.transform_one(dict(enumerate(row))).values()) for row in Y.tolist()]
+    np.testing.assert_allclose(one, expected, atol=1e-10, rtol=1e-9)
+
+
+@pytest.mark.parametrize("labels", [None, list("ababab")])
+def test_features_that_are_constant_in_examples_or_not_among_them_have_no_weight(labels):
+    X = np.concatenate([ROWS, np.full((6, 1), 0.1)], axis=1)
+    layer = HiddenLayer.from_examples(X, labels, 20)
+    expected = layer.transform_one(dict(enumerate(X[0])))
+    for others in ({4: 5e9}, {4: 0.0}, {"new": 7.0}):
+        assert layer.transform_one(dict(enumerate(X[0])) | others) == expected
+    # What is absent is 0, before the mean is taken off.
+    rows = [dict(enumerate(row)) for row in X[:, :3]]
+    absent = HiddenLayer.from_examples([*rows, {3: 1.0}], [*"abababa"], 20)
+    zero = absent.transform_one({3: 0.0} | rows[0])
+    assert absent.transform_one(rows[0]) == zero
+
+
+def test_standard_deviations_beyond_float32_are_refused():
+    layer = HiddenLayer.from_examples(ROWS * 1e-30, dtype="float32")
+    assert np.isfinite(layer.transform_many(ROWS * 1e-30)).all()
+    with pytest.raises(ValueError, match="leave the range of float32"):
+        HiddenLayer.from_examples(ROWS * 1e-60, dtype="float32")
+    with pytest.raises(ValueError, match="standardize=True came with FixedWeights"):
+        HiddenLayer.from_examples(ROWS, n_hidden=5, input_weights=FIXED)
+
+
+PREFIXED = [
+    lambda: HiddenLayer(5, prefix="u_"),
+    lambda: HiddenLayer(5) | compose.Prefixer("u_"),
+    lambda: HiddenLayer(5, prefix="_") | compose.Prefixer("u"),
+]
+
+
+@pytest.mark.parametrize("make", PREFIXED)
+def test_a_prefix_names_the_outputs_of_one_and_of_many(make):
+    frame = pd.DataFrame(ROWS, columns=list("abcd"))
+    union = compose.TransformerUnion(make(), HiddenLayer(2), compose.Select("a", "b"))
+    model = union | LeastSquaresClassifier(ridge=1.0)
+    names = set(union.transform_one(dict(zip("abcd", ROWS[0], strict=True))))
+    assert len(names) == 9
+    assert set(union.transform_many(frame).columns) == names
+    for row in frame[1:].to_dict("records"):
+        model.learn_one(row, row["a"] > 0.0)
+    model.learn_many(frame[:1], [True])
+    many = model.predict_proba_many(frame).to_dict("records")
+    for row, answer in zip(frame.to_dict("records"), many, strict=True):
+        one = model.predict_proba_one(row)
+        assert answer == pytest.approx(one)
+    sample = {"x": ROWS[0]}
+    assert list(make().transform_one(sample)) == list(make().transform_many([sample])[0]) == ["u_h"]
+    last = LeastSquaresClassifier()
+    assert list((make() | last).steps.values())[1] is last
+
+
+def test_a_prefix_that_river_leaves_out_of_batches_is_missed():
+    frame = pd.DataFrame(ROWS, columns=list("abcd"))
+    for step, message in (
+        (compose.Suffixer("_u"), r"has 'h0' and lacks 'h0_u'.*HiddenLayer\(prefix='u_'\)"),
+        (compose.Prefixer("x_"), r"has 'h0' and lacks 'x_h0'.*HiddenLayer\(prefix='x_'\)"),
+    ):
+        layer = preprocessing.StandardScaler() | HiddenLayer(15) | step
+        model = (layer + compose.Select("a")) | LeastSquaresClassifier(ridge=1.0)
+        for row in frame.to_dict("records"):
+            model.learn_one(row, row["a"] > 0.0)
+        with pytest.raises(ValueError, match=message):
+            model.predict_many(frame)
+    # Other new features count for nothing.
+    linear = model["LeastSquaresClassifier"]
+    assert linear.predict_many([{"a": 1.0, "h0": 1.0, "u_h0": 2.0, "x_h0": 3.0}]) == [True]
+    assert linear.predict_many([{"a": 1.0, "new": 1.0}]) == [True]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +323,6 @@ test_bad_settings = settings_refused(
         ({"seed": -1}, ValueError, "seed=-1 must be at least 0"),
         ({"seed": None}, TypeError, "seed=None must be an int"),
         ({"bias": 1}, TypeError, "bias=1 must be a bool"),
-        ({"bias": True, "input_weights": "difference"}, ValueError, "bias=True came with"),
         ({"receptive_fields": (3, 3)}, TypeError, "expected ReceptiveFields"),
         ({"dtype": "float16"}, ValueError, "dtype='float16' is not known"),
         ({"n_hidden": 6, "input_weights": FIXED}, ValueError, "n_hidden=6 does not fit"),
@@ -240,10 +331,6 @@ test_bad_settings = settings_refused(
             ValueError,
             r"receptive_fields=.* are made already",
         ),
-        (
-            {"n_hidden": 5, "input_weights": FIXED, "bias": True},
-            ValueError,
-            "bias=True came with input_weights=FixedWeights",
-        ),
+        ({"prefix": None}, TypeError, "prefix=None must be a str"),
     ],
 )

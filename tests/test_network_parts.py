@@ -61,7 +61,8 @@ class Chain:
         first = before.transform_many(first)
         features = ConvolutionalFeatures.from_examples(first, labels, **case.features)
         names = labels if len(set(labels)) > 1 else list(range(len(labels)))
-        hidden = HiddenLayer.from_examples(features.transform_many(first), names, **case.hidden)
+        rows = features.transform_many(first)
+        hidden = HiddenLayer.from_examples(rows, names, **case.hidden, standardize=False)
         processed = before.transform_many(case.images)
         activations = hidden.transform_many(features.transform_many(processed))
         # Differences of images that are nearly the same are noise, another one in each batch.

@@ -68,8 +68,9 @@ def test_differences_are_of_what_is_seen(data, fields, n_maps):
     n_features = n_maps * fields.map_shape[0] * fields.map_shape[1]
     drawn = data.draw(strategies.differences(n_features, dtypes="d"))
     X = drawn.X
+    plain = {"bias": False, "standardize": False, "receptive_fields": fields}
     layer = HiddenLayer.from_examples(
-        X, drawn.y, drawn.n_hidden, drawn.kind, "linear", drawn.seed, receptive_fields=fields
+        X, drawn.y, drawn.n_hidden, drawn.kind, "linear", drawn.seed, **plain
     )
     first, second = draw_pairs(drawn.y, drawn.n_hidden, drawn.seed)
     seen = masks(fields, drawn.n_hidden, drawn.seed, n_maps).T

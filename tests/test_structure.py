@@ -17,7 +17,7 @@ FLOORS = (
     {"linalg", "rows", "labels", "datasets"},
     {"accumulators", "features", "scoring"},
     {"linear"},
-    {"network", "presets", "stream", "windowed", "wrappers"},
+    {"network", "pipelines", "presets", "stream", "windowed", "wrappers"},
     {"__init__", "plots"},
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""
@@ -27,6 +27,8 @@ NEIGHBOURS = {
     ("saving", "checks"),
     ("saving", "numerics"),
     ("network", "presets"),
+    ("wrappers", "pipelines"),
+    ("windowed", "pipelines"),
     ("windowed", "wrappers"),
     ("network", "wrappers"),
     ("__init__", "plots"),

@@ -29,6 +29,7 @@ from onlinels import (
     MiniRocketFeatures,
     WindowedClassifier,
     WindowFeatures,
+    windows_of,
 )
 from strategies import Rows, splits
 
@@ -365,7 +366,7 @@ GOOD = {"ax": 1.0, "ay": 2.0}
         ({}, {"ax": 1.0, "ay": None}, ValueError, r"x\['ay'\] is None"),
         ({}, {"ax": 1.0, "ay": "high"}, TypeError, "'high'"),
         ({}, {"ax": 1.0, "ay": np.ones(2)}, ValueError, "A reading holds an array"),
-        ({}, {"ax": 1.0}, ValueError, "lacks the channel 'ay'.*StatImputer"),
+        ({}, {"ax": 1.0}, ValueError, "lacks the channel 'ay'.*last value"),
         ({}, {}, ValueError, "lacks the channel 'ax'"),
         (TIMED, {"t": 6.0}, ValueError, "lacks the channel 'ax'"),
         ({}, GOOD | {"az": 1.0}, ValueError, "new channel 'az', expected only"),
@@ -471,6 +472,58 @@ def test_a_refusal_leaves_the_very_steps_that_were_passed_in_as_they_were(n_wind
     assert (linear.count, scaler.counts["a"]) == (59, 59)
     model.learn_one({"x": 1.0}, 0)
     assert (linear.count, scaler.counts["a"]) == (60, 60)
+
+
+def test_advice_for_readings_can_be_followed():
+    """Each remedy, as the error has it, leads to a reading that is taken in."""
+    model, last = learnt(), {"ax": 1.0, "ay": 2.0}
+    imputed = preprocessing.PreviousImputer() | model
+    imputed.learn_one(dict(last), 1)
+    for x, message in (
+        ({"ax": 1.0, "ay": None}, r"x\['ay'\] is None.*river's PreviousImputer does for None"),
+        ({"ax": 1.0}, r"lacks the channel 'ay'.*\(last \| x\), or leave the reading out"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.learn_one(x, 1)
+        model.learn_one(last | {name: value for name, value in x.items() if value}, 1)
+    imputed.learn_one({"ax": 1.0, "ay": None}, 1)
+    moded = linear(1.0, window=2, hop=1)
+    with pytest.raises(TypeError, match=r"0 and 1 .* \{'mode_on': x\['mode'\] == 'on'\}"):
+        moded.learn_one({"ax": 1.0, "mode": "on"}, 1)
+    for mode in ("on", "off", "on"):
+        moded.learn_one({"ax": 1.0, "mode_on": mode == "on"}, 1)
+    assert (model.n_windows, moded.n_windows) == (8, 2)
+
+
+@given(streams(), st.sampled_from([None, 1.0, 3.0]))
+def test_windows_of_a_stream_are_those_that_are_learnt(stream, rate):
+    values, labels, times, settings = stream
+    timed = {} if rate is None else {"timestamp": "t", "sample_rate": rate}
+    rows = readings_of(values, times if timed else None)
+    model = linear(**settings, **timed)
+    learn_in_parts(model, rows, labels, [[k] for k in range(len(rows))])
+    pairs = list(zip(rows, labels, strict=True))
+    if not model.n_windows:
+        with pytest.raises(ValueError, match="readings fill no window of"):
+            windows_of(pairs, **settings, **timed)
+        return
+    windows, of_windows = windows_of(iter(pairs), **settings, **timed)
+    assert windows.shape == (model.n_windows, settings["window"], values.shape[1])
+    linear_model = LeastSquaresClassifier(ridge=0.5)
+    linear_model.learn_many([{"window": each} for each in windows], of_windows)
+    assert_same_model(linear_model, model.classifier)
+
+
+def test_what_is_no_stream_of_readings_gives_no_windows():
+    for stream, settings, error, message in (
+        ([], {}, ValueError, "0 readings fill no window of 64"),
+        ([({"ax": 1.0}, 0)], {"window": 0}, ValueError, "window=0"),
+        ([([1.0, 2.0], 0)], {}, TypeError, "expected a dict"),
+        ([({"ax": 1.0}, [])], {}, TypeError, "label"),
+        ([({"ax": "high"}, 0)], {}, TypeError, "channel of 0 and 1"),
+    ):
+        with pytest.raises(error, match=message):
+            windows_of(stream, **settings)
 
 
 test_bad_settings = settings_refused(

@@ -160,6 +160,8 @@ def make_layers(x: Array, y: Array, arguments: argparse.Namespace, seed: int) ->
         "square",
         seed,
         "float32",
+        bias=False,
+        standardize=False,
     )
     return [preprocessing, features, hidden]
 

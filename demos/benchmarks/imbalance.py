@@ -122,7 +122,7 @@ def run(data: Data, seed: int, arguments: argparse.Namespace) -> Result:
 
 
 def make_model(balance: str | None, seed: int, arguments: argparse.Namespace) -> Any:
-    layer = HiddenLayer(arguments.n_hidden, activation="relu", seed=seed)
+    layer = HiddenLayer(arguments.n_hidden, activation="relu", seed=seed, bias=False)
     return StandardScaler() | layer | LeastSquaresClassifier(balance=balance)
 
 

@@ -77,8 +77,11 @@ def run(
         data.y_train[:n_examples],
         n_hidden,
         "centred-difference",
+        "square",
         seed=seed,
         dtype="float32",
+        bias=False,
+        standardize=False,
     )
     model = LeastSquaresClassifier(ridge="paper", fit_intercept=False)
     for rows in row_slices(len(train), BATCH):

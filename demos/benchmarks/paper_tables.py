@@ -307,7 +307,8 @@ def measure_draw(network: Network, seed: int) -> dict[str, float]:
     first = slice(settings["network"]["warm_up"])
     # The filters are those of the first draw.
     stage = make_stage(x[first], y[first], network.settings(0))
-    hidden = HiddenLayer.from_examples(stage(x[first]), y[first], **settings["hidden"])
+    given = settings["hidden"] | {"standardize": False}
+    hidden = HiddenLayer.from_examples(stage(x[first]), y[first], **given)
     classes, columns = np.unique(y, return_inverse=True)
     sums = GramAccumulator(hidden.n_hidden, len(classes))
     for rows in bar(row_slices(len(x), BLOCK_ROWS), f"Figure: draw {seed + 1}"):

@@ -278,8 +278,11 @@ def make_network(
         labels.tolist(),
         settings.n_hidden,
         "centred-difference",
+        "square",
         seed=settings.seed,
         dtype="float32",
+        bias=False,
+        standardize=False,
     )
     return stage, hidden
 

@@ -107,7 +107,7 @@ def main() -> None:
 
 def run_stream(name: str, n_rows: int) -> Result:
     """Learn a stream row by row: the features are computed once, for both models."""
-    features = preprocessing.StandardScaler() | HiddenLayer(100, activation="relu")
+    features = preprocessing.StandardScaler() | HiddenLayer(100, activation="relu", bias=False)
     batches = []
     for x, y in islice(getattr(datasets, name)(), n_rows):
         features.learn_one(x)

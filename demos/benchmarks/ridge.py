@@ -128,7 +128,7 @@ def split(case: Case, seed: int) -> tuple[Floats, Array, int]:
     deviation = x[:n_train].std(axis=0)
     x = (x - x[:n_train].mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     if case.n_hidden:
-        layer = HiddenLayer(case.n_hidden, activation=case.activation, seed=seed)
+        layer = HiddenLayer(case.n_hidden, activation=case.activation, seed=seed, bias=False)
         x = layer.transform_many(x / np.sqrt(x.shape[1]))
     return x, y, n_train
 

@@ -10,8 +10,16 @@ import numpy as np
 from river import base
 from scipy.special import expit
 
-from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_flag, check_part
-from onlinels.features.images import not_made
+from onlinels.checks import (
+    DTYPES,
+    Matrix,
+    check_choice,
+    check_count,
+    check_flag,
+    check_kind,
+    check_part,
+)
+from onlinels.features.images import followed_by, not_made
 from onlinels.features.input_weights import (
     BIAS_KEY,
     DIFFERENCES,
@@ -25,9 +33,10 @@ from onlinels.features.input_weights import (
     draw_pairs,
     draw_row,
     make_differences,
+    standardization,
     visible,
 )
-from onlinels.labels import read_labels
+from onlinels.labels import Label, read_labels
 from onlinels.numerics import Lock, Update, apply
 from onlinels.rows import (
     Batch,
@@ -76,6 +85,9 @@ def _layer_fits(layer: Any) -> bool:
     return bool(fits and settings_hold(layer))
 
 
+MOST_PROJECTED = 1000
+"""Examples, about, by which the projections' spread is told."""
+
 STATE = {"_columns": made_of(Columns), "_made": made_of(FixedWeights, LandmarkWeights)}
 
 
@@ -106,9 +118,13 @@ class HiddenLayer(base.MiniBatchTransformer):
         Precision of weights and activations. float32 is about twice as fast, and its rounding
         depends on how many rows are transformed together.
     bias : bool
-        Whether random input weights have one for a constant feature 1 too.
+        Whether every unit has a random offset. That of random input weights is the weight of one
+        more feature, which is always 1. That of differences is gaussian, and as large as the
+        unit's projections of the examples vary (it is fixed with them).
     receptive_fields : ReceptiveFields, optional
         Lets every unit see only a random rectangle of features that are maps.
+    prefix : str
+        What the names of outputs begin with: "u_" gives "u_h0", "u_h1", …
 
     Notes
     -----
@@ -118,15 +134,17 @@ class HiddenLayer(base.MiniBatchTransformer):
     `transform_one` returns {"h0": …, "h1": …}, the names of the columns that `transform_many` gives
     frames; on a sample with an array it returns {"h": array}. Arrays in give arrays out.
 
-    In a TransformerUnion give each layer names of its own with river's compose.Prefixer: all call
-    their outputs "h0", "h1", …
+    In a TransformerUnion give all but one of them a `prefix`, as all call their outputs "h0", "h1",
+    …; ``layer | compose.Prefixer("u_")`` is the layer with that prefix.
 
-    Scale features first where they differ in size: no ridge can undo what a large feature does to
-    every hidden unit. With "logistic", sums of many features saturate unless these are small.
+    Features of different units need one scale: no ridge can undo what a large feature does to every
+    hidden unit. `from_examples` brings them to one; without examples put river's StandardScaler in
+    front. With "logistic", sums of many features saturate unless these are small. An even
+    activation such as "square" needs a bias, or features that are not centred, to tell signs.
 
     Examples
     --------
-    >>> layer = HiddenLayer(n_hidden=2, input_weights="bipolar")
+    >>> layer = HiddenLayer(n_hidden=2, input_weights="bipolar", activation="square", bias=False)
     >>> layer.transform_one({"a": 3.0})
     {'h0': 9.0, 'h1': 9.0}
     >>> layer.transform_many([{"a": 1.0}, {"b": 0.0}])
@@ -135,14 +153,16 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     save = save_method
     __copy__ = locked_copy
+    __or__ = followed_by
 
     n_hidden: int = 300
     input_weights: str | InputWeights = "gaussian"
-    activation: str = "square"
+    activation: str = "relu"
     seed: int = 0
     dtype: str = "float64"
-    bias: bool = False
+    bias: bool = True
     receptive_fields: ReceptiveFields | None = None
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         check_count("n_hidden", self.n_hidden, 1)
@@ -152,6 +172,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         check_choice("dtype", self.dtype, DTYPES)
         check_flag("bias", self.bias)
         check_part("receptive_fields", self.receptive_fields, ReceptiveFields)
+        check_kind("prefix", self.prefix, (str,))
         given = self.input_weights
         if not isinstance(given, InputWeights):
             check_choice("input_weights", given, [*DISTRIBUTIONS, *DIFFERENCES])
@@ -160,13 +181,11 @@ class HiddenLayer(base.MiniBatchTransformer):
         elif self.receptive_fields is not None:
             came = f"receptive_fields={self.receptive_fields} with weights that are made already"
             raise ValueError(f"{came}, expected None. Pass both to HiddenLayer.from_examples.")
-        if self.bias and given not in DISTRIBUTIONS:
-            came = f"bias=True came with input_weights={given!r}, expected random ones"
-            raise ValueError(f"{came}. Leave it out: differences have offsets of their own.")
         if isinstance(given, str):
             # Random ones get a row for every column that becomes known.
-            offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if self.bias else None
-            given = FixedWeights((), np.empty((0, self.n_hidden)), offsets)
+            drawn = self.bias and given in DISTRIBUTIONS
+            offsets = draw_row(given, self.seed, BIAS_KEY, self.n_hidden) if drawn else None
+            given = FixedWeights((), np.empty((0, self.n_hidden)), offsets=offsets)
         self._lock, self._columns = Lock(), Columns(given.names)
         self._made = given.astype(DTYPES[self.dtype])
 
@@ -174,53 +193,93 @@ class HiddenLayer(base.MiniBatchTransformer):
     def from_examples(
         cls,
         X: Any,
-        y: Any,
+        y: Any = None,
         n_hidden: int = 300,
-        input_weights: str = "difference",
-        activation: str = "square",
+        input_weights: str | None = None,
+        activation: str = "relu",
         seed: int = 0,
         dtype: str = "float64",
-        bias: bool = False,
+        bias: bool = True,
         receptive_fields: ReceptiveFields | None = None,
+        prefix: str = "",
+        standardize: bool = True,
     ) -> Self:
-        """Return a layer whose input weights are differences of examples of distinct classes.
+        """Return a layer that is fixed by examples: scales of features, differences of classes.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
-            Examples, of at least two classes.
-        y : array, series or list of n_rows labels
-        n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields
-            As for the class.
+            Examples, as the rows to be transformed; a few hundred will do.
+        y : array, series or list of n_rows labels, optional
+            Of at least two classes. Only differences need them.
+        n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields, prefix
+            As for the class; `input_weights` is "difference" by default where `y` is given, else
+            "gaussian".
+        standardize : bool
+            Whether the units see (x - mean) / standard deviation of every feature x, as of the
+            examples, absent features of these counting as 0. Pass False for pixels and other
+            features of one unit, where small ones matter less.
 
         Returns
         -------
         HiddenLayer
-            Its input weights are fixed; features that are not in `X` get no weight.
+            Its input weights are fixed, unless they are random and nothing is standardised. Then
+            features that are not in `X`, or are constant there, have no weight.
 
         Raises
         ------
         TypeError, ValueError
-            If the examples cannot be read, are all of one class, or are no maps of the receptive
-            fields' shape.
+            If the examples cannot be read, are all of one class or without the labels that
+            differences need, or are no maps of the receptive fields' shape.
+
+        Notes
+        -----
+        The scales are part of the input weights and offsets: nothing more is remembered, and
+        nothing moves while a stream goes on, as behind a scaler that learns.
+
+        Measured as accuracy with 300 units, half the rows learnt and 200 of them examples, not
+        standardised and standardised: image segments 90.7% and 95.0%, breast cancer 93.6% and
+        96.3%, WISDM 73.8% and 77.1%, Bananas 90.1% and 90.0%; 28 x 28 pixels of MNIST 88.2% and
+        85.1%.
 
         Examples
         --------
-        >>> layer = HiddenLayer.from_examples(np.eye(3), ["a", "b", "b"], n_hidden=4)
-        >>> layer.transform_many(np.eye(3)).shape
+        >>> X = np.array([[1.0, 5e6], [2.0, 3e6], [3.0, 4e6]])
+        >>> HiddenLayer.from_examples(X, n_hidden=4).transform_many(X).shape
         (3, 4)
+        >>> HiddenLayer.from_examples(X, ["a", "b", "b"], n_hidden=4).input_weights
+        FixedWeights(2 features, 4 hidden units)
         """
-        layer = cls(n_hidden, input_weights, activation, seed, dtype, bias, receptive_fields)
+        if input_weights is None:
+            input_weights = "gaussian" if y is None else "difference"
+        settings = activation, seed, dtype, bias
+        layer = cls(n_hidden, input_weights, *settings, receptive_fields, prefix)
+        check_flag("standardize", standardize)
         batch = read_batch(X)
-        labels = read_labels(y, len(batch.values))
-        if layer.is_fixed:
+        labels = None if y is None else read_labels(y, len(batch))
+        if layer.is_fixed and not standardize:
             return layer
+        if isinstance(input_weights, InputWeights):
+            came = f"standardize=True came with {input_weights}, expected weights to be made"
+            raise ValueError(f"{came}. Pass the name of a kind, or standardize=False.")
         columns = layer._extended(batch.layouts)
-        features = columns.place(batch.layouts, batch.values).astype(DTYPES[dtype], copy=False)
-        fields, centred = receptive_fields, input_weights.startswith("centred")
-        seen = None if fields is None else visible(fields, columns.names, n_hidden, seed)
-        pairs = Pairs(centred, features, *draw_pairs(labels, n_hidden, seed), seen)
-        return cls(n_hidden, make_differences(columns.names, pairs), activation, seed, dtype)
+        features = columns.place(batch.layouts, batch.values)
+        scaling = standardization(features) if standardize else None
+        made = layer._made
+        if layer.is_fixed and isinstance(made, FixedWeights):
+            made = layer._drawn(made, columns.names)
+        else:
+            if scaling is not None:
+                features = (features - scaling[0]) * scaling[1]
+            features = features.astype(DTYPES[dtype], copy=False)
+            made = layer._differences(columns.names, features, labels)
+        if scaling is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                made = made.of_standardized(*scaling).astype(DTYPES[dtype])
+            if not made.is_finite:
+                came = f"Standard deviations down to {1.0 / scaling[1].max():g} leave the range of"
+                raise ValueError(f"{came} {dtype}, expected finite input weights. Rescale X.")
+        return cls(n_hidden, made, *settings, prefix=prefix)
 
     @property
     def is_fixed(self) -> bool:
@@ -246,12 +305,13 @@ class HiddenLayer(base.MiniBatchTransformer):
     def transform_one(self, x: Mapping[Any, Any]) -> dict[Any, Any]:
         """Return the activations of one sample: {"h0": …} for numbers, {"h": array} for arrays."""
         batch = read_sample(x)
-        return output_row(self._activate(batch)[0], holds_array(batch.layouts[-1]))
+        return output_row(self._activate(batch)[0], holds_array(batch.layouts[-1]), self.prefix)
 
     def transform_many(self, X: Any) -> Any:
         """Return the activations of a mini-batch, in the kind of `X`."""
         batch = read_batch(X)
-        return output_table(batch.source, self._activate(batch), holds_array(batch.layouts[-1]))
+        as_array = holds_array(batch.layouts[-1])
+        return output_table(batch.source, self._activate(batch), as_array, self.prefix)
 
     def _activate(self, batch: Batch) -> Matrix:
         if not self.is_fixed:
@@ -280,6 +340,25 @@ class HiddenLayer(base.MiniBatchTransformer):
             self.receptive_fields.check_layouts(layouts)
         return self._columns.extended(layouts)
 
+    def _differences(
+        self, names: tuple[Name, ...], features: Matrix, labels: list[Label] | None
+    ) -> InputWeights:
+        """Return input weights that are differences of examples of distinct classes."""
+        kind, seed, fields = str(self.input_weights), self.seed, self.receptive_fields
+        if labels is None:
+            came = f"input_weights={kind!r} came without y, expected labels of the examples"
+            raise ValueError(f"{came}. Pass y, or random input weights.")
+        seen = None if fields is None else visible(fields, names, self.n_hidden, seed)
+        rows = draw_pairs(labels, self.n_hidden, seed)
+        made = make_differences(names, Pairs(kind.startswith("centred"), features, *rows, seen))
+        if not self.bias:
+            return made
+        # Of examples of all parts, which may come sorted.
+        some = features[:: max(1, len(features) // MOST_PROJECTED)]
+        spread = made.project(some).std(axis=0)
+        offsets = spread * draw_row("gaussian", seed, BIAS_KEY, self.n_hidden)
+        return made.shifted(offsets.astype(features.dtype))
+
     def _drawn(self, made: FixedWeights, names: tuple[Name, ...]) -> FixedWeights:
         """Return random input weights with a row for each name, of which the first are made."""
         n_made, n_hidden, seed = len(made.names), self.n_hidden, self.seed
@@ -291,4 +370,4 @@ class HiddenLayer(base.MiniBatchTransformer):
             weights[feature] = draw_row(str(self.input_weights), seed, key, n_hidden)
         if self.receptive_fields is not None:
             weights[n_made:] *= visible(self.receptive_fields, names[n_made:], n_hidden, seed).T
-        return FixedWeights(names, weights, made.offsets)
+        return FixedWeights(names, weights, offsets=made.offsets)

@@ -10,9 +10,9 @@ from math import prod
 from typing import Any, ClassVar, Literal, NamedTuple, cast
 
 import numpy as np
-from river import base
+from river import base, compose
 
-from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_values
+from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_kind, check_values
 from onlinels.rows import (
     Batch,
     Name,
@@ -175,11 +175,21 @@ def not_made(what: str, maker: str) -> ValueError:
     return ValueError(f"{what} made from examples, and none were given. {use}")
 
 
+def followed_by(transformer: Any, other: Any) -> Any:
+    """Return a pipeline of a transformer and a step; river's Prefixer becomes its own prefix."""
+    # At the end of a pipeline in a TransformerUnion river leaves out a Prefixer in batches, without
+    # a word, as it has no transform_many.
+    if type(other) is compose.Prefixer:
+        return transformer.clone({"prefix": other.prefix + transformer.prefix})
+    return base.Estimator.__or__(transformer, other)
+
+
 class ImageTransformer(base.MiniBatchTransformer):
     """Turn images or windows into rows of features; subclasses say which, by `_transform`."""
 
     save = save_method
     __copy__ = locked_copy
+    __or__ = followed_by
 
     kind: ClassVar[Kind]
 
@@ -187,8 +197,10 @@ class ImageTransformer(base.MiniBatchTransformer):
     dtype: str
     seed: int
     pooling: str
+    prefix: str
 
     def _check_settings(self) -> None:
+        check_kind("prefix", self.prefix, (str,))
         check_choice("dtype", self.dtype, DTYPES)
         check_count("seed", self.seed, 0)
         if self._shape is not None:
@@ -211,7 +223,8 @@ class ImageTransformer(base.MiniBatchTransformer):
         x : {"image": array} or {"window": array}, or a dict of pixels if their shape is set
         """
         images = read_image(x, self._shape, self.kind)
-        return output_row(self._transform(images.values)[0], as_array=not images.from_pixels)
+        features = self._transform(images.values)[0]
+        return output_row(features, not images.from_pixels, self.prefix)
 
     def transform_many(self, X: Any) -> Any:
         """Return the features of a mini-batch, in the kind of `X`.
@@ -228,7 +241,7 @@ class ImageTransformer(base.MiniBatchTransformer):
         """
         images = read_images(X, self._shape, self.kind)
         features = self._transform(images.values)
-        return output_table(images.source, features, as_array=not images.from_pixels)
+        return output_table(images.source, features, not images.from_pixels, self.prefix)
 
 
 LARGEST_PIXEL = {"float32": 1e17, "float64": 1e60}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from math import prod
 from typing import Any, Self
@@ -29,6 +29,8 @@ from onlinels.saving import (
 )
 
 Flags = NDArray[np.bool_]
+
+EPS = float(np.finfo(np.float64).eps)
 
 DISTRIBUTIONS: dict[str, Callable[[np.random.Generator, int], Matrix]] = {
     "gaussian": lambda random, size: random.standard_normal(size),
@@ -190,6 +192,8 @@ class InputWeights(Frozen, ABC):
     """Fixed input weights of the features `names`, in the order in which `project` takes them."""
 
     names: tuple[Name, ...]
+    # Added to every projection, (n_hidden,).
+    offsets: Matrix | None = field(default=None, kw_only=True)
 
     @property
     @abstractmethod
@@ -197,8 +201,23 @@ class InputWeights(Frozen, ABC):
         """Number M of hidden units."""
 
     @abstractmethod
+    def products(self, features: Matrix) -> Matrix:
+        """Return the projections without the offsets, a new array."""
+
     def project(self, features: Matrix) -> Matrix:
         """Return the projections (n, n_hidden) of features (n, n_features), a new array."""
+        projections = self.products(features)
+        if self.offsets is not None:
+            projections += self.offsets
+        return projections
+
+    @abstractmethod
+    def of_standardized(self, means: Floats, factors: Floats) -> Self:
+        """Return weights that project features x as these project (x - means) * factors."""
+
+    def shifted(self, by: Floats) -> Self:
+        """Return the same with numbers (n_hidden,) added to all projections."""
+        return replace(self, offsets=by if self.offsets is None else self.offsets + by)
 
     def astype(self, dtype: DTypeLike) -> Self:
         """Return the same in another precision; this very object if it has it already."""
@@ -208,8 +227,25 @@ class InputWeights(Frozen, ABC):
                 changed[name] = each.astype(dtype)
         return replace(self, **changed) if changed else self
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether all numbers are."""
+        arrays = [each for each in vars(self).values() if isinstance(each, np.ndarray)]
+        return all(bool(np.isfinite(each).all()) for each in arrays)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.names)} features, {self.n_hidden} hidden units)"
+
+
+def standardization(values: Matrix) -> tuple[Floats, Floats]:
+    """Return the mean of every column, and 1 over its population standard deviation.
+
+    Of columns that are constant, but for rounding, that is 0.
+    """
+    values = values.astype(np.float64, copy=False)
+    means, deviations = values.mean(axis=0), values.std(axis=0)
+    varies = deviations > 4.0 * EPS * np.abs(values).max(axis=0)
+    return means, varies / np.where(varies, deviations, 1.0)
 
 
 def _matrix_fits(made: Any) -> bool:
@@ -223,19 +259,20 @@ class FixedWeights(InputWeights):
     """Input weights as a matrix (n_features, n_hidden): x W + offsets."""
 
     weights: Matrix
-    offsets: Matrix | None = None
 
     @property
     def n_hidden(self) -> int:
         """Number M of hidden units."""
         return int(self.weights.shape[1])
 
-    def project(self, features: Matrix) -> Matrix:
-        """Return the projections by n L M multiply-adds."""
-        projections = product(features, self.weights)
-        if self.offsets is not None:
-            projections += self.offsets
-        return projections
+    def products(self, features: Matrix) -> Matrix:
+        """Return them by n L M multiply-adds."""
+        return product(features, self.weights)
+
+    def of_standardized(self, means: Floats, factors: Floats) -> Self:
+        """Return weights that project features x as these project (x - means) * factors."""
+        weights = self.weights * factors[:, None]
+        return replace(self, weights=weights).shifted(-product(means[None], weights)[0])
 
 
 GATHER_COST = 100
@@ -253,11 +290,12 @@ def _landmarks_fit(made: Any) -> bool:
     alike = len({each.shape for each in (*places, made.scales)}) == 1
     inside = all(((each >= 0) & (each < n_landmarks)).all() for each in places)
     fits = made.landmark_offsets.shape == (n_landmarks,) and n_features == len(made.names)
+    fits = fits and (made.offsets is None or made.offsets.shape == made.scales.shape)
     return bool(fits and alike and inside)
 
 
 LANDMARKS = {"names": row(LABEL), "landmarks": ANY_MATRIX, "landmark_offsets": ANY_VECTOR}
-PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR}
+PAIRS = {"first": PLACES, "second": PLACES, "scales": ANY_VECTOR, "offsets": maybe(ANY_VECTOR)}
 
 
 @savable(LANDMARKS | PAIRS, _landmarks_fit)
@@ -291,11 +329,14 @@ class LandmarkWeights(InputWeights):
         """Return the same input weights as a matrix."""
         differences = self.landmarks[self.first] - self.landmarks[self.second]
         offsets = self.landmark_offsets[self.first] - self.landmark_offsets[self.second]
+        offsets *= self.scales
+        if self.offsets is not None:
+            offsets += self.offsets
         weights = np.ascontiguousarray((differences * self.scales[:, None]).T)
-        return FixedWeights(self.names, weights, offsets * self.scales)
+        return FixedWeights(self.names, weights, offsets=offsets)
 
-    def project(self, features: Matrix) -> Matrix:
-        """Return the projections by n L m multiply-adds, for m landmarks, and n M differences."""
+    def products(self, features: Matrix) -> Matrix:
+        """Return them by n L m multiply-adds, for m landmarks, and n M differences."""
         products = product(features, self.landmarks.T)
         products += self.landmark_offsets
         # Measured: faster than by indices.
@@ -303,6 +344,12 @@ class LandmarkWeights(InputWeights):
         projections -= np.take(products, self.second, axis=1)
         projections *= self.scales
         return projections
+
+    def of_standardized(self, means: Floats, factors: Floats) -> Self:
+        """Return weights that project features x as these project (x - means) * factors."""
+        landmarks = self.landmarks * factors
+        offsets = self.landmark_offsets - product(landmarks, means[:, None])[:, 0]
+        return replace(self, landmarks=landmarks, landmark_offsets=offsets)
 
 
 DIFFERENCES = ("difference", "centred-difference")
@@ -384,7 +431,7 @@ def formed_differences(names: Sequence[Name], pairs: Pairs) -> FixedWeights:
         weights[:, units] = differences.T
         if pairs.centred:
             offsets[units] = -np.vecdot(midpoints, differences)
-    return FixedWeights(tuple(names), weights, offsets if pairs.centred else None)
+    return FixedWeights(tuple(names), weights, offsets=offsets if pairs.centred else None)
 
 
 def landmark_differences(names: Sequence[Name], pairs: Pairs) -> LandmarkWeights:

@@ -232,6 +232,8 @@ class MiniRocketFeatures(ImageTransformer):
         For the channels of kernels, and the example from which each has its biases.
     kernels : DilatedKernels, optional
         Kernels that are made already.
+    prefix : str
+        What the names of outputs begin with, for a TransformerUnion: "u_" gives "u_h0", "u_h1", …
 
     Notes
     -----
@@ -265,6 +267,7 @@ class MiniRocketFeatures(ImageTransformer):
     dtype: str = "float64"
     seed: int = 0
     kernels: DilatedKernels | None = None
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         check_count("n_features", self.n_features, N_KERNELS)

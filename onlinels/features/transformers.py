@@ -222,7 +222,7 @@ class WindowFeatures(FilteringTransformer):
         The bank. A filter without channels is applied to every channel of the windows, one with
         channels is applied channel by channel. Recipes and a FilterBank are not taken.
     pool_size, stride, padding, drop_ring, normalize, before_pooling, after_pooling, channels,
-    contrast_offset, dtype, seed, pooling
+    contrast_offset, dtype, seed, pooling, prefix
         As those of ConvolutionalFeatures, along time alone.
     window_shape : (length,) or (length, n_channels), optional
         Needed where windows come as dicts of numbers, frames or flat arrays; otherwise a check.
@@ -259,6 +259,7 @@ class WindowFeatures(FilteringTransformer):
     dtype: str = "float64"
     seed: int = 0
     pooling: str = "box"
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         self._check_settings()
@@ -332,6 +333,8 @@ class ConvolutionalFeatures(FilteringTransformer):
     pooling : "box" or "gaussian"
         What positions are averaged with: the Q x Q alike, as in the paper, or by a gaussian about
         their middle that is as wide (standard deviation Q / sqrt(12)), which classifies better.
+    prefix : str
+        What the names of outputs begin with, for a TransformerUnion: "u_" gives "u_h0", "u_h1", …
 
     Notes
     -----
@@ -367,6 +370,7 @@ class ConvolutionalFeatures(FilteringTransformer):
     dtype: str = "float64"
     seed: int = 0
     pooling: str = "box"
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         self._check_settings()

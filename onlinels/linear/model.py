@@ -64,6 +64,7 @@ from onlinels.numerics import (
     apply_in_blocks,
     product,
     shallow_copy,
+    zero_added,
 )
 from onlinels.rows import (
     Batch,
@@ -768,6 +769,8 @@ class LinearModel(base.Estimator, ABC):
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""
         return copy.copy(self).merge(other)
+
+    __radd__ = zero_added
 
     @property
     def _is_blank(self) -> bool:

@@ -53,7 +53,10 @@ def make_layer(n_features: int, n_hidden: int, n_examples: int, random: Any) -> 
     settings: dict[str, Any] = {
         "n_hidden": n_hidden,
         "input_weights": "centred-difference",
+        "activation": "square",
         "dtype": "float32",
+        "bias": False,
+        "standardize": False,
     }
     return HiddenLayer.from_examples(examples, labels, **settings)
 

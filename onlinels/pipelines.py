@@ -1,0 +1,275 @@
+"""Pipelines of river that end in a model of this package: their steps, merging and unlearning."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from river import base, compose
+
+from onlinels.checks import same
+from onlinels.features.hidden import HiddenLayer
+from onlinels.features.minirocket import MiniRocketFeatures
+from onlinels.features.preprocessing import ImagePreprocessing
+from onlinels.features.transformers import FilteringTransformer
+
+Model = TypeVar("Model")
+
+FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing)
+"""Steps of this package that learn nothing."""
+
+
+def is_pipeline(model: Any) -> bool:
+    """Tell whether a model is a pipeline of river's."""
+    return isinstance(model, compose.Pipeline)
+
+
+def steps_of(model: Any) -> list[Any]:
+    """Return the steps of a pipeline; any other model is its own."""
+    return list(model.steps.values()) if is_pipeline(model) else [model]
+
+
+def last_step(model: Any) -> Any:
+    """Return the last step of a pipeline; any other model is its own."""
+    return steps_of(model)[-1]
+
+
+def emptied(model: Any) -> Any:
+    """Return a model of the same settings and fixed features that has learnt nothing."""
+    if is_pipeline(model):
+        return compose.Pipeline(*((name, emptied(step)) for name, step in model.steps.items()))
+    return model.empty() if hasattr(model, "empty") else model.clone()
+
+
+def copied(model: Model) -> Model:
+    """Return an independent copy, of no moment amid a call of another thread."""
+    if isinstance(model, compose.Pipeline):
+        steps = ((name, copied(step)) for name, step in model.steps.items())
+        return type(model)(*steps)
+    return copy.copy(model) if hasattr(model, "_lock") else copy.deepcopy(model)
+
+
+def same_state(a: Any, b: Any) -> bool:
+    """Tell whether two objects are in the same state; False also where that cannot be told.
+
+    Examples
+    --------
+    >>> from river import preprocessing
+    >>> same_state(preprocessing.StandardScaler(), preprocessing.StandardScaler())
+    True
+    """
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, base.Base) and hasattr(a, "__dict__"):
+        return same_state(vars(a), vars(b))
+    if isinstance(a, Mapping):
+        return a.keys() == b.keys() and all(same_state(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same_state, a, b))
+    if isinstance(a, np.ndarray):
+        return np.array_equal(a, b)
+    try:
+        # As they would be pickled: getters, partial functions and generators are equal to nothing.
+        return bool(a == b or a.__reduce_ex__(4) == b.__reduce_ex__(4))
+    except (TypeError, ValueError):
+        return False
+
+
+def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield steps by name; in the place of pipelines and unions what these consist of."""
+    for name, step in steps.items():
+        inner = getattr(step, "steps", None) or getattr(step, "transformers", None)
+        if isinstance(step, (compose.Pipeline, compose.TransformerUnion)) and inner:
+            yield from _parts(inner, f"{within}{name}.")
+        else:
+            yield within + name, step
+
+
+def _held(value: Any) -> Iterator[base.Base]:
+    """Yield an object of river's, and those that it holds."""
+    if isinstance(value, base.Base):
+        yield value
+        value = getattr(value, "__dict__", {})
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    for each in value if isinstance(value, (list, tuple)) else ():
+        yield from _held(each)
+
+
+LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
+
+
+def has_learnt(step: Any) -> bool:
+    """Tell whether a step learns, and is not as a new one any more.
+
+    Examples
+    --------
+    >>> from river import preprocessing
+    >>> scaler = preprocessing.StandardScaler()
+    >>> scaler.learn_one({"a": 3.0})
+    >>> has_learnt(scaler), has_learnt(preprocessing.StandardScaler())
+    (True, False)
+    """
+    kind = type(step)
+    if all(getattr(kind, name, None) in (None, getattr(of, name)) for name, of in LEARNING.items()):
+        return False
+    # River's clone of an imputer has the statistics that the imputer has learnt.
+    return not all(same_state(each, each.clone()) for each in _held(step))
+
+
+def _first_steps(model: Any) -> dict[str, Any]:
+    """Return the parts of all steps but the last; raise ValueError if one has learnt."""
+    *first, _ = model.steps.items()
+    found = dict(_parts(dict(first)))
+    for name in filter(lambda name: has_learnt(found[name]), found):
+        raise ValueError(
+            f"The step {name!r} has learnt, expected steps before the last one that learn nothing: "
+            "what came out of it depends on what it had seen, so no rows can be joined or taken "
+            "out exactly. Leave a scaler out: linear models need none, and HiddenLayer."
+            "from_examples(X) fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns "
+            "nothing."
+        )
+    return found
+
+
+def _check_same_steps(model: Any, other: Any) -> None:
+    """Raise unless two pipelines differ in their last step alone."""
+    if not (is_pipeline(model) and is_pipeline(other)):
+        kinds = f"{type(model).__name__} and {type(other).__name__}"
+        raise TypeError(f"Models are of types {kinds}, expected all of one type.")
+    mine, theirs = _first_steps(model), _first_steps(other)
+    if list(mine) != list(theirs):
+        names = f"{list(mine)} and {list(theirs)} before their last one"
+        raise ValueError(f"Pipelines have the steps {names}, expected the same in all.")
+    for name, step in mine.items():
+        difference = _difference(step, theirs[name])
+        if difference:
+            came = f"The steps {name!r} differ in {difference}, expected the same in all"
+            raise ValueError(f"{came} pipelines. Start all from one's clone().")
+
+
+def _difference(step: Any, other: Any) -> str:
+    """Return in words in what two steps differ that have learnt nothing; "" if they do not."""
+    if type(step) is not type(other):
+        return f"type: {type(step).__name__} and {type(other).__name__}"
+    mine, theirs = step._get_params(), other._get_params()
+    for name, value in mine.items():
+        if not (same(value, theirs[name]) or same_state(value, theirs[name])):
+            return f"{name}: {value!r} and {theirs[name]!r}"
+    # Layers of this package draw weights by name, in any order.
+    alike = isinstance(step, FIXED) or same_state(step, other)
+    return "" if alike else "what they drew at random (pass a seed, if there is one)"
+
+
+def join(model: Any, other: Any) -> None:
+    """Add what another model or pipeline has learnt, in place; errors are those of `merge`."""
+    if is_pipeline(model) or is_pipeline(other):
+        _check_same_steps(model, other)
+        join(last_step(model), last_step(other))
+    else:
+        _method(model, "merge")(other)
+
+
+def _method(model: Any, name: str) -> Any:
+    """Return a method of a model, or raise TypeError if it has none."""
+    if not hasattr(model, name):
+        expected = f"one that has {name}, such as LeastSquaresClassifier, or a pipeline of one"
+        raise TypeError(f"The model is of type {type(model).__name__}, expected {expected}.")
+    return getattr(model, name)
+
+
+def merge(model: Model, *others: Model) -> Model:
+    """Return a new model or pipeline that has learnt what all have; they stay as they are.
+
+    Parameters
+    ----------
+    model, *others : models that merge, or river pipelines that end in one
+        Of the same settings. Steps of pipelines before the last one have learnt nothing (their
+        state is that of a new one), and are the same in all: ``pipeline.clone()`` makes sites that
+        merge.
+
+    Returns
+    -------
+    model or pipeline
+        As if it had learnt the rows of all, in any order.
+
+    Raises
+    ------
+    TypeError
+        If the models are of several kinds, or do not merge.
+    ValueError
+        If a step has learnt, as river's scalers do, or steps or settings differ.
+
+    Notes
+    -----
+    Costs a copy of the first model, and what the models' own `merge` costs.
+
+    Examples
+    --------
+    >>> from onlinels import HiddenLayer, LeastSquaresClassifier
+    >>> north, south = (HiddenLayer(5) | LeastSquaresClassifier() for _ in range(2))
+    >>> north.learn_one({"wind": 3.0}, "calm")
+    >>> south.learn_one({"wind": 9.0}, "storm")
+    >>> merge(north, south)["LeastSquaresClassifier"].classes
+    ('calm', 'storm')
+    """
+    _method(last_step(model), "merge")
+    merged = copied(model)
+    for other in others:
+        join(merged, other)
+    return merged
+
+
+def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    """Take one sample out of a model or pipeline again; see `unlearn_many`.
+
+    Examples
+    --------
+    >>> from onlinels import HiddenLayer, LeastSquaresClassifier
+    >>> model = HiddenLayer(5) | LeastSquaresClassifier()
+    >>> model.learn_one({"wind": 3.0}, "calm")
+    >>> unlearn_one(model, {"wind": 3.0}, "calm")
+    >>> model["LeastSquaresClassifier"].count
+    0
+    """
+    unlearn = _method(last_step(model), "unlearn_one")
+    if is_pipeline(model):
+        _first_steps(model)
+        x = model.transform_one(x)
+    unlearn(x, y, w)
+
+
+def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
+    """Take rows out of a model or pipeline again: it is then as if it had never seen them.
+
+    Parameters
+    ----------
+    model : model that unlearns, or river pipeline that ends in one
+        Steps of a pipeline before the last one have learnt nothing.
+    X, y, w
+        As the last step's `unlearn_many` takes them, before the other steps.
+
+    Raises
+    ------
+    TypeError
+        If the model does not unlearn.
+    ValueError
+        If a step has learnt, as river's scalers do, or as the last step's `unlearn_many`. Nothing
+        has changed then.
+
+    Examples
+    --------
+    >>> from onlinels import HiddenLayer, LeastSquaresRegressor
+    >>> model = HiddenLayer(5) | LeastSquaresRegressor()
+    >>> model.learn_many(np.eye(3), [1.0, 2.0, 3.0])
+    >>> unlearn_many(model, np.eye(3)[:2], [1.0, 2.0])
+    >>> model["LeastSquaresRegressor"].count
+    1
+    """
+    unlearn = _method(last_step(model), "unlearn_many")
+    if is_pipeline(model):
+        _first_steps(model)
+        X = model.transform_many(X)
+    unlearn(X, y, w)

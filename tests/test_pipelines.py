@@ -1,0 +1,224 @@
+"""Merging and unlearning: pipelines whose first steps learn nothing, and sums of models."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import compose, feature_extraction, linear_model, preprocessing, stats
+
+import laws
+import onlinels
+import strategies
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    StreamClassifier,
+)
+
+LINEAR = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+EXAMPLES = np.random.default_rng(0).normal(size=(9, 5))
+PLAIN = {"a": 1.0, "b": 2.0}
+FIRST = {
+    "random layer": lambda: [HiddenLayer(7, seed=3)],
+    "layer from examples": lambda: [HiddenLayer.from_examples(EXAMPLES, list("abcabcabc"), 7)],
+    "union": lambda: [compose.Discard(0) | compose.Prefixer("raw_"), HiddenLayer(7)],
+    "two layers": lambda: [HiddenLayer(7), HiddenLayer(5, seed=1, prefix="u_")],
+    "projection": lambda: [preprocessing.Normalizer(), HiddenLayer(7, prefix="n_")],
+    "hashes": lambda: [HiddenLayer(7, prefix="u_"), preprocessing.FeatureHasher(8, seed=1)],
+}
+
+
+def pipeline_of(name, last=LINEAR):
+    """Return a pipeline of first steps, side by side if they are two, and a linear model."""
+    first = FIRST[name]()
+    step = compose.TransformerUnion(*first) if len(first) > 1 else first[0]
+    return compose.Pipeline(("first", step), ("last", last.clone()))
+
+
+def learn(model, rows):
+    """Learn rows of weights one by one, as dicts."""
+    for x, y, w in zip(rows.dicts(), rows.y, rows.w, strict=True):
+        model.learn_one(x, y, w=float(w))
+    return model
+
+
+@given(strategies.rows(), st.sampled_from(sorted(FIRST)), st.integers(1, 4), st.data())
+def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, n_sites, data):
+    sites = data.draw(st.lists(st.integers(0, n_sites - 1), min_size=len(rows), max_size=len(rows)))
+    parts = [[k for k, at in enumerate(sites) if at == site] for site in range(n_sites)]
+    models = [learn(pipeline_of(name), rows.take(part)) for part in parts]
+    before = [pickle.dumps(model["last"]) for model in models]
+    merged, whole = onlinels.merge(*models), learn(pipeline_of(name), rows)
+    assert merged["last"].count == whole["last"].count == len(rows)
+    laws.assert_same_model(merged["last"], whole["last"])
+    assert [pickle.dumps(model["last"]) for model in models] == before
+    for k in parts[-1]:
+        x, y, w = rows.dicts()[k], rows.y[k], float(rows.w[k])
+        if data.draw(st.booleans()) or len(FIRST[name]()) > 1:
+            onlinels.unlearn_one(merged, x, y, w)
+        else:
+            onlinels.unlearn_many(merged, [x], [y], [w])
+    kept = learn(pipeline_of(name), rows.take([k for k in range(len(rows)) if k not in parts[-1]]))
+    assert merged["last"].count == kept["last"].count
+    assert set(merged["last"].classes) == set(kept["last"].classes)
+
+
+def test_weights_after_unlearning_a_pipeline_are_those_without_the_rows():
+    rng = np.random.default_rng(1)
+    X, y = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc")), rng.normal(size=60)
+    model, never = (HiddenLayer(20) | LeastSquaresRegressor(ridge=1.0) for _ in range(2))
+    model.learn_many(X, pd.Series(y))
+    never.learn_many(X[20:], pd.Series(y[20:], index=X.index[20:]))
+    onlinels.unlearn_many(model, X[1:20], y[1:20])
+    onlinels.unlearn_one(model, X.iloc[0].to_dict(), float(y[0]))
+    found, expected = (each["LeastSquaresRegressor"].output_weights for each in (model, never))
+    np.testing.assert_allclose(found, expected, atol=1e-10)
+
+
+def test_wrapped_models_merge():
+    def sites(make):
+        models = [make(), make()]
+        for k in range(40):
+            models[k % 2].learn_one({"a": float(k % 5), "b": float(k % 3)}, k % 3 == 1)
+        return models
+
+    for make in (
+        lambda: CalibratedClassifier(HiddenLayer(9) | LeastSquaresClassifier(1.0)),
+        lambda: HiddenLayer(9) | CalibratedClassifier(LeastSquaresClassifier(1.0)),
+    ):
+        a, b = sites(make)
+        merged = onlinels.merge(a, b)
+        last = merged["CalibratedClassifier"] if hasattr(merged, "steps") else merged
+        assert last.count == 40
+        whole = make()
+        for k in range(40):
+            whole.learn_one({"a": float(k % 5), "b": float(k % 3)}, k % 3 == 1)
+        for x in (PLAIN, {"a": 4.0}):
+            assert merged.predict_one(x) == whole.predict_one(x)
+
+
+@given(strategies.rows(), st.data())
+def test_a_sum_is_the_model_of_all_rows(rows, data):
+    models = [
+        laws.learnt(lambda: LINEAR.clone(), rows.take(part))
+        for part in data.draw(strategies.splits(len(rows)))
+    ]
+    before = [pickle.dumps(model) for model in models]
+    whole = laws.learnt(lambda: LINEAR.clone(), rows)
+    for total in (sum(models), onlinels.merge(*models)):
+        laws.assert_same_model(total, whole)
+        assert total is not models[0]
+    assert [pickle.dumps(model) for model in models] == before
+    with pytest.raises(TypeError, match="unsupported operand"):
+        1 + models[0]
+
+
+WORDS = {"tier": "gold", "place": "north"}
+LEARN = [
+    (preprocessing.StandardScaler(), PLAIN),
+    (preprocessing.MinMaxScaler(), PLAIN),
+    (preprocessing.OneHotEncoder(), WORDS),
+    (preprocessing.OrdinalEncoder(), WORDS),
+    (preprocessing.StatImputer(("a", stats.Mean())), PLAIN),
+    (preprocessing.PreviousImputer(), PLAIN),
+    (HiddenLayer(3) + preprocessing.StandardScaler(), PLAIN),
+    (compose.Select("a") | preprocessing.StandardScaler(), PLAIN),
+    (compose.Grouper(preprocessing.StandardScaler(), by="b"), PLAIN),
+]
+LEARN_NOTHING = [
+    (preprocessing.OneHotEncoder(drop_zeros=True), WORDS),
+    (preprocessing.FeatureHasher(8, seed=1), WORDS),
+    (preprocessing.StatImputer(("a", 0.0)), {"a": None, "b": 1.0}),
+    (feature_extraction.PolynomialExtender(), PLAIN),
+    (feature_extraction.BagOfWords(on="t"), {"t": "two words"}),
+    (compose.FuncTransformer(lambda x: {**x, "c": 1.0}), PLAIN),
+    (compose.SelectType(float) + HiddenLayer(4), PLAIN),
+    (compose.Renamer({"a": "z"}), PLAIN),
+]
+
+
+@pytest.mark.parametrize(("step", "x"), LEARN, ids=lambda each: type(each).__name__)
+def test_a_step_that_has_learnt_is_named(step, x):
+    one = compose.Pipeline(("own", step.clone()), ("last", LINEAR.clone()))
+    other = one.clone()
+    # Nobody has learnt anything yet.
+    onlinels.merge(one, other)
+    one.learn_one(dict(x), "yes")
+    for call in (
+        lambda: onlinels.merge(one, other),
+        lambda: onlinels.merge(other, one),
+        lambda: onlinels.unlearn_one(one, dict(x), "yes"),
+        lambda: onlinels.unlearn_many(one, [dict(x)], ["yes"]),
+    ):
+        with pytest.raises(ValueError, match=r"The step 'own.* has learnt, .*Leave a scaler out"):
+            call()
+    assert (one["last"].count, other["last"].count) == (1, 0)
+
+
+@pytest.mark.parametrize(("step", "x"), LEARN_NOTHING, ids=lambda each: type(each).__name__)
+def test_steps_that_learn_nothing_merge_and_unlearn(step, x):
+    one = step.clone() | LINEAR.clone()
+    other = one.clone()
+    for model in (one, other):
+        model.learn_one(dict(x), "yes")
+        model.learn_one(dict(x), "no")
+    merged = onlinels.merge(one, other)
+    last = merged["LeastSquaresClassifier"]
+    assert last.count == 4
+    for label in ("yes", "yes"):
+        onlinels.unlearn_one(merged, dict(x), label)
+    assert (last.classes, last.count) == (("no",), 2)
+
+
+def test_what_does_not_merge_is_refused_by_name():
+    layered = lambda **settings: compose.Pipeline(  # noqa: E731
+        ("layer", HiddenLayer(**{"n_hidden": 5} | settings)), ("last", LINEAR.clone())
+    )
+    named = compose.Pipeline(("other", HiddenLayer(5)), ("last", LINEAR.clone()))
+    hashed = preprocessing.FeatureHasher(8) | LINEAR.clone()
+    projected = preprocessing.GaussianRandomProjector(3, seed=1) | LINEAR.clone()
+    turned = projected.clone()
+    projected.learn_one({"a": 1.0}, "yes")
+    turned.learn_one({"b": 1.0}, "yes")
+    examples = HiddenLayer.from_examples(EXAMPLES, n_hidden=5)
+    table = [
+        (
+            layered(),
+            layered(seed=1),
+            ValueError,
+            "'layer' differ in seed: 0 and 1,.*clone",
+        ),
+        (layered(), layered(n_hidden=6), ValueError, "differ in n_hidden: 5 and 6"),
+        (layered(), examples | LINEAR.clone(), ValueError, r"\['layer'\] and \['HiddenLayer'\]"),
+        (layered(), named, ValueError, r"\['layer'\] and \['other'\] before"),
+        (layered(), LINEAR.clone(), TypeError, "of types Pipeline and LeastSquaresClassifier"),
+        (hashed, hashed.clone(), ValueError, "'FeatureHasher' differ in what they drew at random"),
+        (projected, turned, ValueError, "'GaussianRandomProjector' differ in what they drew"),
+        (LINEAR, LeastSquaresRegressor(), TypeError, "other is of type LeastSquaresRegressor"),
+        (LINEAR, LeastSquaresClassifier(2.0), ValueError, "other has different settings"),
+        (StreamClassifier(), StreamClassifier(), TypeError, "StreamClassifier, expected one that"),
+        (DriftAwareClassifier(LINEAR.clone()), LINEAR, TypeError, "DriftAwareClassifier, expected"),
+        (linear_model.LogisticRegression(), LINEAR, TypeError, "LogisticRegression, expected one"),
+    ]
+    for one, other, error, message in table:
+        with pytest.raises(error, match=message):
+            onlinels.merge(one, other)
+    for unlearn in (onlinels.unlearn_one, onlinels.unlearn_many):
+        with pytest.raises(TypeError, match="StreamClassifier, expected one that has unlearn_"):
+            unlearn(StreamClassifier(), {}, "yes")
+    model = layered()
+    model.learn_one(PLAIN, "yes")
+    laws.assert_refused(
+        lambda: onlinels.unlearn_one(model, PLAIN, "no"), model["last"], "no", ValueError
+    )
+    twin = onlinels.merge(model)
+    twin.learn_one(PLAIN, "no")
+    assert model["last"].classes == ("yes",)
+    assert copy.copy(twin["last"]).classes == ("yes", "no")
