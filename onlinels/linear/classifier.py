@@ -32,7 +32,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     """Classify by ridge regression on one-hot labels, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many` and `merge`, the output weights equal those of
-    the batch solution W = (A'A + c I)^-1 A'Y on all rows learnt (equation 3 of the paper, with
+    the batch solution W = (A'A + c S)^-1 A'Y on all rows learnt (equation 3 of the paper, with
     samples as rows), in any order and however the stream was cut. There is no learning rate and
     no row is kept.
 
@@ -40,12 +40,15 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ----------
     ridge : float, "auto", "paper" or KFold
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
-        statistics alone (`onlinels.linalg.selection.gcv_ridge`), `KFold` by exact cross-validation
-        from statistics in folds: when the count of rows is a power of two, from 16 on, and after
-        merging and unlearning. "paper" is the heuristic (N/M)^2 min(diag(A'A)) for N classes
-        and M features (sums of squares about the mean where there is an intercept). 0.0 gives the
-        minimum-norm (pseudo-inverse) solution. It may be changed at any time, but not to a KFold;
-        in the recursive form that costs M^3.
+        statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
+        cross-validation from statistics in folds: with 16 rows, then after every fourth part more
+        rows than before, and from twice as many rows as features vary after as many again; where
+        rows are forgotten, after four times the rows (or the time) in which weights fall to 1/e;
+        and after merging, unlearning and fading. "paper" is the heuristic
+        (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
+        there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
+        changed at any time, but not to a KFold; in the recursive form every change costs M^3,
+        those at the counts above too.
     accumulator : "gram", "orthogonal" or "recursive"
         What is remembered of the stream: sums of products; the factor R of A = QR, which keeps the
         digits of nearly collinear features but cannot unlearn; or an inverse and the weights, for
@@ -61,6 +64,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     balance : None, "classwise" or "priors"
         How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
         the notes.
+    scaling : "auto", "standard" or None
+        What the ridge acts on, S above. None: features as they are, S = I. "standard": features
+        divided by their standard deviations s_j over all rows (without an intercept by the root of
+        their mean square), S = diag(s_j^2). "auto": the likelier of the two where the ridge is
+        selected ("standard" in the recursive form); None elsewhere, so that a number is that
+        number. See the notes.
 
     Notes
     -----
@@ -69,16 +78,27 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked
+    ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew after max(64, M) rows, and whenever something but single rows has changed; its
+    made anew at multiples of K rows, and whenever something but single rows has changed; its
     weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
-    with ridge="paper" or 0.0, with a forgetting_factor or half_life, with balance="classwise",
-    with accumulator="orthogonal", and where features are all but collinear: there every answer
-    after a row is solved anew. Where rows are predicted one by one, take
+    with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
+    balance="classwise", with accumulator="orthogonal", and where features are all but collinear:
+    there every answer after a row is solved anew. Where rows are predicted one by one, take
     accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
     solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
+
+    Units of features. With scaling="standard" they do not matter: multiply any feature by
+    anything, and shift it where there is an intercept, and no prediction changes. It is ridge
+    regression behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or
+    forgotten: s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. A feature that is constant
+    has the weight 0. Where "auto" selects it, the s_j of now are taken at multiples of
+    K = max(64, M rounded up to a power of two) rows, with a new ridge, and after merging and
+    unlearning; a feature that begins to vary in between takes its own then (in the recursive form
+    all are taken with the ridge). So a solution can go on from row to row, and no cutting of the
+    stream changes it; `ridge_diagonal` is the ridge in force on each feature. An explicit
+    "standard" follows every row, and costs a solution for every answer between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that

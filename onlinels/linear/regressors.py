@@ -98,7 +98,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     """Predict a number by ridge regression, learnt online and exactly.
 
     After any sequence of `learn_one`, `learn_many`, `unlearn_*` and `merge`, the output weights
-    equal those of the batch solution w = (A'A + c I)^-1 A'y on all rows learnt, in any order and
+    equal those of the batch solution w = (A'A + c S)^-1 A'y on all rows learnt, in any order and
     however the stream was cut. There is no learning rate and no row is kept.
 
     Parameters
@@ -107,6 +107,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     accumulator : "gram", "orthogonal" or "recursive"
     forgetting_factor : float
     half_life : float or timedelta, optional
+    scaling : "auto", "standard" or None
         As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
     fit_intercept : bool
         Whether every target has a constant, exact and without ridge (by means and co-moments).
@@ -118,12 +119,13 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
     What a row costs. To learn a row takes ``M^2`` operations; above some 500 features `learn_many`
     is the quicker way. Weights are solved when they are first asked for after learning, for
-    ``M^3 / 3`` operations (10 to 20 times that when a ridge is selected). Where they are asked
+    ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew after max(64, M) rows, and whenever something but single rows has changed; its
-    weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
-    with ridge="paper" or 0.0, with a forgetting_factor or half_life, with
+    made anew at multiples of max(64, M rounded up to a power of two) rows, and whenever something
+    but single rows has changed; its weights may differ from a solution made anew by rounding, the
+    sums do not. It cannot go on
+    with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
     accumulator="orthogonal", and where features are all but collinear: there every answer after
     a row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and
     a number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds
@@ -234,6 +236,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
     accumulator : "gram", "orthogonal" or "recursive"
     forgetting_factor : float
     half_life : float or timedelta, optional
+    scaling : "auto", "standard" or None
         As in `onlinels.LeastSquaresClassifier`; one ridge serves all targets.
     fit_intercept : bool
         Whether every target has a constant, exact and without ridge (by means and co-moments).
