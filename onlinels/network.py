@@ -235,7 +235,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         self.preprocessing = preprocessing or ImagePreprocessing()
         self.features = features or ConvolutionalFeatures()
         self.hidden = hidden or HiddenLayer(1000, "difference", "square", bias=False)
-        self.classifier = classifier or LeastSquaresClassifier("paper", fit_intercept=False)
+        self.classifier = classifier or LeastSquaresClassifier(
+            "paper", fit_intercept=False, scaling=None
+        )
         self.warm_up = warm_up
         self._image_shape: Shape | None = None
         self._fixed: FixedNetwork | None = None

@@ -38,6 +38,7 @@ GEOMETRY: Settings = {
     "activation": "square",
     "bias": False,
     "ridge": "paper",
+    "scaling": None,
     "fit_intercept": False,
     "warm_up": 4000,
 }

@@ -102,7 +102,7 @@ def drawn_sums(random, size):
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_likelihood_of_a_large_gram_is_within_a_tenth_of_its_maximum(seed, monkeypatch):
-    """In logarithms of the likelihood, of the maximum over all ridges; in the form of a band too."""
+    """Of that over all ridges, in logarithms; in the form of a band, too."""
     random = np.random.default_rng(seed)
     sums, n_rows = drawn_sums(random, int(random.integers(150, 300)))
     exact = eigenvalues_of(Sums(sums.gram.copy(), sums.cross, sums.target_squares, sums.weight))

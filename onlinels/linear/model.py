@@ -633,7 +633,12 @@ class LinearModel(base.Estimator, ABC):
 
     def _anew(self, **attributes: Any) -> State:
         """Return new attributes of a model; what follows single rows begins again, if not given."""
-        begun = dict.fromkeys(("_solution", "_recursion", "_asked_at", "_reader"))
+        begun: dict[str, Any] = dict.fromkeys(("_solution", "_recursion", "_asked_at"))
+        begun["_plain_until"] = 0
+        columns = attributes.get("_columns", self._columns)
+        n_targets = attributes.get("_statistics", self._statistics).n_targets
+        if (columns, n_targets) != (self._columns, self._statistics.n_targets):
+            begun["_reader"] = None
         return tuple((self, name, value) for name, value in (begun | attributes).items())
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
@@ -879,19 +884,19 @@ class LinearModel(base.Estimator, ABC):
         """Take note of the names of a sample: if they come again, they may for long."""
         if layout != self._layout:
             self._reader, self._layout = None, layout
-        elif self._reader is None and self._is_settled:
+            return
+        if self._reader is None:
             self._reader = reader_of(self._columns, layout, self._statistics.n_targets)
-            self._plain_until, self._waiting = maxsize, None
-            if self._is_chosen:
-                self._wait_for_changes()
+        self._wait_for_changes()
 
     def _wait_for_changes(self) -> None:
         """Take note of the count of rows with which something is due, and of constant features."""
-        penalty = self._penalty
-        self._plain_until = penalty.until
-        if penalty.values is None:
-            self._plain_until = 0
+        penalty, self._waiting = self._penalty, None
+        self._plain_until = maxsize if self._is_settled else 0
+        if not (self._is_settled and self._is_chosen):
             return
+        assert penalty.values is not None
+        self._plain_until = penalty.until
         waiting = np.flatnonzero(~np.isnan(penalty.values))
         if penalty.units is not None:
             step = refreshed_after(len(penalty.values) - len(waiting))
@@ -968,11 +973,12 @@ class LinearModel(base.Estimator, ABC):
         if sample is None:
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
-            if statistics.recursion is not None:
-                # The setting may have changed; a reader is made once it is in force.
-                self._in_force()
-                statistics = self._statistics
             sample = np.append(row, np.zeros(statistics.n_targets))
+        is_plain = self._plain_until > statistics.count
+        if not is_plain and statistics.recursion is not None:
+            # The setting may have changed, or a ridge may be due.
+            self._in_force()
+            statistics = self._statistics
         recursion = statistics.recursion or self._following()
         if recursion is None:
             solution = self._solved()
@@ -980,6 +986,8 @@ class LinearModel(base.Estimator, ABC):
             recursion = self._following()
         if layout is not None:
             self._remember_names(layout)
+        elif not is_plain:
+            self._wait_for_changes()
         if recursion is not None:
             return self._corrected(statistics.scores_by(recursion, sample))
         known: Floats = sample[: statistics.n_features] @ solution.output_weights
