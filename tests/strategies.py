@@ -41,6 +41,7 @@ ridges_of = {
     "recursive": st.one_of(st.sampled_from(["paper", "auto"]), st.floats(1e-3, 1e3)),
 }
 BALANCES = "classwise", "priors"
+SCALINGS = "auto", "standard", None
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
 unlearning_accumulators = st.sampled_from(["gram", "recursive"])
@@ -77,10 +78,12 @@ def axes(draw, image_size, filter_size):
 def classifier_settings(draw, accumulators=accumulators):
     """Draw the hyperparameters of a LeastSquaresClassifier."""
     accumulator = draw(accumulators)
+    ridge = draw(ridges_of[accumulator])
     return {
-        "ridge": draw(ridges_of[accumulator]),
+        "ridge": ridge,
         "fit_intercept": draw(st.booleans()),
         "accumulator": accumulator,
+        "scaling": draw(st.sampled_from(["auto", None] if ridge == 0.0 else SCALINGS)),
     }
 
 
