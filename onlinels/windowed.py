@@ -28,12 +28,12 @@ from onlinels.rows import (
     Columns,
     Layout,
     Name,
-    as_frame,
     holds_array,
     labels_like,
     read_batch,
     read_row,
     samples_of,
+    source_of,
     table_like,
 )
 from onlinels.saving import (
@@ -85,11 +85,6 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
             raise TypeError(f"{came}, expected a number of seconds, or dates alone. Convert it.")
     rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
     return rows, read_times(stamps, len(stamps), dates), dates
-
-
-def kind_of(X: Any) -> Any:
-    """Return a batch of readings as answers in its kind need it."""
-    return X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
 
 
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
@@ -376,7 +371,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            return labels_like(kind_of(X), self._answers("predict", None, list(samples_of(X))))
+            return labels_like(source_of(X), self._answers("predict", None, list(samples_of(X))))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
@@ -391,7 +386,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                 return rows
             classes = list(dict.fromkeys(label for row in rows for label in row))
             values = [[row.get(label, 0.0) for label in classes] for row in rows]
-            return table_like(kind_of(X), classes, np.array(values).reshape(len(rows), -1))
+            return table_like(source_of(X), classes, np.array(values).reshape(len(rows), -1))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
         due: list[Labelled] = []

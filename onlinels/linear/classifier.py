@@ -105,7 +105,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     held-out rows of seven data sets in nine, and never worse than no balance, which "priors" was
     on two of those with many classes. "priors" was the best on two with two classes.
 
-    `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
+    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, which is learnt in blocks of
+    64 MiB and answered as an array is, a pandas, polars or pyarrow frame, or a list of
     dicts, and answers come in kind. A dict's values are numbers or arrays: an array under "h"
     counts as the features ("h", 0), ("h", 1), … Columns of a plain array are named 0, 1, …
 

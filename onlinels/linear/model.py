@@ -453,7 +453,7 @@ class LinearModel(base.Estimator, ABC):
 
         Parameters
         ----------
-        X : array (n_rows, n_features), frame, or list of dicts
+        X : array or sparse matrix (n_rows, n_features), frame, or list of dicts
         y : array, series or list of n_rows labels, or of n_rows numbers for a regressor
             If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
         w : float, or array, series or list of n_rows floats, optional
@@ -492,11 +492,11 @@ class LinearModel(base.Estimator, ABC):
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
-        values = columns.place(batch.layouts, batch.values)
+        values = columns.place(batch.layouts, batch.matrix)
         check_mass(values, w)
         if targets.ndim == 2:
             check_mass(targets, w)
-        n_rows, times = len(values), self._clock.read(t, len(values))
+        n_rows, times = len(batch), self._clock.read(t, len(batch))
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
@@ -895,7 +895,7 @@ class LinearModel(base.Estimator, ABC):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
         batch = read_batch(X)
-        activations = self._columns.place(batch.layouts, batch.values)
+        activations = self._columns.place(batch.layouts, batch.matrix)
         solution = self._solved()
         scores: Floats = product(activations, solution.output_weights)
         scores += solution.intercept

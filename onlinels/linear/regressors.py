@@ -128,8 +128,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
-    dicts, and answers come in kind; see `LeastSquaresClassifier`. Before anything is learnt the
+    today. `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
+    pyarrow frame, or a list of dicts, and answers come in kind; see `LeastSquaresClassifier`. Before anything is learnt the
     prediction is 0.0.
 
     Examples

@@ -13,7 +13,7 @@ from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
-from onlinels.rows import Name, as_frame, check_aligned, samples_of
+from onlinels.rows import Name, check_aligned, samples_of, source_of
 from onlinels.saving import (
     NOTHING,
     REAL,
@@ -359,8 +359,7 @@ class StreamClassifier(ScoringClassifier):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         mixtures = [self._row_scores(x) for x in samples_of(X)]
         check_not_empty("X", len(mixtures))
-        source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
-        return source, np.array(mixtures)
+        return source_of(X), np.array(mixtures)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
