@@ -209,6 +209,13 @@ PYTHON_NUMBERS = frozenset({float, int, bool})
 """Those that Python sums by itself."""
 
 
+def check_mapping(x: Any) -> None:
+    """Raise TypeError unless a sample is a mapping; its values are not looked at."""
+    if not isinstance(x, Mapping):
+        kind = type(x).__name__
+        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
+
+
 def read_row(x: Row) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
@@ -217,9 +224,7 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
     >>> read_row({"age": 3, "height": 1.5})
     (('age', 'height'), array([3. , 1.5]))
     """
-    if not isinstance(x, Mapping):
-        kind = type(x).__name__
-        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
+    check_mapping(x)
     if PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
             # Measured: of 1,000 floats in a third of the time of an array made of them.

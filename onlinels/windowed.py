@@ -28,10 +28,10 @@ from onlinels.rows import (
     Columns,
     Layout,
     Name,
+    check_mapping,
     holds_array,
     labels_like,
     read_batch,
-    read_row,
     samples_of,
     source_of,
     table_like,
@@ -52,7 +52,14 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import FIXED, MetaClassifier, learn_and_note, restored_on_error, steps_of
+from onlinels.wrappers import (
+    FIXED,
+    MetaClassifier,
+    is_blank,
+    learn_and_note,
+    restored_on_error,
+    steps_of,
+)
 
 DATES = (datetime, np.datetime64)
 
@@ -62,8 +69,7 @@ MaybeLabel = tuple[Label, ...]
 
 def one_reading(x: Any) -> list[Any]:
     """Return a reading as a batch of one; raise TypeError if it is no dict."""
-    if not isinstance(x, Mapping):
-        read_row(x)
+    check_mapping(x)
     return [x]
 
 
@@ -219,7 +225,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     -----
     Nothing but the last `window` samples is held, and the windows depend on the readings and labels
     alone: `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends
-    in the reading (resampled: in the last sample up to it) and changes nothing; `predict_many`
+    in the reading (resampled: in the last sample up to it) and changes nothing, and reads no values
+    as long as the wrapped classifier has learnt nothing; `predict_many`
     takes its readings as following one another. The channels are those of the first reading that
     is taken in.
     A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
@@ -366,7 +373,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""
         with self._lock:
-            return self._answers("predict", None, one_reading(x))[0]
+            return self._answer("predict", None, x)
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
@@ -376,7 +383,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
         with self._lock:
-            return dict(self._answers("predict_proba", {}, one_reading(x))[0])
+            return dict(self._answer("predict_proba", {}, x))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
@@ -468,6 +475,11 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             with restored_on_error(steps_of(model)):
                 for sample, label in due:
                     model.learn_one(sample, label)
+
+    def _answer(self, method: str, nothing: Any, x: Any) -> Any:
+        """Return what is answered for one reading; its values are not read for a blank model."""
+        rows = one_reading(x)
+        return nothing if is_blank(self.classifier) else self._answers(method, nothing, rows)[0]
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""

@@ -27,7 +27,7 @@ from onlinels.features.transformers import FilteringTransformer
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held
-from onlinels.rows import check_aligned, read_sample, samples_of, table_like
+from onlinels.rows import check_aligned, check_mapping, read_sample, samples_of, table_like
 from onlinels.saving import (
     VECTOR,
     WHOLE,
@@ -57,6 +57,11 @@ def steps_of(model: Any) -> list[Any]:
 def last_step(model: Any) -> Any:
     """Return the last step of a pipeline; any other model is its own."""
     return steps_of(model)[-1]
+
+
+def is_blank(model: Any) -> bool:
+    """Tell whether a classifier, or pipeline, knows no classes; of others than ours nobody can."""
+    return not getattr(last_step(model), "classes", True)
 
 
 def emptied(model: Any) -> Any:
@@ -127,6 +132,12 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         """Return what the last step meets of a sample."""
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
+    def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
+        """Let the wrapped model learn a row; all or none of the first, which nobody looked at."""
+        first_steps = steps_of(self.classifier)[:-1] if is_blank(self.classifier) else []
+        with restored_on_error(first_steps):
+            self.classifier.learn_one(x, y, **others)
+
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels that the wrapped model knows, in the order of its columns."""
@@ -138,8 +149,14 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return int(last_step(self.classifier).count)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample; None before anything is learnt."""
+        """Return the wrapped model's label for one sample; None before anything is learnt.
+
+        Until then neither values are read nor transformers asked.
+        """
         with self._lock:
+            if is_blank(self.classifier):
+                check_mapping(x)
+                return None
             return self.classifier.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
@@ -243,14 +260,16 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
     def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
         """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
-        last, features = last_step(self.classifier), self._row_features(x)
-        # What the model would refuse, the detector is not told of.
-        check_mass(read_sample(features).values, w)
-        answer, is_first = last.predict_one(features), not last.classes
-        alarm = not is_first and alarms(self.detector, bool(answer != y))
+        alarm, last = False, last_step(self.classifier)
+        # Before the first row there is no error, and transformers may not give numbers yet.
+        if last.classes:
+            features = self._row_features(x)
+            # What the model would refuse, the detector is not told of.
+            check_mass(read_sample(features).values, w)
+            alarm = alarms(self.detector, bool(last.predict_one(features) != y))
         if alarm:
             last.fade(self.keep)
-        self.classifier.learn_one(x, y, w=w, **others)
+        self._teach(x, y, w=w, **others)
         return alarm
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
@@ -284,6 +303,9 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
         with self._lock:
+            if is_blank(self.classifier):
+                check_mapping(x)
+                return {}
             return dict(self.classifier.predict_proba_one(x, **kwargs))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
@@ -383,6 +405,9 @@ class CalibratedClassifier(WrappedClassifier):
         return best_scale(self._losses)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        if is_blank(self.classifier):
+            check_mapping(x)
+            return np.zeros(0)
         return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
@@ -416,7 +441,7 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             scores = self._row_scores(x)[None]
-            learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
+            learn = partial(self._teach, x, y, w=w, **kwargs)
             self._learn(learn, scores, [read_label(y)], check_weights(w, 1))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:

@@ -57,6 +57,7 @@ from onlinels.rows import (
     Name,
     RowReader,
     check_aligned,
+    check_mapping,
     read_batch,
     read_row,
     read_sample,
@@ -872,6 +873,10 @@ class LinearModel(base.Estimator, ABC):
         reader, statistics, layout = self._reader, self._statistics, None
         sample = None if reader is None else reader.read(x)
         if sample is None:
+            if self._is_blank:
+                # What transformers give before their first row may be no numbers.
+                check_mapping(x)
+                return np.zeros(statistics.n_targets)
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             if statistics.recursion is not None:
