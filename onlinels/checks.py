@@ -7,7 +7,7 @@ import numbers
 import os
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -506,15 +506,22 @@ def _as_floats(w: Any) -> Floats:
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 
-def check_mass(values: Matrix, w: float | Floats) -> None:
-    """Raise ValueError if weight times squared value could overflow a sum over a stream."""
+def check_mass(
+    values: Matrix, w: float | Floats, names: Callable[[], Sequence[Any]] | None = None
+) -> None:
+    """Raise ValueError if weight times squared value could overflow a sum over a stream.
+
+    The error says of which column, if there is a function that returns their names.
+    """
     heaviest = w if isinstance(w, float) else float(w.max())
     if heaviest <= 1.0 or not values.size:
         return
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > LARGEST_VALUE**2 / largest**2:
+        column = int(np.abs(dense(values)).max(axis=0).argmax())
+        of = "" if names is None else f" of {names()[column]!r}"
         raise ValueError(
-            f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times "
+            f"w holds {heaviest:g} for values{of} as large as {largest:g}, expected weight times "
             f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
         )
 

@@ -27,7 +27,14 @@ from onlinels.features.transformers import FilteringTransformer
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held
-from onlinels.rows import check_aligned, check_mapping, read_sample, samples_of, table_like
+from onlinels.rows import (
+    check_aligned,
+    check_mapping,
+    names_of,
+    read_sample,
+    samples_of,
+    table_like,
+)
 from onlinels.saving import (
     VECTOR,
     WHOLE,
@@ -265,7 +272,8 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         if last.classes:
             features = self._row_features(x)
             # What the model would refuse, the detector is not told of.
-            check_mass(read_sample(features).values, w)
+            row = read_sample(features)
+            check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
             alarm = alarms(self.detector, bool(last.predict_one(features) != y))
         if alarm:
             last.fade(self.keep)

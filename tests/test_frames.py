@@ -284,3 +284,31 @@ def test_frames_of_rivers_encoders_are_read():
             rows.learn_one(x, label)
         answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
         assert batches.predict_many(frame[30:]).tolist() == answers
+
+
+@pytest.mark.parametrize("kind", [*strategies.KINDS, "folds", "drift"])
+@pytest.mark.parametrize("way", [list, pd.DataFrame, pl.DataFrame])
+@settings(max_examples=10)
+@given(st.permutations(["age", "net pay", "h7"]), st.data())
+def test_errors_name_features_not_columns(kind, way, names, data):
+    make, targets = strategies.KINDS.get(kind, (LeastSquaresClassifier, None))
+    y = [1, 2, 1, 2] if not targets else [{"b": 1.0, "a": 2.0, 7: 3.0}] * 4
+    how = {"drift": lambda: DriftAwareClassifier(make()), "folds": lambda: make(ridge=KFold(2))}
+    model = how.get(kind, lambda: make(ridge=1.0))()
+    rows = [dict(zip(names, map(float, row), strict=True)) for row in np.eye(4, 3) + 1]
+    model.learn_many(way(rows), y)
+    bad = data.draw(st.sampled_from(names))
+
+    def refused(call, value, *others):
+        changed = [*rows[:3], rows[3] | {bad: value}]
+        with pytest.raises(ValueError, match=re.escape(repr(bad))) as raised:
+            call(way(changed), *others)
+        assert not re.search(r"column \d", str(raised.value))
+
+    for value in (np.nan, np.inf, 1e200):
+        refused(model.learn_many, value, y)
+        refused(model.predict_many, value)
+    refused(model.learn_many, 1e150, y, 10.0)
+    if kind != "drift":
+        refused(model.unlearn_many, 3.0, y)
+    refused(HiddenLayer(3, dtype="float32").transform_many, 1e30)

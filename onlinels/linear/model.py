@@ -494,9 +494,9 @@ class LinearModel(base.Estimator, ABC):
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
         values = columns.place(batch.layouts, batch.matrix)
-        check_mass(values, w)
+        check_mass(values, w, lambda: columns.names)
         if targets.ndim == 2:
-            check_mass(targets, w)
+            check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
@@ -630,7 +630,7 @@ class LinearModel(base.Estimator, ABC):
                 "Take out only rows that are in."
             )
         left = self._statistics.copied()
-        left.take_out(Rows(uncast(known), targets, w))
+        left.take_out(Rows(uncast(known), targets, w), (self.feature_names, self._outputs))
         return left
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
