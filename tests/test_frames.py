@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from river import compose, feature_extraction, preprocessing
 from scipy import sparse
 
+import onlinels
 import strategies
 from laws import peak_of
 from onlinels import (
@@ -269,21 +270,25 @@ def test_arrays_of_text_are_told_to_be_numbers():
     LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
 
 
-def test_frames_of_rivers_encoders_are_read():
+def test_frames_of_rivers_encoders_are_read(tmp_path):
     random = np.random.default_rng(0)
-    frame = pd.DataFrame({"tier": random.choice(list("abc"), 50), "size": random.random(50)})
+    frame = pd.DataFrame(
+        {"tier": random.choice(["low", "mid", "top"], 50), "size": random.random(50)}
+    )
     y = pd.Series(random.integers(0, 2, 50), index=frame.index)
     for first in (
         preprocessing.OneHotEncoder(),
         compose.Select("size") + (compose.Select("tier") | preprocessing.OneHotEncoder()),
-        feature_extraction.BagOfWords("tier", tokenizer_pattern=r"\w"),
+        compose.Select("size") + feature_extraction.BagOfWords("tier"),
     ):
         batches, rows = first | LeastSquaresClassifier(), first.clone() | LeastSquaresClassifier()
         batches.learn_many(frame[:30], y[:30])
         for x, label in zip(frame[:30].to_dict("records"), y[:30].tolist(), strict=True):
             rows.learn_one(x, label)
         answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
-        assert batches.predict_many(frame[30:]).tolist() == answers
+        onlinels.save(batches, tmp_path / "model.npz")
+        for model in (batches, onlinels.load(tmp_path / "model.npz")):
+            assert model.predict_many(frame[30:]).tolist() == answers
 
 
 @pytest.mark.parametrize("kind", [*strategies.KINDS, "folds", "drift"])

@@ -276,8 +276,6 @@ BY = listed(NAME)
 AGGREGATED = {"on": TEXT, "by": maybe(BY), "how": AGGREGATE}
 GROUPS = {"_groups": table(maybe(row(NAME)), AGGREGATE)}
 _saved_as_filled(feature_extraction.Agg, AGGREGATED, GROUPS)
-
-
 _saved_as_filled(
     feature_extraction.TargetAgg,
     AGGREGATED,
