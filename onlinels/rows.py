@@ -334,20 +334,24 @@ def _read_frame(X: Any, argument: str) -> Batch:
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
 
-    native, kinds = frame.to_native(), set(frame.schema.values())
-    if (
-        kinds == {nw.Unknown()}
-        and len(set(native.dtypes)) == 1
-        and not native.dtypes.iloc[0].fill_value
-    ):
+    if _is_wholly_sparse(frame):
         # Measured on 10,000 rows of 4,000 columns, a hundredth of them filled: a seventh of the
         # time, and 13 MiB for 305.
-        matrix = _finite_rows(native.sparse.to_coo(), argument, OF_FRAMES, place)
+        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_FRAMES, place)
     else:
         # Frames of nothing but float32 stay as they are: the accumulators cast once.
-        matrix = to_numpy(frame, np.float32 if kinds == {nw.Float32()} else np.float64)
+        single = set(frame.schema.values()) == {nw.Float32()}
+        matrix = to_numpy(frame, np.float32 if single else np.float64)
         check_values(argument, matrix, OF_FRAMES, place)
     return Batch(len(frame), lambda: matrix, (names,), frame)
+
+
+def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
+    """Tell whether all columns of checked ones are Sparse, of one type, about 0."""
+    if set(frame.schema.values()) != {nw.Unknown()}:
+        return False
+    kinds = set(frame.to_native().dtypes)
+    return len(kinds) == 1 and not kinds.pop().fill_value
 
 
 def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
@@ -361,12 +365,11 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
 def _remedy_for(frame: nw.DataFrame[Any], name: str, argument: str) -> str:
     """Return what to do about a column that holds no numbers."""
     column, library = frame[name], frame.implementation
-    values = [value for value in column.to_list() if value is not None and value == value]
-    are_times = values and all(isinstance(value, TIMES) for value in values)
-    if column.dtype.is_temporal() or are_times:
+    values = column.drop_nulls().to_list()
+    if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
         return OF_TIMES
     table = f"{argument}.to_pandas()" if library.is_pyarrow() else argument
-    if all(is_decimal(value) or as_number(value) is not None for value in values):
+    if all(is_decimal(each) or as_number(each) is not None for each in values):
         if library.is_polars():
             as_text = f"{table}.cast({{{name!r}: polars.String}})"
             return f"Pass {as_text}.cast({{{name!r}: polars.Float64}})."

@@ -140,9 +140,11 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
-        """Let the wrapped model learn a row; all or none of the first, which nobody looked at."""
-        first_steps = steps_of(self.classifier)[:-1] if is_blank(self.classifier) else []
-        with restored_on_error(first_steps):
+        """Let the wrapped model learn a row, which was looked at before unless it is the first."""
+        if not is_blank(self.classifier):
+            self.classifier.learn_one(x, y, **others)
+            return
+        with restored_on_error(steps_of(self.classifier)[:-1]):
             self.classifier.learn_one(x, y, **others)
 
     @property

@@ -208,6 +208,14 @@ def test_missing_values_of_pandas_in_a_sample_are_missing():
 COLOURS, NUMBERS = ["red", "blue", "red", "green"], ["3.5", "-1", "2e3", "0"]
 
 
+WITH_GAPS = [
+    pd.DataFrame({"a b": [3.5, None]}, dtype=object),
+    pd.DataFrame({"a b": ["3.5", None]}, dtype="string"),
+    pd.DataFrame({"a b": [None, None]}),
+    pl.DataFrame({"a b": [None, "2"]}),
+]
+
+
 def tables(values):
     """Return frames of every library with one column of text or categories, and a number."""
     other = {"size": [1.0, 2.0, 3.0, 4.0]}
@@ -241,7 +249,7 @@ def test_advice_on_categories_works(X):
         np.testing.assert_allclose(np.asarray(model.predict_many(X)), np.asarray(y), atol=1e-3)
 
 
-@pytest.mark.parametrize("X", [*tables(NUMBERS), pd.DataFrame({"a b": [3.5, None]}, dtype=object)])
+@pytest.mark.parametrize("X", [*tables(NUMBERS), *WITH_GAPS])
 def test_advice_on_numbers_in_text_works(X):
     cast = eval(advice(X, r"Pass (.*\))\.$"), {"X": X, "polars": pl})
     if len(X) == 4:
