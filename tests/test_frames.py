@@ -59,13 +59,19 @@ NAMES = list("fbadce")
 
 @pytest.mark.parametrize("way", [*MATRICES, *FRAMES])
 @settings(max_examples=15)
-@given(strategies.rows(), st.sampled_from(["gram", "orthogonal", "recursive", KFold(2)]), st.data())
+@given(
+    strategies.rows(),
+    st.sampled_from(["gram", "orthogonal", "recursive", KFold(2), "auto"]),
+    st.data(),
+)
 def test_rows_of_every_kind_are_the_same_rows(way, rows, form, data):
     X = rows.X.astype(float)
     if way in FRAMES:
         X = pd.DataFrame(X, columns=NAMES[: X.shape[1]])
     same = (MATRICES | FRAMES)[way](X)
-    how = {"ridge": form} if isinstance(form, KFold) else {"ridge": 1.0, "accumulator": form}
+    how = {"ridge": 1.0, "accumulator": form}
+    if form == "auto" or isinstance(form, KFold):
+        how = {"ridge": form}
     model, other = LeastSquaresClassifier(**how), LeastSquaresClassifier(**how)
     if data.draw(st.booleans()):
         # Columns are then put in other places.

@@ -203,6 +203,18 @@ FORMS = [
 ]
 
 
+def batch_weights(model, X, y):
+    """Return the weights of rows at the ridges of a model, whose last feature has none."""
+    weights = laws.factors_of(y, np.ones(len(y)))
+    balanced = getattr(model, "balance", None) == "classwise"
+    w = np.array([weights[label] if balanced else 1.0 for label in y])
+    Y = laws.one_hot(y, model.classes)
+    A, T, _, _ = laws.weighted_centred(X, Y, w, model.fit_intercept)
+    penalty = np.diag(model.ridge_diagonal[:-1])
+    solved = np.linalg.lstsq(A.T @ A + penalty, A.T @ T, rcond=1e-13)[0]
+    return np.vstack([solved, np.zeros(len(model.classes))])
+
+
 @pytest.mark.parametrize("form", FORMS, ids=str)
 @strategies.examples(20)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
@@ -217,7 +229,7 @@ def test_columns_that_are_constant_in_what_stays_have_no_weight(form, data, seed
     other = data.draw(st.sampled_from([0.0, 100.0])) + random.normal(size=n_gone)
     X = np.column_stack([X, np.append(np.full(n_kept, constant), other)])
     y = (X[:, 0] + random.normal(size=len(X)) > X[:, 1]).tolist()
-    model, never = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
+    model = LeastSquaresClassifier(**form)
     for row in random.permutation(len(X)):
         model.learn_many(X[[row]], [y[row]])
     order = n_kept + random.permutation(n_gone)
@@ -226,9 +238,7 @@ def test_columns_that_are_constant_in_what_stays_have_no_weight(form, data, seed
         if data.draw(st.booleans()):
             model.predict_many(X[:1])
         model.unlearn_many(X[gone], [y[row] for row in gone])
-    never.learn_many(X[:n_kept], y[:n_kept])
-    weights = laws.at_ridge(never, model.ridge_).output_weights
-    weights = weights[:, [never.classes.index(label) for label in model.classes]]
+    weights = batch_weights(model, X[:n_kept, :2], y[:n_kept])
     if form.get("accumulator") == "recursive":
         np.testing.assert_allclose(model.output_weights, weights, atol=1e-4)
         return

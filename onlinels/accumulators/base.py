@@ -29,7 +29,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.packed import spread
 from onlinels.linalg.recursion import FOLLOWED, Recursion
-from onlinels.linalg.selection import Spectrum, Sums
+from onlinels.linalg.selection import Sums
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, enlarged, shallow_copy
 from onlinels.rows import Name
 from onlinels.saving import FLAG, SHARE, VECTOR, WHOLE, locked_copy, save_method
@@ -214,6 +214,9 @@ class Accumulator(ABC):
     fixed_ridge: float | None = None
     """The ridge inside the statistics; None where it enters only when weights are solved."""
 
+    is_centred: bool = False
+    """Whether rows are learnt about their mean."""
+
     n_folds: int = 1
     """Number of folds in which rows are kept apart; 1 where they are not."""
 
@@ -280,6 +283,20 @@ class Accumulator(ABC):
         return np.where(
             (squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken), 0.0, squares
         )
+
+    @property
+    def deviations(self) -> Floats:
+        """Every feature's standard deviation, (n_features,); about 0 where there is no intercept.
+
+        It is that of the rows as they weigh, and 0 where only rounding errors can be left.
+        """
+        deviations: Floats = np.sqrt(self.diagonal / (self.weight or np.inf))
+        return deviations
+
+    @property
+    def feature_mean(self) -> Floats:
+        """Mean of the rows, (n_features,); 0 where rows are as they are."""
+        return np.zeros(self._n_features)
 
     @abstractmethod
     def _raw_squares(self) -> tuple[Floats, Floats]:
@@ -743,9 +760,16 @@ class Accumulator(ABC):
         """
         self._become(self.with_ridge(ridge))
 
-    def with_ridge(self, ridge: float) -> Self:
-        """Return it with a ridge inside; itself, where it enters only at solve time."""
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it with a ridge inside; itself, where it enters only at solve time.
+
+        The ridge acts on features in units (n_features,) over 0, 1 by default.
+        """
         return self
+
+    def set_units(self, features: Integers, units: Floats) -> None:
+        """Set the units of features that are constant so far, where a ridge is inside."""
+        return
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
@@ -765,6 +789,23 @@ class Accumulator(ABC):
     @abstractmethod
     def _keep_sums(self, columns: Integers) -> None:
         """Drop the sums of all targets but some, in new arrays."""
+
+    def rescaled(self, factors: Floats) -> Self:
+        """Return a copy of what is solved, as if features had been multiplied by factors.
+
+        Parameters
+        ----------
+        factors : ndarray (n_features,)
+            At least 0.
+        """
+        new = shallow_copy(self)
+        new._taken = self._taken * factors**2
+        new._rescale_sums(factors)
+        return new
+
+    @abstractmethod
+    def _rescale_sums(self, factors: Floats) -> None:
+        """Multiply features by factors in the sums, in new arrays."""
 
     def unfolded(self) -> Accumulator:
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
@@ -816,8 +857,8 @@ class Accumulator(ABC):
         return np.full(self._n_features, ridge)
 
     @abstractmethod
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, from which a ridge is chosen."""
+    def sums(self) -> Sums:
+        """Return sums of products in new memory, from which a ridge is chosen."""
 
     @abstractmethod
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:

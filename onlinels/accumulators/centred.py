@@ -19,7 +19,7 @@ from onlinels.accumulators.base import (
 )
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
 from onlinels.linalg.recursion import FOLLOWED, Recursion
-from onlinels.linalg.selection import Spectrum, Sums
+from onlinels.linalg.selection import Sums
 from onlinels.numerics import Calls, State, Update, apply, enlarged, shallow_copy
 from onlinels.saving import VECTOR, Field, is_instance, savable
 
@@ -71,6 +71,7 @@ class CentredAccumulator(Accumulator):
     """
 
     by_column = ("_origin", "_offset")
+    is_centred = True
 
     def __init__(self, comoments: Accumulator) -> None:
         self.comoments = comoments
@@ -82,6 +83,7 @@ class CentredAccumulator(Accumulator):
     holds_ridge = answer_of("comoments.holds_ridge")
     fixed_ridge = answer_of("comoments.fixed_ridge")
     recursion = answer_of("comoments.recursion")
+    set_units = answer_of("comoments.set_units")
     recursion_of = answer_of("comoments.recursion_of")
     refine = answer_of("comoments.refine")
     ridge_diagonal = answer_of("comoments.ridge_diagonal")
@@ -264,10 +266,10 @@ class CentredAccumulator(Accumulator):
     def _keep_sums(self, columns: Integers) -> None:
         self.comoments = self.comoments.with_targets(columns)
 
-    def with_ridge(self, ridge: float) -> Self:
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
         """Return it with a ridge inside the co-moments, where it is held there."""
         new = shallow_copy(self)
-        new.comoments = self.comoments.with_ridge(ridge)
+        new.comoments = self.comoments.with_ridge(ridge, units)
         return new
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
@@ -279,10 +281,15 @@ class CentredAccumulator(Accumulator):
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
 
-    def spectrum(self) -> Spectrum:
-        """Return the co-moments in their eigenbasis; the intercept is one parameter more."""
+    def _rescale_sums(self, factors: Floats) -> None:
+        self.comoments = self.comoments.rescaled(factors)
+        by_column = np.concatenate((factors, np.ones(self._n_targets)))
+        self._origin, self._offset = self._origin * by_column, self._offset * by_column
+
+    def sums(self) -> Sums:
+        """Return the co-moments in new memory; the intercept is one parameter more."""
         return replace(
-            self.comoments.spectrum(),
+            self.comoments.sums(),
             target_squares=self.target_squares,
             weight=self.weight,
             n_free=1,
@@ -295,9 +302,11 @@ class CentredAccumulator(Accumulator):
         way = centre._way_to(*self._means(centre._n_features, centre._n_targets))
         apart, targets_apart = way[: centre._n_features], way[centre._n_features :]
         return Sums(
-            sums.gram + self._weight * np.triu(np.outer(apart, apart)),
+            sums.gram + self._weight * np.outer(apart, apart),
             sums.cross + self._weight * np.outer(apart, targets_apart),
             self.target_squares + self._weight * targets_apart**2,
+            self.weight,
+            n_free=1,
         )
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:

@@ -19,7 +19,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import Spectrum, Sums, check_ridge, gram_spectrum
+from onlinels.linalg.selection import Sums, check_ridge
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, VECTOR, made_of, savable
@@ -227,7 +227,8 @@ class GramAccumulator(Accumulator):
     def refine(self, solution: Recursion) -> None:
         """Bring a solution that followed single rows nearer to that of the sums, in place."""
         weights = solution.weights
-        solution.correct(self._cross - self._gram.times(weights) - solution.ridge * weights)
+        penalties = solution.ridge * solution.units[:, None] ** 2
+        solution.correct(self._cross - self._gram.times(weights) - penalties * weights)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
@@ -240,10 +241,14 @@ class GramAccumulator(Accumulator):
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, by one `eigh`."""
-        return gram_spectrum(self._gram.upper(), self.cross, self.target_squares, self.weight)
+    def _rescale_sums(self, factors: Floats) -> None:
+        self._gram = self._gram.scaled(factors)
+        self._cross = self._cross * factors[:, None]
+
+    def sums(self) -> Sums:
+        """Return the sums in new memory."""
+        return Sums(self._gram.square(), self.cross, self.target_squares, self.weight)
 
     def sums_about(self, centre: Self) -> Sums:
         """Return the sums themselves: raw sums are about 0 whatever the centre."""
-        return Sums(np.triu(self._gram.upper()), self.cross, self.target_squares)
+        return self.sums()

@@ -20,14 +20,17 @@ from onlinels.checks import (
     check_count,
     check_matrix,
 )
-from onlinels.linalg.packed import symmetric
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
     NOTHING_LEFT,
+    Choice,
     Sums,
-    best_ridge,
-    candidate_ridges,
+    best_of,
+    exponents,
     held_out_errors,
+    in_units,
+    no_choice,
+    reciprocal,
 )
 from onlinels.numerics import Calls, State, Update, joined, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
@@ -111,7 +114,11 @@ class GroupedAccumulator(Accumulator):
     target_squares = answer_of("total.target_squares")
     diagonal = answer_of("total.diagonal")
     intercept = answer_of("total.intercept")
-    spectrum = answer_of("total.spectrum")
+    is_centred = answer_of("_prototype.is_centred")
+    deviations = answer_of("total.deviations")
+    feature_mean = answer_of("total.feature_mean")
+    sums = answer_of("total.sums")
+    rescaled = answer_of("total.rescaled")
     solve = answer_of("total.solve")
     covariance = answer_of("total.covariance")
     explained_squares = answer_of("total.explained_squares")
@@ -217,6 +224,9 @@ class GroupedAccumulator(Accumulator):
         ]
         self._sum = None
 
+    def _rescale_sums(self, factors: Floats) -> None:
+        raise NotImplementedError  # What is solved is one accumulator.
+
     def _keep_sums(self, columns: Integers) -> None:
         self._prototype, *self._members = [
             each.with_targets(columns) for each in (self._prototype, *self._members)
@@ -262,7 +272,7 @@ class ClasswiseAccumulator(GroupedAccumulator):
     batch solution on the same rows with every row's weight multiplied by n / (K n_k), whose n_k
     are those of now: no row needs to know how frequent its class is going to be.
 
-    `weight` is that of the rows as they came; `target_squares`, `diagonal`, `spectrum` and
+    `weight` is that of the rows as they came; `target_squares`, `diagonal`, `sums` and
     everything that is solved are those of rows balanced in this way, whose total weight is n too.
 
     Parameters
@@ -377,7 +387,7 @@ class FoldedAccumulator(GroupedAccumulator):
     >>> random = np.random.default_rng(0)
     >>> X = random.normal(size=(60, 2))
     >>> acc.update(X, X @ [[2.0], [3.0]] + random.normal(size=(60, 1)))
-    >>> acc.select_ridge() < 1.0, acc.count
+    >>> acc.select_ridge(standardised=False).ridge < 1.0, acc.count
     (True, 60)
     """
 
@@ -442,25 +452,35 @@ class FoldedAccumulator(GroupedAccumulator):
         self._hashes = np.empty(self._n_features, dtype=np.uint64)
         self._hashes[features], self._hashes[others] = hashes, name_hashes(others.tolist())
 
-    def select_ridge(self) -> float:
+    def select_ridge(self, standardised: bool) -> Choice:
         """Return the ridge of the smallest squared error on held-out folds.
 
-        1.0 if there is no feature; all errors being within rounding, the largest candidate.
+        1.0 if there is no feature; all errors being within rounding, the largest that is searched.
+
+        Parameters
+        ----------
+        standardised : bool
+            Whether the ridge is on features in units of their deviations in the training folds.
         """
         total = self.total
-        gram = total.sums_about(total).gram
-        # Between the largest eigenvalue and its sqrt(M)-fold, without a decomposition.
-        with np.errstate(over="ignore"):  # Of squares beyond float64; candidates end before.
-            ridges = candidate_ridges(float(np.linalg.norm(symmetric(gram))))
+        diagonal = total.diagonal
+        if standardised:
+            diagonal = np.full(np.count_nonzero(diagonal), total.weight)
+        with np.errstate(over="ignore"):  # Of squares beyond float64; ridges end before.
+            first, last = exponents(float(np.linalg.norm(diagonal)))
         squares = float(total.target_squares.sum())
-        if ridges.size == 1 or squares <= 0.0:
-            return float(ridges[-1])
-        errors = cross_validation_errors(self._members, ridges)
-        return best_ridge(ridges, np.log(np.maximum(errors, NOTHING_LEFT * squares)))
+        if first == last or squares <= 0.0:
+            return no_choice(last)
+        errors = cross_validation_errors(self._members, standardised)
+        return best_of(
+            lambda ridges: np.log(np.maximum(errors(ridges), NOTHING_LEFT * squares)), first, last
+        )
 
 
-def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Floats:
-    """Return every ridge's sum of squared errors on folds held out in turn, (n_ridges,).
+def cross_validation_errors(
+    folds: Sequence[Accumulator], standardised: bool = False
+) -> Callable[[Floats], Floats]:
+    """Return what gives every ridge's sum of squared errors on folds held out in turn.
 
     For each fold, weights come from the rows of all others, and the weighted squared errors on the
     rows of the fold are summed, over all targets: e = |y|^2 - 2 w'A'y + w'A'A w needs no row.
@@ -469,8 +489,13 @@ def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Flo
     ----------
     folds : sequence of Accumulator
         Of one kind, and of one size.
-    ridges : ndarray (n_ridges,)
-        Over 0.
+    standardised : bool
+        Whether the ridge is on features in units of their deviations in the training folds.
+
+    Returns
+    -------
+    callable
+        Of ridges (n_ridges,) over 0; it returns an array as long.
 
     Notes
     -----
@@ -488,17 +513,27 @@ def cross_validation_errors(folds: Sequence[Accumulator], ridges: Floats) -> Flo
     >>> folds = [GramAccumulator(), GramAccumulator()]
     >>> folds[0].update(np.array([[1.0]]), np.array([[2.0]]))
     >>> folds[1].update(np.array([[1.0]]), np.array([[4.0]]))
-    >>> cross_validation_errors(folds, np.array([1.0]))
+    >>> cross_validation_errors(folds)(np.array([1.0]))
     array([9.])
     """
-    errors = np.zeros(len(ridges))
-    for number, held_out in enumerate(folds):
-        if held_out.weight > 0.0:
-            train = added([*folds[:number], *folds[number + 1 :]])
-            sums = train.sums_about(train), held_out.sums_about(train)
-            with np.errstate(over="ignore", invalid="ignore"):  # Beyond float64 is too much.
-                errors += held_out_errors(*sums, ridges)
-    errors[np.isnan(errors)] = np.inf
+    parts = []
+    with np.errstate(over="ignore", invalid="ignore"):  # Beyond float64 is too much.
+        for number, held_out in enumerate(folds):
+            if held_out.weight > 0.0:
+                train = added([*folds[:number], *folds[number + 1 :]])
+                sums = train.sums_about(train), held_out.sums_about(train)
+                if standardised:
+                    factors = reciprocal(train.deviations)
+                    sums = in_units(sums[0], factors), in_units(sums[1], factors)
+                parts.append(held_out_errors(*sums))
+
+    def errors(ridges: Floats) -> Floats:
+        """Return the sums of all folds."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            total: Floats = np.sum([part(ridges) for part in parts], axis=0) + np.zeros(len(ridges))
+        total[np.isnan(total)] = np.inf
+        return total
+
     return errors
 
 

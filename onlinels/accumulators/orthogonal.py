@@ -9,9 +9,9 @@ import numpy as np
 from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import spread
-from onlinels.linalg.selection import Spectrum, check_ridge, factor_spectrum
+from onlinels.linalg.selection import Sums, check_ridge
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
-from onlinels.numerics import Calls, State, enlarged
+from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, VECTOR, savable
 
 
@@ -170,6 +170,11 @@ class OrthogonalAccumulator(Accumulator):
         explained: Floats = (rotated * (2.0 * self.rotated_targets - rotated)).sum(axis=0)
         return explained
 
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, by one SVD of the factor."""
-        return factor_spectrum(self.factor, self.rotated_targets, self.target_squares, self.weight)
+    def _rescale_sums(self, factors: Floats) -> None:
+        self._factor = self._factor * factors
+
+    def sums(self) -> Sums:
+        """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""
+        factor, rotated = self._factor, self._rotated
+        gram, cross = product(factor.T, factor), product(factor.T, rotated)
+        return Sums(gram, cross, self.target_squares, self.weight)

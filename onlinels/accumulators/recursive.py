@@ -19,7 +19,7 @@ from onlinels.accumulators.base import (
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import FAINTEST, Recursion
-from onlinels.linalg.selection import Spectrum, check_ridge
+from onlinels.linalg.selection import Sums, check_ridge
 from onlinels.numerics import Calls, State, enlarged
 from onlinels.saving import VECTOR, made_of, savable
 
@@ -68,7 +68,7 @@ class RecursiveAccumulator(Accumulator):
     Memory: ``8 * (M^2 + 64 M + M N)`` bytes for M features and N targets. A row costs about
     ``3 M^2 + 4 M N`` operations; in a batch of over M rows it is ``M^2``, and ``2 M^3`` for the
     batch. Solving for the ridge inside costs a copy. Another ridge, `merge`, `subtract`,
-    `spectrum` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
+    `sums` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
     long as no ridge is known each solution costs ``M^3 / 3``, as in the Gram form.
 
     Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges
@@ -121,14 +121,21 @@ class RecursiveAccumulator(Accumulator):
         """The ridge c inside the statistics; None while they are held as a Gram."""
         return None if self.recursion is None else self.recursion.ridge
 
-    def with_ridge(self, ridge: float) -> Self:
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
         """Return it with a ridge inside, in place of one that may be there."""
         check_fixable(ridge)
-        if ridge == self.fixed_ridge:
+        if ridge == self.fixed_ridge and units is None:
             return self
         new = self.copied()
-        new.recursion, new._gram = _recursion_of(self._sums(), float(ridge), self.diagonal), None
+        if units is None:
+            units = np.ones(self._n_features)
+        new.recursion, new._gram = self._recursion_of(self._sums(), float(ridge), units), None
         return new
+
+    def set_units(self, features: Integers, units: Floats) -> None:
+        """Set the units of features that are constant so far, in place: they change no weight."""
+        if self.recursion is not None:
+            self.recursion.set_units(features, units)
 
     def _sums(self) -> GramAccumulator:
         """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""
@@ -136,15 +143,15 @@ class RecursiveAccumulator(Accumulator):
             assert self._gram is not None
             return self._gram
         gram, weights = self.recursion.information(), self.recursion.weights
-        cross = gram @ weights + self.recursion.level * weights
+        cross = gram @ weights + self.ridge_diagonal(self.recursion.ridge)[:, None] * weights
         never = self._squares[: self._n_features] == 0.0
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramAccumulator.of(gram, cross)
 
     def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge on each feature, one for all: from c/2 to c, if `ridge` is inside."""
+        """Return the ridge on each feature: from c/2 to c in its units, if `ridge` is inside."""
         if self.recursion is not None and ridge == self.recursion.ridge:
-            ridge = self.recursion.level
+            return self.recursion.level * self.recursion.units**2
         return np.full(self._n_features, ridge)
 
     @property
@@ -191,11 +198,27 @@ class RecursiveAccumulator(Accumulator):
         )
         if self.recursion is not None:
             ridge = self.recursion.ridge
+            units = self.recursion.units
             if sign > 0.0:
-                self.recursion = _recursion_of(sums, ridge, self.diagonal)
+                self.recursion = self._recursion_of(sums, ridge, units)
             else:
-                weights = sums.solve(ridge, self.diagonal)
-                self.recursion = Recursion.of_gram(sums.gram, weights, ridge)
+                own = sums.rescaled(1.0 / units)
+                weights = own.solve(ridge, self.diagonal / units**2)
+                self.recursion = Recursion.of_gram(own.gram, weights, ridge).rescaled(units)
+
+    def _recursion_of(self, sums: GramAccumulator, ridge: float, units: Floats) -> Recursion:
+        """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
+        sums = sums.rescaled(1.0 / units)
+        gram, weights = sums.gram, sums.solve(ridge, self.diagonal / units**2)
+        try:
+            recursion = Recursion.of_gram(gram, weights, ridge)
+        except ValueError:
+            eigenvalues, vectors = eigh(gram)
+            gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+            # Eigenvalues next to 0 may be below it once more.
+            gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
+            recursion = Recursion.of_gram(gram, weights, ridge)
+        return recursion.rescaled(units)
 
     def forget_unused(self) -> None:
         """Forget what is known of features of which only rounding errors are left, in place."""
@@ -221,17 +244,24 @@ class RecursiveAccumulator(Accumulator):
         if self._gram is not None:
             self._gram = self._gram.with_targets(columns)
 
-    def spectrum(self) -> Spectrum:
-        """Return the statistics in the eigenbasis of the Gram, in about 11 M^3 operations."""
-        spectrum = self._sums().spectrum()
-        return replace(spectrum, target_squares=self.target_squares, weight=self.weight)
+    def _rescale_sums(self, factors: Floats) -> None:
+        by_column = np.concatenate((factors, np.ones(self._n_targets)))
+        self._squares = self._squares * by_column**2
+        self._gram = self._gram and self._gram.rescaled(factors)
+        self.recursion = self.recursion and self.recursion.rescaled(factors)
+
+    def sums(self) -> Sums:
+        """Return A'A and A'Y in new memory, in about 2 M^3 operations from a recursion."""
+        sums = self._sums().sums()
+        return replace(sums, target_squares=self.target_squares, weight=self.weight)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + D)^-1; see `Accumulator.covariance`."""
         if self.recursion is None or ridge != self.recursion.ridge:
             return self._sums().covariance(ridge, self.diagonal if diagonal is None else diagonal)
         matrix = self.recursion.inverse()
-        parameters = self._n_features - self.recursion.level * float(np.trace(matrix))
+        penalties = self.ridge_diagonal(ridge)
+        parameters = self._n_features - float(penalties @ matrix.diagonal())
         return Covariance(matrix, parameters)
 
     def explained_squares(self, output_weights: Floats) -> Floats:
@@ -252,19 +282,6 @@ class RecursiveAccumulator(Accumulator):
         weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights
-
-
-def _recursion_of(sums: GramAccumulator, ridge: float, diagonal: Floats) -> Recursion:
-    """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
-    gram, weights = sums.gram, sums.solve(ridge, diagonal)
-    try:
-        return Recursion.of_gram(gram, weights, ridge)
-    except ValueError:
-        eigenvalues, vectors = eigh(gram)
-        gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-        # Eigenvalues next to 0 may be below it once more.
-        gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
-        return Recursion.of_gram(gram, weights, ridge)
 
 
 def check_fixable(ridge: Any) -> None:

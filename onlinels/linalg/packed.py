@@ -178,6 +178,11 @@ class PackedSymmetric:
             square[panel.columns, panel.columns] = panel.corner
         return square
 
+    def square(self) -> Floats:
+        """Return `upper` in new memory."""
+        square = self.upper()
+        return square.copy(order="F") if len(self.panels) == 1 else square
+
     def full(self) -> Floats:
         """Return the symmetric matrix (size, size), a new array."""
         return symmetric(self.upper())

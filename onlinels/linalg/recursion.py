@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.packed import spread, symmetric
 from onlinels.numerics import Calls, State, apply, product, shallow_copy
-from onlinels.saving import COLUMNS, POSITIVE, WHOLE, savable
+from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
 
 SMALL = 320
 """Features up to which every row enters the inverse at once.
@@ -45,6 +45,7 @@ def _is_sound(recursion: Any) -> bool:
     size, n_recent = len(recursion._base), recursion._recent.shape[1]
     fits = recursion._base.shape == (size, size) and size == len(recursion.weights)
     fits = fits and recursion._recent.shape == (size, N_RECENT if size > SMALL else 0)
+    fits = fits and len(recursion.units) == size
     return bool(fits and recursion._n_recent <= n_recent)
 
 
@@ -53,6 +54,7 @@ def _is_sound(recursion: Any) -> bool:
         "ridge": POSITIVE,
         "least": POSITIVE,
         "level": POSITIVE,
+        "units": VECTOR,
         "_base": COLUMNS,
         "_scale": POSITIVE,
         "_recent": COLUMNS,
@@ -62,10 +64,12 @@ def _is_sound(recursion: Any) -> bool:
     _is_sound,
 )
 class Recursion:
-    """Hold P = (A'A + d I)^-1 and the output weights W = P A'Y for rows that come and go.
+    """Hold P = (A'A + d U^2)^-1 and the output weights W = P A'Y for rows that come and go.
 
-    Rows may be forgotten: then A'A and d decay with every row, and once d is below a share of the
-    ridge c it is brought back to c, by one factor of I + (c - d) P, which is well conditioned.
+    The units U of features, on the diagonal, are 1 unless others are set: the ridge acts on
+    features in these units. Rows may be forgotten: then A'A and d decay with every row, and once d
+    is below a share of the ridge c it is brought back to c, by one factor of I + (c - d) U P U,
+    which is well conditioned.
 
     Parameters
     ----------
@@ -79,6 +83,8 @@ class Recursion:
     ----------
     level : float
         The ridge d in force, from ``least * c`` to c.
+    units : ndarray (n_features,)
+        Units of features, over 0.
 
     Examples
     --------
@@ -97,6 +103,7 @@ class Recursion:
         self._base = np.zeros((n_features, n_features), order="F")
         self._base.flat[:: n_features + 1] = 1.0 / self.ridge
         self._scale = 1.0
+        self.units = np.ones(n_features)
         self._recent = np.zeros((n_features, N_RECENT if n_features > SMALL else 0), order="F")
         self._n_recent = 0
         self.weights = np.zeros((n_features, n_targets), order="F")
@@ -120,7 +127,7 @@ class Recursion:
     ) -> Recursion:
         """Return the recursion of P and W, which are not copied, both in Fortran order."""
         new = cls(0, 0, ridge, least)
-        new._base, new.weights = inverse, weights
+        new._base, new.weights, new.units = inverse, weights, np.ones(len(inverse))
         new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
         return new
 
@@ -252,8 +259,26 @@ class Recursion:
             function(*args)
         return base
 
+    def rescaled(self, factors: Floats) -> Recursion:
+        """Return a copy as if features had been multiplied by factors (n_features,) over 0."""
+        new = self.copied()
+        new._base /= factors
+        new._base /= factors[:, None]
+        new.weights /= factors[:, None]
+        new.units = new.units * factors
+        return new
+
+    def set_units(self, features: Integers, units: Floats) -> None:
+        """Set the units of features that are constant so far, in place: they change no weight."""
+        self.units[features] = units
+        self._base[features, features] = self._scale / (self.level * units**2)
+
     def restored(self) -> Recursion:
         """Return a copy whose ridge is c."""
+        return self.rescaled(1.0 / self.units)._restored().rescaled(self.units)
+
+    def _restored(self) -> Recursion:
+        """Return a copy whose ridge is c, for units of 1."""
         new, amount = self.copied(), self.ridge - self.level
         if amount > 0.0 and self.n_features:
             inverse = symmetric(new._base)
@@ -271,7 +296,7 @@ class Recursion:
         base = self._folded()
         base /= self._scale
         new = Recursion.of_inverse(base, self.weights.copy(order="F"), self.ridge, self.least)
-        new.level = self.level
+        new.level, new.units = self.level, self.units.copy()
         return new
 
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
@@ -290,7 +315,7 @@ class Recursion:
         """
         new, sign = self.copied(), float(np.sign(w[0]))
         # A product with the inverse is rarely needed to be sure.
-        if w @ (rows * rows).sum(axis=1) > 0.5 * OUTWEIGHED * new.level:
+        if w @ np.square(rows / new.units).sum(axis=1) > 0.5 * OUTWEIGHED * new.level:
             image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
@@ -333,11 +358,12 @@ class Recursion:
         """
         if not FAINTEST <= factor <= 1.0:
             # By way of A'A: the ridge would grow with the rows, or all but vanish.
-            gram = factor * self.information()
-            cross = gram @ self.weights + factor * self.level * self.weights
+            own = self.rescaled(1.0 / self.units)
+            gram = factor * own.information()
+            cross = gram @ own.weights + factor * own.level * own.weights
             new = Recursion.of_gram(gram, cross, self.ridge, self.least)
             new.weights = np.asfortranarray(new.inverse() @ cross)
-            return new
+            return new.rescaled(self.units)
         new = self.copied()
         new._base /= factor
         new.level *= factor
@@ -360,6 +386,8 @@ class Recursion:
         new, others = shallow_copy(self), np.setdiff1d(np.arange(n_features), places)
         new._base = spread(symmetric(self._base), (n_features, n_features), places, places)
         new._base[others, others] = self._scale / self.level
+        new.units = np.ones(n_features)
+        new.units[places] = self.units
         recent = np.arange(self._recent.shape[1])
         shape = n_features, N_RECENT if n_features > SMALL else 0
         new._recent = spread(self._recent, shape, places, recent)
@@ -377,7 +405,7 @@ class Recursion:
         new = self.copied()
         places = np.flatnonzero(features)
         new._base[places], new._base[:, places] = 0.0, 0.0
-        new._base[places, places] = 1.0 / self.level
+        new._base[places, places] = 1.0 / (self.level * self.units[places] ** 2)
         new.weights[places] = 0.0
         return new
 
@@ -386,9 +414,9 @@ class Recursion:
         return symmetric(self.copied()._base)
 
     def information(self) -> Floats:
-        """Return A'A, (n_features, n_features), from P^-1 - d I, in ``M^3`` operations."""
+        """Return A'A, (n_features, n_features), from P^-1 - d U^2, in ``M^3`` operations."""
         full = symmetric(inverted(np.asfortranarray(self.inverse())))
-        full.flat[:: self.n_features + 1] -= self.level
+        full.flat[:: self.n_features + 1] -= self.level * self.units**2
         return full
 
 

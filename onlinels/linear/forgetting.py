@@ -127,6 +127,36 @@ class Clock:
         """Whether any weight ever decays."""
         return self.half_life is not None or self.forgetting_factor != 1.0
 
+    @property
+    def memory(self) -> float:
+        """Number of rows in which weights decay to 1/e; infinite where they do not, or by time."""
+        return 1.0 / (1.0 - self.forgetting_factor) if self.forgetting_factor != 1.0 else np.inf
+
+    @property
+    def lasting(self) -> float:
+        """Time in which weights decay to 1/e, where there is a half-life."""
+        return float(self._unit / np.log(2.0))
+
+    @property
+    def _unit(self) -> float:
+        """The half-life in units of times as they are read."""
+        half_life: Any = self.half_life
+        return half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
+
+    def latest(self, n_rows: int, times: Floats | None) -> Floats | None:
+        """Return the latest time after each of some rows, (n_rows,); None without a half-life."""
+        if self.half_life is None:
+            return None
+        if times is None:
+            times = self._counted(n_rows)
+        start = -np.inf if self.now is None else self.now
+        latest: Floats = np.maximum(np.maximum.accumulate(times), start)
+        return latest
+
+    def _counted(self, n_rows: int) -> Floats:
+        """Return the times of rows that come without."""
+        return (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+
     def read(self, t: Any, n_rows: int) -> Floats | None:
         """Return the times of rows as numbers, (n_rows,), or None if they are counted instead.
 
@@ -183,16 +213,14 @@ class Clock:
             return self, factor**n_rows, w * factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
         timed = self.timed or times is not None
         if times is None:
-            times = (self.now or 0.0) + np.arange(1.0, n_rows + 1.0)
+            times = self._counted(n_rows)
         latest = float(times.max())
         now = latest if self.now is None else max(self.now, latest)
         past = 1.0 if self.now is None else float(self._decay(now - self.now))
         return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
 
     def _decay(self, age: Any) -> Any:
-        half_life: Any = self.half_life
-        unit = half_life.total_seconds() if isinstance(half_life, timedelta) else half_life
-        return np.exp2(-age / unit)
+        return np.exp2(-age / self._unit)
 
     def joined(self, other: Clock) -> tuple[Clock, float, float]:
         """Return the clock of merged models, and the factors on the weights of both.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import numbers
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
+from sys import maxsize
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -37,8 +39,21 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import KFold, Ridge, check_ridge, gcv_ridge, paper_ridge
+from onlinels.linalg.selection import KFold, Ridge, check_ridge, reciprocal
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
+from onlinels.linear.penalty import (
+    FIRST_ROWS,
+    Outlook,
+    Penalty,
+    check_folds,
+    check_scaling,
+    choose,
+    is_selected,
+    look_ahead,
+    own_units,
+    refreshed_after,
+    ridge_of,
+)
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -69,7 +84,6 @@ from onlinels.saving import (
     MATRIX,
     NOTHING,
     REAL,
-    SHARE,
     TEXT,
     VECTOR,
     WHOLE,
@@ -91,15 +105,6 @@ ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "recursive": RecursiveAccumulator,
 }
 
-FEWEST_ROWS = 16
-"""Rows from which a ridge is selected; fewer say too little, and the paper's is in force."""
-
-FIRST_ROWS = 256
-"""Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
-
-REFRESHED = 64
-"""Least number of rows after which a solution that went on row by row is made anew."""
-
 UNASKED = 4, 16
 """A solution goes on row by row while it is asked for within 4 rows, or the features / 16."""
 
@@ -117,73 +122,24 @@ OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
 
 
 @savable(
-    {"ridge": REAL, "output_weights": MATRIX, "intercept": VECTOR, "spread": NOTHING},
+    {
+        "ridge": REAL,
+        "units": maybe(VECTOR),
+        "output_weights": MATRIX,
+        "intercept": VECTOR,
+        "spread": NOTHING,
+    },
 )
 class Solution(NamedTuple):
     """Output weights and intercept as the statistics give them, and the ridge in force."""
 
     ridge: float
+    # Of features, where the ridge acts on them in these units; 0 of those that are constant.
+    units: Floats | None
     output_weights: Floats
     intercept: Floats
     # What predictive variances need: the noise of every target, and the covariance.
     spread: tuple[Floats, Covariance] | None = None
-
-
-@savable({"setting": ANYTHING, "selected": maybe(SHARE), "is_due": FLAG})
-class Choice(NamedTuple):
-    """The ridge that was selected last, under which setting, and whether that is due again."""
-
-    setting: Any = None
-    selected: float | None = None
-    is_due: bool = True
-
-
-def is_selected(setting: Any) -> bool:
-    """Tell whether a setting means that the ridge is selected at checkpoints."""
-    return isinstance(setting, KFold) or (isinstance(setting, str) and setting == "auto")
-
-
-def selected_ridge(setting: Any, statistics: Accumulator) -> float | None:
-    """Return the ridge that a setting selects from the statistics, None if they say too little."""
-    _check_folds(setting, statistics)
-    if not is_selected(setting) or statistics.count < FEWEST_ROWS:
-        return None
-    # What rows that were taken out have left is no feature to choose a ridge for.
-    if not (statistics.diagonal.any() and statistics.target_squares.sum() > 0.0):
-        return None
-    if isinstance(setting, KFold) and isinstance(statistics, FoldedAccumulator):
-        return statistics.select_ridge()
-    return gcv_ridge(statistics.spectrum())
-
-
-def _check_folds(setting: Any, statistics: Accumulator) -> None:
-    if isinstance(setting, KFold) and setting.n_folds != statistics.n_folds:
-        raise ValueError(
-            f"ridge={setting!r} needs statistics in {setting.n_folds} folds, expected from the "
-            "first row on. Make a new model with this ridge."
-        )
-
-
-def ridge_of(setting: Any, statistics: Accumulator, selected: float | None) -> float:
-    """Return the ridge that was selected, or else the number of a setting, or the paper's."""
-    if selected is not None:
-        return selected
-    if isinstance(setting, numbers.Real):
-        return float(setting)
-    return paper_ridge(statistics.diagonal, statistics.n_targets)
-
-
-def holding(setting: Any, statistics: Accumulator, choice: Choice) -> tuple[Accumulator, Choice]:
-    """Return statistics with the ridge of now inside; one of 0 that is no number waits."""
-    ridge = ridge_of(setting, statistics, selected_ridge(setting, statistics))
-    if ridge > 0.0 or isinstance(setting, numbers.Real):
-        return statistics.with_ridge(ridge), choice._replace(setting=setting)
-    return statistics, choice
-
-
-def reaches_checkpoint(count: int, n_rows: int) -> bool:
-    """Tell whether so many rows more reach a power of two, at which a ridge is selected."""
-    return (count + n_rows).bit_length() > count.bit_length()
 
 
 def _plan_row(
@@ -200,6 +156,35 @@ def _plan_row(
         if solution is None:
             raise
         return (*statistics.plan_row(sample, w, decay), None)
+
+
+def _with_units(
+    penalty: Penalty,
+    ahead: Outlook,
+    block: slice,
+    rows: Rows,
+    decay: float,
+    statistics: Accumulator,
+    recursion: Recursion | None,
+) -> Penalty:
+    """Give features that begin to vary in a block of rows the units that they have right then.
+
+    Those of features that were constant change nothing that can be seen, wherever they are held.
+    """
+    if penalty.units is None:
+        return penalty
+    weights = rows.weights()
+    totals = decay * statistics.weight + np.cumsum(weights)
+    shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)
+    begins, own = own_units(ahead, block, rows.values, shares, statistics.is_centred)
+    if not begins.size:
+        return penalty
+    units = penalty.units.copy()
+    units[begins] = own
+    for holder in (statistics, recursion):
+        if holder is not None:
+            holder.set_units(begins, own)
+    return penalty._replace(units=units)
 
 
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
@@ -265,7 +250,8 @@ LINEAR = {
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
     "_statistics": is_instance(Accumulator),
-    "_choice": made_of(Choice),
+    "_scaling": ANYTHING,
+    "_penalty": made_of(Penalty),
     "_solution": maybe(made_of(Solution)),
     "_recursion": maybe(made_of(Recursion)),
     "_goes_on_until": WHOLE,
@@ -274,6 +260,8 @@ LINEAR = {
     "_lock": made_of(Lock),
     "_reader": NOTHING,
     "_layout": NOTHING,
+    "_plain_until": WHOLE,
+    "_waiting": NOTHING,
 }
 """Fields of every linear model in a file."""
 
@@ -283,6 +271,7 @@ def linear_is_sound(model: Any) -> bool:
     statistics, solution, recursion = model._statistics, model._solution, model._recursion
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
+    fits = fits and model._penalty.fits(shape[0])
     if solution is not None:
         shapes = solution.output_weights.shape, solution.intercept.shape
         fits = fits and shapes == (shape, shape[1:])
@@ -306,6 +295,7 @@ class LinearModel(base.Estimator, ABC):
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
+    scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     def __init__(
@@ -316,17 +306,20 @@ class LinearModel(base.Estimator, ABC):
         forgetting_factor: float,
         half_life: HalfLife,
         balance: str | None = None,
+        scaling: str | None = None,
     ) -> None:
         self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
         check_decay(forgetting_factor, half_life)
+        check_scaling(scaling, ridge)
         self._ridge = ridge
+        self._scaling = scaling
         self._accumulator = accumulator
         self._fit_intercept = fit_intercept
         self._forgetting_factor = forgetting_factor
         self._half_life = half_life
         self._columns = Columns()
         self._clock = Clock(forgetting_factor, half_life)
-        self._choice = Choice()
+        self._penalty = Penalty()
         self._solution: Solution | None = None
         # The last solution that goes on row by row, the count of rows up to which it does, and that
         # when somebody asked last; None if anything but single rows has changed since.
@@ -337,6 +330,10 @@ class LinearModel(base.Estimator, ABC):
         self._is_refined = True
         self._reader: RowReader | None = None
         self._layout: Layout | None = None
+        # Count of rows with which something is due, and features that have not varied so far with
+        # their values: what the reader's rows are compared with.
+        self._plain_until = 0
+        self._waiting: tuple[Integers, Floats] | None = None
         self._lock = Lock()
         # Fixes a number inside, or says at once that it cannot be.
         self._settle()
@@ -349,7 +346,8 @@ class LinearModel(base.Estimator, ABC):
             solution = self._solution
             if solution is not None:
                 solution = solution._replace(spread=None)
-            return vars(self) | {"_reader": None, "_layout": None, "_solution": solution}
+            unsaved = dict.fromkeys(("_reader", "_layout", "_waiting"))
+            return vars(self) | unsaved | {"_plain_until": 0, "_solution": solution}
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -398,38 +396,93 @@ class LinearModel(base.Estimator, ABC):
     def ridge_(self) -> float:
         """The ridge in force."""
         with self._lock:
-            return self._ridge_in_force()
+            return self._in_force()[0]
 
     @property
     def ridge_diagonal(self) -> Floats:
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
-            return read_only(self._statistics.ridge_diagonal(self._ridge_in_force()))
+            ridge, units = self._in_force()
+            diagonal = self._statistics.ridge_diagonal(ridge)
+            return read_only(diagonal if units is None else ridge * units**2)
 
     # The ridge.
 
-    def _ridge_in_force(self) -> float:
-        """Return the ridge in force; if it is selected, that is noted."""
-        setting = self._ridge
-        check_ridge(setting)
-        self._settle()
-        if self._statistics.fixed_ridge is not None:
-            return self._statistics.fixed_ridge
-        if not is_selected(setting):
-            return ridge_of(setting, self._statistics, None)
-        if self._choice.is_due or self._choice.setting != setting:
-            selected = selected_ridge(setting, self._statistics)
-            self._choice = Choice(setting, selected, is_due=False)
-        return ridge_of(setting, self._statistics, self._choice.selected)
+    @property
+    def _is_chosen(self) -> bool:
+        """Whether the ridge, or what it acts on, is chosen at checkpoints."""
+        if is_selected(self._ridge):
+            return True
+        is_number = isinstance(self._ridge, numbers.Real) and self._scaling != "standard"
+        return self._statistics.holds_ridge and not is_number
 
-    def _settle(self, is_time: bool = False) -> None:
-        """Hold a ridge inside, where it is held: a number at once, others in time or if changed."""
-        statistics, known = self._statistics, isinstance(self._ridge, numbers.Real)
-        changed = self._ridge != self._choice.setting
-        changed = changed and (known or statistics.fixed_ridge is not None)
-        if statistics.holds_ridge and (is_time or changed):
-            statistics, choice = holding(self._ridge, statistics, self._choice)
-            apply(Update(state=((self, "_statistics", statistics), (self, "_choice", choice))))
+    @property
+    def _own_scaling(self) -> Any:
+        """The scaling that a setting means beside the ridge's."""
+        return self._scaling if is_selected(self._ridge) or self._scaling != "auto" else None
+
+    def _in_force(self) -> tuple[float, Floats | None]:
+        """Return the ridge in force and the units that it acts on, once they are settled.
+
+        Units are those of a checkpoint where solutions go on from row to row; an explicit
+        "standard", and balanced statistics, follow every row. None: features as they are, or
+        units inside the statistics.
+        """
+        check_ridge(self._ridge)
+        check_scaling(self._scaling, self._ridge)
+        self._settle()
+        statistics, penalty = self._statistics, self._penalty
+        if statistics.fixed_ridge is not None:
+            return statistics.fixed_ridge, None
+        is_standard = self._own_scaling == "standard"
+        units = penalty.units if is_selected(self._ridge) else None
+        if is_standard or (units is not None and isinstance(statistics, ClasswiseAccumulator)):
+            units = statistics.deviations
+        return ridge_of(self._ridge, statistics, penalty, units), units
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether nothing is due from the statistics as they are."""
+        statistics, penalty = self._statistics, self._penalty
+        if not self._is_chosen:
+            return not statistics.holds_ridge or statistics.fixed_ridge == self._ridge
+        is_same = type(penalty.setting) is type(self._ridge) and penalty.setting == self._ridge
+        return is_same and not (penalty.is_due or penalty.is_stale)
+
+    def _settle(self) -> None:
+        """Choose what is due from the statistics as they are, and hold it inside where it is."""
+        if self._is_settled:
+            return
+        statistics, penalty = self._statistics, self._penalty
+        ridge: Any = self._ridge
+        if not self._is_chosen:
+            apply(Update(state=((self, "_statistics", statistics.with_ridge(float(ridge))),)))
+            return
+        if penalty.is_stale and not penalty.is_due and penalty.setting == ridge:
+            holds_units = penalty.units is not None and statistics.fixed_ridge is None
+            units = statistics.deviations if holds_units else penalty.units
+            self._penalty = penalty._replace(units=units, is_stale=False)
+            return
+        penalty, is_at_end = choose(penalty, ridge, self._own_scaling, statistics, self._clock)
+        is_fixed = statistics.fixed_ridge is not None
+        says = penalty.ridge is not None or not is_selected(ridge)
+        if statistics.holds_ridge and says and (is_fixed or statistics.count >= FIRST_ROWS):
+            units = penalty.units
+            number = ridge_of(ridge, statistics, penalty, units)
+            if number > 0.0:
+                units = None if units is None else np.where(units > 0.0, units, 1.0)
+                statistics = statistics.with_ridge(number, units)
+        warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
+        penalty = penalty._replace(has_warned=penalty.has_warned or warns)
+        apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
+        if warns:
+            warnings.warn(
+                f"ridge={ridge!r} chose {penalty.ridge:.3g}, the end of the range searched: "
+                "features say nothing of the targets, or all of them. If that cannot be, pass a "
+                'number as ridge, or accumulator="gram".',
+                UserWarning,
+                stacklevel=2,
+            )
 
     # Rows in and out.
 
@@ -487,8 +540,9 @@ class LinearModel(base.Estimator, ABC):
         """Learn rows whose targets are checked, all or nothing."""
         targets, outputs = read
         check_ridge(self._ridge)
-        _check_folds(self._ridge, self._statistics)
-        if isinstance(self._ridge, numbers.Real):
+        check_scaling(self._scaling, self._ridge)
+        check_folds(self._ridge, self._statistics)
+        if not self._is_chosen:
             self._settle()
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
@@ -498,11 +552,16 @@ class LinearModel(base.Estimator, ABC):
         if targets.ndim == 2:
             check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
+        ahead: Outlook | None = None
+        if self._is_chosen:
+            latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
+            parts = self._penalty, self._statistics, values, weights, self._clock, latest
+            ahead = look_ahead(*parts)
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
-            if not (model._is_settled or reaches_checkpoint(model.count, n_rows - block.start)):
-                model._ridge_in_force()
+            if ahead is not None and block.start >= ahead.due_at:
+                model._settle()
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
             size = block.stop - block.start
@@ -510,55 +569,60 @@ class LinearModel(base.Estimator, ABC):
             weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
             news = outputs | {"_clock": clock, "_columns": columns}
-            return model._plan_rows(rows, past, n_targets, news)
+            return model._plan_rows(rows, past, n_targets, news, block, ahead)
 
         holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
         if not holds or (n_rows == 1 and fixed_ridge is not None):
-            apply_in_blocks(self._units(n_rows, len(columns)), partial(plan, self))
+            apply_in_blocks(self._blocks(n_rows, len(columns), ahead), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         aside = shallow_copy(self)
         aside._statistics = self._statistics.copied()
-        for block in aside._units(n_rows, len(columns)):
-            count = aside.count
+        for block in aside._blocks(n_rows, len(columns), ahead):
             apply(plan(aside, block))
-            reached = reaches_checkpoint(count, block.stop - block.start)
-            if reached and aside._statistics.fixed_ridge is None and aside.count >= FIRST_ROWS:
-                aside._settle(is_time=True)
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
 
-    def _units(self, n_rows: int, n_features: int) -> Iterator[slice]:
-        """Cut rows where a ridge may be selected between them, and into blocks of some MiB."""
+    def _blocks(self, n_rows: int, n_features: int, ahead: Outlook | None) -> Iterator[slice]:
+        """Cut rows at checkpoints, and into blocks of some MiB."""
         if self._statistics.holds_ridge and self._clock.forgets:
             # A ridge that fades with the rows and is restored: no cutting of them may change it.
             yield from (slice(row, row + 1) for row in range(n_rows))
             return
-        count, start = self.count, 0
-        powers = range(count.bit_length(), (count + n_rows).bit_length())
-        if not self._statistics.holds_ridge or self._statistics.fixed_ridge is not None:
-            powers = powers[-1:] if is_selected(self._ridge) else powers[:0]
-        for stop in [*((1 << power) - count for power in powers), n_rows]:
+        start = 0
+        for stop in sorted({n_rows} if ahead is None else {ahead.due_at, ahead.stale_at, n_rows}):
             for block in row_blocks(stop - start, n_features, LEAST_ROWS):
                 yield slice(start + block.start, start + block.stop)
             start = stop
 
     def _plan_rows(
-        self, rows: Rows, decay: float, n_targets: int, news: dict[str, Any]
+        self,
+        rows: Rows,
+        decay: float,
+        n_targets: int,
+        news: dict[str, Any],
+        block: slice,
+        ahead: Outlook | None,
     ) -> tuple[Calls, State]:
-        """Plan to learn rows with room for columns and targets that may be new."""
+        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
-        reached = reaches_checkpoint(self.count, n_rows)
-        choice = self._choice._replace(is_due=True) if reached else self._choice
-        recursion = None
-        if n_rows == 1 and self._follows(1) and not (reached and is_selected(self._ridge)):
+        penalty, recursion = self._penalty, None
+        if ahead is None and not penalty.is_due:
+            penalty = Penalty(has_warned=penalty.has_warned)
+        if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
+        if ahead is not None:
+            known = np.arange(self._statistics.n_features)
+            penalty = ahead.after(penalty.placed(known, size[0]), block.stop)
+            if penalty.is_due or penalty.is_stale:
+                recursion = None
+            penalty = _with_units(penalty, ahead, block, rows, decay, statistics, recursion)
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
             row = *rows.sample(n_targets), decay
             calls, changes, recursion = _plan_row(statistics, *row, recursion)
-        news |= {"_statistics": statistics, "_choice": choice, "_recursion": recursion}
+        news |= {"_statistics": statistics, "_penalty": penalty, "_recursion": recursion}
         news |= {"_asked_at": self._asked_at if n_rows == 1 else None}
         state = self._anew(**news, **self._counts(rows.targets, n_targets))
         return calls, (*changes, *state)
@@ -635,7 +699,8 @@ class LinearModel(base.Estimator, ABC):
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
-        news = {"_statistics": statistics, "_choice": self._choice._replace(is_due=True)}
+        penalty = self._penalty._replace(is_due=True, values=None)
+        news = {"_statistics": statistics, "_penalty": penalty}
         apply(Update(state=self._anew(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:
@@ -681,16 +746,16 @@ class LinearModel(base.Estimator, ABC):
                 mine = mine.copied()
                 mine.scale(past)
             if other._is_blank:
-                statistics, choice = mine.copied().grown(*size), self._choice
+                statistics = mine.copied().grown(*size)
+                known = np.arange(self._statistics.n_features)
+                outputs["_penalty"] = self._penalty.placed(known, size[0])
             elif self._is_blank:
                 # Nothing was learnt here: what the other model has selected stays, too.
-                statistics, choice = theirs, other._choice
+                known = columns.locate(other.feature_names)
+                statistics, outputs["_penalty"] = theirs, other._penalty.placed(known, size[0])
             else:
-                statistics, choice = mine.merged(theirs), self._choice._replace(is_due=True)
-                holds = statistics.holds_ridge and isinstance(self._ridge, str)
-                if holds and statistics.count >= FIRST_ROWS:
-                    statistics, choice = holding(self._ridge, statistics, choice)
-            outputs |= {"_choice": choice, "_columns": columns, "_clock": clock}
+                statistics = mine.merged(theirs)
+            outputs |= {"_columns": columns, "_clock": clock}
             self._put_in_place(statistics.named(columns.names), **outputs)
         return self
 
@@ -781,10 +846,12 @@ class LinearModel(base.Estimator, ABC):
         reader, statistics, recursion = self._reader, self._statistics, self._recursion
         if reader is None or not reader.is_complete or self._clock.half_life is not None:
             return False
-        count, decay = statistics.count, self._clock.forgetting_factor
-        # Before a power of two a ridge may be chosen.
-        sample = reader.read(x, targets) if count & (count + 1) else None
+        count, decay, waiting = statistics.count, self._clock.forgetting_factor, self._waiting
+        # Before a checkpoint.
+        sample = reader.read(x, targets) if count + 1 < self._plain_until else None
         if sample is None:
+            return False
+        if waiting is not None and (sample[waiting[0]] != waiting[1]).any():
             return False
         if recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
@@ -812,15 +879,23 @@ class LinearModel(base.Estimator, ABC):
             self._reader, self._layout = None, layout
         elif self._reader is None and self._is_settled:
             self._reader = reader_of(self._columns, layout, self._statistics.n_targets)
+            self._plain_until, self._waiting = maxsize, None
+            if self._is_chosen:
+                self._wait_for_changes()
 
-    @property
-    def _is_settled(self) -> bool:
-        """Whether rows need no look at the ridge before the next checkpoint."""
-        holds = self._statistics.holds_ridge
-        if not (holds or is_selected(self._ridge)):
-            return True
-        is_known = self._statistics.fixed_ridge is not None if holds else not self._choice.is_due
-        return is_known and bool(self._choice.setting == self._ridge)
+    def _wait_for_changes(self) -> None:
+        """Take note of the count of rows with which something is due, and of constant features."""
+        penalty = self._penalty
+        self._plain_until = penalty.until
+        if penalty.values is None:
+            self._plain_until = 0
+            return
+        waiting = np.flatnonzero(~np.isnan(penalty.values))
+        if penalty.units is not None:
+            step = refreshed_after(len(penalty.values) - len(waiting))
+            self._plain_until = min(penalty.until, (self.count // step + 1) * step)
+        if waiting.size:
+            self._waiting = waiting, penalty.values[waiting]
 
     # Weights and answers.
 
@@ -828,15 +903,21 @@ class LinearModel(base.Estimator, ABC):
         """Return the solution as it is now; the one that went on row by row, if it does."""
         solution = self._solution
         if solution is None:
-            ridge = self._ridge_in_force()
+            ridge, units = self._in_force()
             following = self._following()
             if following is not None:
                 weights = following.weights.copy(order="F")
             else:
-                weights = self._statistics.solve(ridge)
-                self._go_on_from(weights, ridge)
+                factors, statistics = None, self._statistics
+                if units is not None:
+                    factors = reciprocal(units)
+                    statistics = statistics.rescaled(factors)
+                weights = statistics.solve(ridge)
+                self._go_on_from(statistics, weights, ridge, units)
+                if factors is not None:
+                    weights *= factors[:, None]
             self._asked_at = self.count
-            solution = Solution(ridge, weights, self._statistics.intercept(weights))
+            solution = Solution(ridge, units, weights, self._statistics.intercept(weights))
             self._solution = solution
         return solution
 
@@ -854,19 +935,29 @@ class LinearModel(base.Estimator, ABC):
             self._asked_at = count
         return recursion
 
-    def _go_on_from(self, weights: Floats, ridge: float) -> None:
-        """Let a solution go on row by row, if statistics are sums that are far from singular."""
+    def _go_on_from(
+        self, statistics: Accumulator, weights: Floats, ridge: float, units: Floats | None
+    ) -> None:
+        """Let a solution go on row by row, if statistics are sums that are far from singular.
+
+        Statistics and weights are of features in units of the penalty.
+        """
         if self._recursion is None:
-            # The paper's ridge is another one after every row.
-            selected = is_selected(self._ridge) and self._choice.selected is not None
+            # The paper's ridge is another one after every row, and so are units of "standard".
+            selected = is_selected(self._ridge) and self._penalty.ridge is not None
             stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
+            stays = stays and self._own_scaling != "standard"
             if not (stays and self._follows(0)) or self._clock.forgets:
                 return
         going_on = None
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
-            going_on = self._statistics.recursion_of(weights, ridge)
+            going_on = statistics.recursion_of(weights, ridge)
+            if going_on is not None and units is not None:
+                scale = np.where(units > 0.0, units, 1.0)
+                going_on = going_on[0].rescaled(scale), going_on[1]
         self._recursion, self._is_refined = (None, True) if going_on is None else going_on
-        self._goes_on_until = self.count + max(REFRESHED, self._statistics.n_features)
+        step = refreshed_after(self._statistics.n_features)
+        self._goes_on_until = (self.count // step + 1) * step
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
@@ -881,7 +972,7 @@ class LinearModel(base.Estimator, ABC):
             row = self._columns.place((layout,), values[None])[0]
             if statistics.recursion is not None:
                 # The setting may have changed; a reader is made once it is in force.
-                self._ridge_in_force()
+                self._in_force()
                 statistics = self._statistics
             sample = np.append(row, np.zeros(statistics.n_targets))
         recursion = statistics.recursion or self._following()
@@ -919,7 +1010,10 @@ class LinearModel(base.Estimator, ABC):
         if solution.spread is not None:
             return solution.spread
         with np.errstate(**OVERFLOW):
-            covariance = statistics.covariance(solution.ridge)
+            own = statistics
+            if solution.units is not None:
+                own = statistics.rescaled(reciprocal(solution.units))
+            covariance = own.covariance(solution.ridge)
             squares = statistics.target_squares
             residual = squares - statistics.explained_squares(solution.output_weights)
         noise, free = np.full(len(residual), np.inf), statistics.weight - covariance.n_parameters
@@ -936,8 +1030,14 @@ class LinearModel(base.Estimator, ABC):
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        (noise, covariance), ridge = self._spread(), self._solved().ridge
+        (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
         with np.errstate(**OVERFLOW):
+            if units is not None:
+                apart = (known != self._statistics.feature_mean) & (units == 0.0)
+                known = known * reciprocal(units)
+                # Of the size that they would have if this row had been learnt.
+                weight = self._statistics.weight
+                unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5
             leverages = covariance.leverages(known)
             if ridge > 0.0:
                 leverages = leverages + (unknown**2).sum(axis=1) / ridge

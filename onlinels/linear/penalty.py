@@ -1,0 +1,389 @@
+"""The ridge in force and what it acts on: chosen from statistics at fixed counts of rows."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.grouped import FoldedAccumulator
+from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
+from onlinels.linalg.packed import spread
+from onlinels.linalg.selection import Choice, KFold, paper_ridge, reciprocal, select
+from onlinels.linear.forgetting import Clock
+from onlinels.saving import ANYTHING, FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
+
+Scaling = str | None
+"""A setting: "auto", "standard" or None."""
+
+SCALINGS = ("auto", "standard", None)
+"""Settings of what the ridge acts on."""
+
+FEWEST_ROWS = 16
+"""Rows from which a ridge is selected; fewer say too little, and the paper's is in force."""
+
+FIRST_ROWS = 256
+"""Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
+
+REFRESHED = 64
+"""Least number of rows after which units are taken anew, and a solution is made anew."""
+
+MEMORIES = 4
+"""Memories, the rows or the time in which weights decay to 1/e, after which a ridge is due."""
+
+JITTER = 1e-13
+"""Relative difference from its only value so far up to which a feature has not varied."""
+
+
+def is_selected(ridge: Any) -> bool:
+    """Tell whether a setting means that the ridge is selected at checkpoints."""
+    return isinstance(ridge, KFold) or (isinstance(ridge, str) and ridge == "auto")
+
+
+def check_scaling(scaling: Any, ridge: Any) -> None:
+    """Raise unless a setting of what the ridge acts on is known, and goes with the ridge.
+
+    Examples
+    --------
+    >>> check_scaling("standard", 0.0)
+    Traceback (most recent call last):
+        ...
+    ValueError: scaling='standard' and ridge=0.0 do not go together: without a ridge ...
+    """
+    if not (scaling is None or (isinstance(scaling, str) and scaling in SCALINGS)):
+        raise ValueError(f'scaling={scaling!r} is not known. Pass "auto", "standard" or None.')
+    if scaling == "standard" and isinstance(ridge, numbers.Real) and ridge == 0.0:
+        raise ValueError(
+            f"scaling={scaling!r} and ridge={ridge!r} do not go together: without a ridge units of "
+            'features do not matter. Pass scaling="auto", or a ridge over 0.'
+        )
+
+
+def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
+    """Return the count of rows at which a ridge is chosen next, after it was at some.
+
+    Parameters
+    ----------
+    count : int
+    n_varying : int
+        Features that had more than one value in these rows.
+    memory : float
+        Rows in which weights decay to 1/e.
+
+    Examples
+    --------
+    >>> next_checkpoint(100, 60), next_checkpoint(120, 60), next_checkpoint(3, 60)
+    (125, 240, 16)
+    """
+    if count < FEWEST_ROWS:
+        return FEWEST_ROWS
+    after = -(-5 * count // 4) if count < 2 * n_varying else 2 * count
+    return int(min(after, count + np.ceil(MEMORIES * memory)))
+
+
+def refreshed_after(n_varying: int) -> int:
+    """Return of which number of rows units are taken, and solutions made anew, at multiples.
+
+    Examples
+    --------
+    >>> refreshed_after(10), refreshed_after(65)
+    (64, 128)
+    """
+    return int(max(REFRESHED, 1 << max(0, n_varying - 1).bit_length()))
+
+
+@savable(
+    {
+        "setting": ANYTHING,
+        "ridge": maybe(SHARE),
+        "units": maybe(VECTOR),
+        "is_due": FLAG,
+        "is_stale": FLAG,
+        "until": WHOLE,
+        "until_time": maybe(FINITE),
+        "values": maybe(VECTOR),
+        "has_warned": FLAG,
+    }
+)
+class Penalty(NamedTuple):
+    """The ridge that was selected last, the units of features that it acts on, and the next time.
+
+    Attributes
+    ----------
+    setting : float, str, KFold or None
+        Setting of the ridge for which it was selected; None before the first time.
+    ridge : float or None
+        None where statistics said too little.
+    units : ndarray (n_features,), or None
+        Deviations of features when they were taken, 0 of those that were constant; None where the
+        ridge acts on features as they are.
+    is_due, is_stale : bool
+        Whether everything, or the units alone, are due: from the statistics as they are.
+    until, until_time : int, float or None
+        Count of rows, and time of the stream, at which everything is due next.
+    values : ndarray (n_features,), or None
+        The only value of every feature so far, NaN if it had several; None: not known.
+    has_warned : bool
+        Whether its user was told that a ridge lies at the end of the range searched.
+    """
+
+    setting: Any = None
+    ridge: float | None = None
+    units: Floats | None = None
+    is_due: bool = True
+    is_stale: bool = False
+    until: int = FEWEST_ROWS
+    until_time: float | None = None
+    values: Floats | None = None
+    has_warned: bool = False
+
+    def placed(self, places: Integers, n_features: int) -> Penalty:
+        """Return it for more features, of which those known so far stand at given places."""
+        values, units = self.values, self.units
+        return self._replace(
+            values=None if values is None else spread(values, (n_features,), places),
+            units=None if units is None else spread(units, (n_features,), places),
+        )
+
+    def fits(self, n_features: int) -> bool:
+        """Tell whether it is of so many features."""
+        return all(each is None or len(each) == n_features for each in (self.values, self.units))
+
+
+class Outlook(NamedTuple):
+    """What comes in a batch: features that begin to vary, and checkpoints.
+
+    Attributes
+    ----------
+    values : ndarray (n_features,)
+        The only value of every feature before the batch, NaN if it had several.
+    firsts : ndarray (n_features,) of int
+        The row in which each begins to vary: the length of the batch if in none, -1 if before it.
+    due_at, until, until_time
+        After how many rows everything is due last, 0 for never; and the next time after that.
+    stale_at : int
+        After how many rows units are due last, and everything is not; 0 for never.
+    """
+
+    values: Floats
+    firsts: Integers
+    due_at: int
+    until: int
+    until_time: float | None
+    stale_at: int
+
+    def after(self, penalty: Penalty, n_rows: int) -> Penalty:
+        """Return what a penalty before the batch is after so many rows, at least 1, of it."""
+        new = penalty._replace(values=np.where(self.firsts < n_rows, np.nan, self.values))
+        if n_rows == self.due_at:
+            return new._replace(is_due=True, until=self.until, until_time=self.until_time)
+        return new._replace(is_stale=True) if n_rows == self.stale_at else new
+
+
+def look_ahead(
+    penalty: Penalty,
+    statistics: Accumulator,
+    values: Matrix,
+    w: Floats,
+    clock: Clock,
+    latest: Floats | None,
+) -> Outlook:
+    """Return what comes in a batch.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Before the batch, as are the statistics, and the clock.
+    statistics : Accumulator
+    values : ndarray (n, n_features)
+    w : ndarray (n,)
+        Weights. Rows of weight 0 change nothing.
+    clock : Clock
+    latest : ndarray (n,), or None
+        Latest time of the stream after every row, where there are times.
+    """
+    n_rows, n_features = values.shape
+    used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
+    if statistics.weight:
+        # Features that are new were 0.
+        known = penalty.values if penalty.values is not None else only_values(statistics)
+        only[: len(known)] = known
+    elif statistics.is_centred and len(used):
+        only[:] = dense(values[used[:1]])[0]
+    firsts = first_changes(only, values, used)
+    steps = Steps(statistics.count, np.sort(firsts), clock, latest)
+    until = steps.next(0) if penalty.is_due else penalty.until
+    due_at, until, until_time = steps.last_due(n_rows, until, penalty.until_time)
+    return Outlook(only, firsts, due_at, until, until_time, steps.last_stale(n_rows, due_at))
+
+
+class Steps(NamedTuple):
+    """Checkpoints in a batch.
+
+    Attributes
+    ----------
+    before : int
+        Rows before the batch.
+    begun : ndarray (n_features,) of int
+        Rows of the batch in which features begin to vary, ascending.
+    clock : Clock
+    latest : ndarray (n_rows,), or None
+        Latest time after every row, where there are times.
+    """
+
+    before: int
+    begun: Integers
+    clock: Clock
+    latest: Floats | None
+
+    def varying(self, at: int) -> int:
+        """Return how many features vary after so many rows of the batch."""
+        return int(np.searchsorted(self.begun, at))
+
+    def next(self, at: int) -> int:
+        """Return the count of rows of the checkpoint after one at so many rows of the batch."""
+        return next_checkpoint(self.before + at, self.varying(at), self.clock.memory)
+
+    def last_due(
+        self, n_rows: int, until: int, until_time: float | None
+    ) -> tuple[int, int, float | None]:
+        """Return after how many rows everything is due last, 0 for never, and the next times."""
+        last = 0
+        while True:
+            at = max(until - self.before, last + 1)
+            if self.latest is not None and until_time is not None:
+                at = min(at, int(np.searchsorted(self.latest, until_time)) + 1)
+            if at > n_rows:
+                return last, until, until_time
+            last, until = at, self.next(at)
+            if self.latest is not None:
+                until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
+
+    def last_stale(self, n_rows: int, due_at: int) -> int:
+        """Return after how many rows, over `due_at`, units are due last; 0 for never."""
+        last = (self.before + n_rows) // REFRESHED * REFRESHED - self.before
+        for at in range(last, due_at, -REFRESHED):
+            if (self.before + at) % refreshed_after(self.varying(at)) == 0:
+                return at
+        return 0
+
+
+def only_values(statistics: Accumulator) -> Floats:
+    """Return the only value of every feature (n_features,), NaN if it varies."""
+    return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
+
+
+def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
+    """Return the first of the rows in use in which each feature differs from its only value.
+
+    It is the number of rows, if in none, and -1 where that value is NaN.
+
+    Examples
+    --------
+    >>> values = np.array([[9.0, 2.0, 4.0], [0.0, 2.0, 5.0], [0.0, 2.0, 5.0]])
+    >>> first_changes(np.array([np.nan, 2.0, 4.0]), values, np.arange(3))
+    array([-1,  3,  1])
+    """
+    n_rows = values.shape[0]
+    firsts = np.where(np.isnan(only), -1, n_rows)
+    # In ever longer blocks: most features vary in the first few rows.
+    start, size = 0, 1
+    while start < len(used):
+        waiting = np.flatnonzero(firsts == n_rows)
+        if not waiting.size:
+            break
+        rows = used[start : start + size]
+        apart = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
+        differs = apart > JITTER * np.abs(only[waiting])
+        found = differs.any(axis=0)
+        firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
+        start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))
+    return firsts
+
+
+def own_units(
+    outlook: Outlook, rows: slice, values: Matrix, shares: Floats, is_centred: bool
+) -> tuple[Integers, Floats]:
+    """Return features that begin to vary in some rows of a batch, and their units right then.
+
+    Parameters
+    ----------
+    outlook : Outlook
+    rows : slice
+    values : ndarray (n, n_features)
+        Of these rows.
+    shares : ndarray (n,)
+        Weight of every row, of the weight of all rows up to it.
+    is_centred : bool
+        Whether units are about the mean: deviations of a feature with two values.
+    """
+    begins = np.flatnonzero((outlook.firsts >= rows.start) & (outlook.firsts < rows.stop))
+    first = outlook.firsts[begins] - rows.start
+    share = shares[first]
+    if is_centred:
+        share = share * (1.0 - share)
+    units = np.sqrt(share) * np.abs(values[first, begins] - outlook.values[begins])
+    there = units > 0.0
+    return begins[there], units[there]
+
+
+def choose(
+    penalty: Penalty, ridge: Any, scaling: Any, statistics: Accumulator, clock: Clock
+) -> tuple[Penalty, bool]:
+    """Return the penalty that is chosen now, and whether at the end of the ridges searched."""
+    check_folds(ridge, statistics)
+    deviations = None if scaling is None else statistics.deviations
+    units = deviations if scaling == "standard" else None
+    choice: Choice | None = None
+    # What rows that were taken out have left is no feature to choose a ridge for.
+    says = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    if is_selected(ridge) and statistics.count >= FEWEST_ROWS and says:
+        tried = [deviations]
+        if scaling == "auto" and not statistics.holds_ridge:
+            # Held inside, a ridge on features as they are would drown later ones of other units.
+            tried = [None, deviations]
+        if isinstance(statistics, FoldedAccumulator):
+            choices = [statistics.select_ridge(each is not None) for each in tried]
+            which = int(np.argmin([each.criterion for each in choices]))
+            choice = choices[which]
+        else:
+            choice, which = select(statistics.sums(), statistics.count, tried)
+        units = tried[which]
+    values = penalty.values if penalty.values is not None else only_values(statistics)
+    now = None if clock.now is None else clock.now + MEMORIES * clock.lasting
+    new = penalty._replace(
+        setting=ridge,
+        ridge=None if choice is None else choice.ridge,
+        units=units,
+        is_due=False,
+        is_stale=False,
+        until=next_checkpoint(
+            statistics.count, int(np.count_nonzero(np.isnan(values))), clock.memory
+        ),
+        until_time=now,
+        values=values,
+    )
+    return new, choice is not None and choice.is_at_end
+
+
+def check_folds(ridge: Any, statistics: Accumulator) -> None:
+    """Raise unless statistics are in as many folds as the ridge is chosen from."""
+    if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
+        raise ValueError(
+            f"ridge={ridge!r} needs statistics in {ridge.n_folds} folds, expected from the "
+            "first row on. Make a new model with this ridge."
+        )
+
+
+def ridge_of(ridge: Any, statistics: Accumulator, penalty: Penalty, units: Floats | None) -> float:
+    """Return the ridge that was selected, or else the number of a setting, or the paper's."""
+    if is_selected(ridge) and penalty.ridge is not None:
+        return penalty.ridge
+    if isinstance(ridge, numbers.Real):
+        return float(ridge)
+    diagonal = statistics.diagonal
+    if units is not None:
+        diagonal = diagonal * reciprocal(units) ** 2
+    return paper_ridge(diagonal, statistics.n_targets)

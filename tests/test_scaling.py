@@ -1,0 +1,195 @@
+"""What the ridge acts on: features as they are, or standardised over all rows, exactly."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+from sklearn.preprocessing import StandardScaler
+
+import laws
+import strategies
+from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
+
+FORMS = [
+    {"accumulator": "gram"},
+    {"accumulator": "gram", "fit_intercept": False},
+    {"accumulator": "orthogonal"},
+    {"accumulator": "recursive"},
+    {"accumulator": "recursive", "fit_intercept": False},
+    {"balance": "classwise"},
+    {"balance": "classwise", "fit_intercept": False, "accumulator": "orthogonal"},
+]
+
+
+def mixed_rows(seed, n_rows, n_features=6, constants=1, late=1):
+    """Return rows of any units: numbers, indicators, constants, features that come late."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_features)) + random.normal(size=n_features)
+    X[:, 1] = X[:, 1] > 0.8
+    X[:, n_features - constants :] = 0.1
+    X[: n_rows // 3, 2 : 2 + late] = 0.0
+    y = (X[:, 0] + 2.0 * X[:, 1] + random.normal(size=n_rows) > 0.5).tolist()
+    X = X * 10.0 ** random.uniform(-6, 6, n_features)
+    return strategies.Rows(X, y, np.ones(n_rows))
+
+
+def units_of(model, rows, balanced=False):
+    """Return every feature's deviation, about 0 without an intercept, as rows weigh."""
+    rows = laws.balanced(rows) if balanced else rows
+    X, weights = rows.X, rows.w / rows.w.sum()
+    mean = weights @ X if model.fit_intercept else 0.0
+    units = np.sqrt(weights @ (X - mean) ** 2)
+    units[np.ptp(X, axis=0) <= 1e-13 * np.abs(X).max(axis=0)] = 0.0
+    return units if model.fit_intercept else np.sqrt(weights @ X**2)
+
+
+def learn_in_pieces(model, rows, pieces, asks):
+    for batch, asked in zip(pieces, asks, strict=True):
+        part = rows.take(batch)
+        if len(batch) == 1 and part.w[0] == 1.0:
+            model.learn_one(part.dicts()[0], part.y[0])
+        else:
+            model.learn_many(part.X, part.y, part.w)
+        if asked:
+            model.predict_one(part.dicts()[0])
+
+
+def draw_pieces(data, n_rows):
+    pieces = data.draw(strategies.splits(n_rows))
+    return pieces, data.draw(st.lists(st.booleans(), min_size=len(pieces), max_size=len(pieces)))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@strategies.examples(15)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1), ridge=st.floats(1e-2, 1e2))
+def test_the_ridge_acts_on_features_standardised_over_all_rows(form, data, seed, ridge):
+    n_rows = data.draw(st.integers(2, 90))
+    rows = mixed_rows(seed, n_rows)
+    model = LeastSquaresClassifier(ridge=ridge, scaling="standard", **form)
+    learn_in_pieces(model, rows, *draw_pieces(data, n_rows))
+    balanced = form.get("balance") == "classwise"
+    units = units_of(model, rows, balanced)
+    if form.get("accumulator") != "recursive":
+        np.testing.assert_allclose(model.ridge_diagonal, ridge * units**2, rtol=1e-9)
+    assert not model.output_weights[units == 0.0].any()
+    factors = np.divide(1.0, units, out=np.zeros(len(units)), where=units > 0.0)
+    scaled = strategies.Rows(rows.X * factors, rows.y, rows.w)
+    plain = LeastSquaresClassifier(ridge=ridge, scaling=None, **form)
+    plain.learn_many(scaled.X, scaled.y)
+    found, wanted = model.scores_many(rows.X), plain.scores_many(scaled.X)
+    np.testing.assert_allclose(found, wanted, atol=1e-8 * (1.0 + np.abs(wanted).max()))
+
+
+def test_it_is_scikit_learns_standard_scaler_and_ridge():
+    rows = mixed_rows(0, 200)
+    random = np.random.default_rng(1)
+    w = random.integers(1, 4, 200).astype(float)
+    y = rows.X[:, 0] / 3.0 + random.normal(size=200)
+    model = LeastSquaresRegressor(ridge=2.5, scaling="standard")
+    model.learn_many(rows.X, y, w)
+    scaler = StandardScaler().fit(rows.X, sample_weight=w)
+    wanted = Ridge(alpha=2.5).fit(scaler.transform(rows.X), y, sample_weight=w)
+    expected = wanted.predict(scaler.transform(rows.X))
+    np.testing.assert_allclose(model.predict_many(rows.X), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("ridge", ["auto", "paper", 1.0])
+@strategies.examples(10)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_units_of_features_do_not_matter(form, ridge, data, seed):
+    """Multiplied by anything, and with an intercept shifted, no prediction changes."""
+    n_rows = data.draw(st.integers(2, 60))
+    random = np.random.default_rng(seed)
+    X = np.round(random.normal(size=(n_rows, 4)), 3)
+    X[:, 1] = X[:, 1] > 0.5
+    y = (X[:, 0] + random.normal(size=n_rows) > 0.0).tolist()
+    factors = 10.0 ** random.uniform(-100, 100, 4)
+    shifts = np.zeros(4)
+    if form.get("fit_intercept", True):
+        # Shifts cost digits of the mean in the deviations.
+        shifts = random.uniform(-1, 1, 4) * data.draw(st.sampled_from([0.0, 10.0, 1e6]))
+    others = (X + shifts) * factors
+    settings = {"ridge": ridge, "scaling": "standard", **form}
+    model, other = (LeastSquaresClassifier(**settings) for _ in range(2))
+    pieces = data.draw(strategies.splits(n_rows))
+    for batch in pieces:
+        rows = list(batch)
+        labels = [y[row] for row in rows]
+        model.learn_many(X[rows], labels)
+        other.learn_many(others[rows], labels)
+    found, wanted = other.scores_many(others), model.scores_many(X)
+    np.testing.assert_allclose(found, wanted, atol=1e-6 * (1.0 + np.abs(wanted).max()))
+
+
+SELECTED = [
+    {},
+    {"fit_intercept": False},
+    {"accumulator": "orthogonal"},
+    {"accumulator": "recursive"},
+    {"balance": "classwise"},
+    {"ridge": KFold(3)},
+    {"forgetting_factor": 0.95},
+    {"half_life": 8.0},
+    {"accumulator": "recursive", "forgetting_factor": 0.98},
+    {"scaling": "standard"},
+    {"scaling": "standard", "accumulator": "recursive"},
+    {"scaling": "standard", "accumulator": "recursive", "ridge": 1.0},
+    {"scaling": "standard", "accumulator": "recursive", "ridge": "paper"},
+]
+
+
+@pytest.mark.parametrize("form", SELECTED, ids=str)
+@strategies.examples(12)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_no_cutting_of_the_stream_changes_ridge_or_units(form, data, seed):
+    """However many rows come at once, and whenever somebody asks."""
+    n_rows = data.draw(st.integers(1, 150))
+    rows = mixed_rows(seed, n_rows)
+    random = np.random.default_rng(seed)
+    # Features that begin to vary one after the other, and rows that weigh nothing.
+    for feature, begin in enumerate(random.integers(0, n_rows, 3)):
+        rows.X[:begin, feature] = rows.X[0, feature] if form.get("fit_intercept", True) else 0.0
+    rows = rows.weighing(random.integers(0, 4, n_rows).clip(max=data.draw(st.integers(1, 3))) * 1.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(laws.FIRST_ROWS, 32)
+        whole, cut = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
+        whole.learn_many(rows.X, rows.y, rows.w)
+        learn_in_pieces(cut, rows, *draw_pieces(data, n_rows))
+        assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+        np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
+        size = 1.0 + np.abs(whole.scores_many(rows.X)).max()
+        close = {"atol": 1e-6 * size, "rtol": 0.0}
+        np.testing.assert_allclose(cut.scores_many(rows.X), whole.scores_many(rows.X), **close)
+        for model in (whole, cut):
+            if "balance" not in form:
+                decayed = rows.weighing(rows.w * decays(form, n_rows))
+                assert_solves(model, decayed)
+
+
+def decays(form, n_rows):
+    """Return what rows, one a unit of time, weigh at the end."""
+    factor = form.get("forgetting_factor", 0.5 ** (1.0 / form.get("half_life", np.inf)))
+    return factor ** np.arange(n_rows - 1.0, -1.0, -1.0)
+
+
+def assert_solves(model, rows):
+    """Assert that weights solve the batch problem of `ridge_diagonal`, in units of the penalty."""
+    diagonal = model.ridge_diagonal
+    if diagonal.max(initial=0.0) == diagonal.min(initial=np.inf):
+        return
+    A = laws.weighted_centred(rows.X, rows.X, rows.w, model.fit_intercept)[0]
+    varies = (np.linalg.norm(A, axis=0) > 1e-9 * np.abs(rows.X).max(axis=0)) & (diagonal > 0.0)
+    units = np.sqrt(diagonal[varies] / model.ridge_)
+    scaled = strategies.Rows(rows.X[:, varies] / units, rows.y, rows.w)
+    views = {name: getattr(model, name) for name in ("classes", "count", "fit_intercept")}
+    views |= {"ridge": model.ridge, "accumulator": model.accumulator, "ridge_": model.ridge_}
+    weights = model.output_weights[varies] * units[:, None]
+    views |= {"output_weights": weights, "ridge_diagonal": np.full(len(units), model.ridge_)}
+    views |= {"feature_names": range(len(units)), "intercept": model.intercept}
+    laws.assert_is_batch_solution(SimpleNamespace(**views), scaled)
+    if model.accumulator != "recursive":
+        assert not model.output_weights[~varies].any()
