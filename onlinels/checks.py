@@ -7,7 +7,7 @@ import numbers
 import os
 import re
 import reprlib
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 Matrix = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -37,20 +38,56 @@ OF_ARRAYS = {
 }
 """Remedies for arrays, of pixels for instance."""
 
+LARGE = "Remove infinite values, and rescale large ones with river's StandardScaler."
+
 OF_FEATURES = {
-    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer.",
-    "large": "Remove infinite values, and rescale large ones with river's StandardScaler.",
-    "text": "Encode text and categories first, for instance with river's OneHotEncoder.",
+    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer "
+    "(it fills None, not nan).",
+    "large": LARGE,
+    "text": "Encode text first, with river's compose.SelectType(numbers.Number) + "
+    "(compose.SelectType(str) | preprocessing.OneHotEncoder()).",
 }
-"""Remedies for rows of features."""
+"""Remedies for samples of features."""
+
+OF_MATRICES = {
+    "missing": "Fill missing values first, for instance with np.nan_to_num(X).",
+    "large": LARGE,
+    "text": "Convert numbers with X.astype(float); of categories make a frame, and encode them.",
+}
+"""Remedies for arrays of rows of features."""
+
+OF_FRAMES = {
+    "missing": "Fill missing values first, for instance with fillna (pandas), fill_null and "
+    "fill_nan (polars), or row by row with river's preprocessing.StatImputer.",
+    "large": LARGE,
+}
+"""Remedies for frames."""
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
+
+OF_TIMES = "Turn it into seconds since a fixed time, its hour or day."
 
 TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
 
 
-def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARRAYS) -> None:
+Place = Callable[[tuple[int, ...]], str]
+"""Where an entry of these indices stands, for errors."""
+
+
+def at_position(where: tuple[int, ...]) -> str:
+    """Return the place of an entry of an array."""
+    return f"at position {where}"
+
+
+def check_values(
+    name: str,
+    values: Matrix,
+    remedies: Mapping[str, str] = OF_ARRAYS,
+    place: Place = at_position,
+) -> None:
     """Raise unless every value of an array is a real number between -1e150 and 1e150.
+
+    Where a value stands is told by `place`, a function of its indices.
 
     Examples
     --------
@@ -69,7 +106,7 @@ def check_values(name: str, values: Matrix, remedies: Mapping[str, str] = OF_ARR
         position = np.argwhere(~(np.abs(values.astype(np.float64)) <= LARGEST_VALUE))[0]
     where = tuple(position.tolist())
     value = float(values[where])
-    raise ValueError(f"{name} holds {value} at position {where}, {_expected(value, remedies)}")
+    raise ValueError(f"{name} holds {value} {place(where)}, {_expected(value, remedies)}")
 
 
 def plain_array(name: str, values: Any) -> Matrix:
@@ -98,8 +135,17 @@ def check_matrix(name: str, values: Any) -> Matrix:
     array = plain_array(name, values)
     check_two_dimensional(name, array)
     check_not_empty(name, len(array))
-    check_values(name, array, OF_FEATURES)
+    check_values(name, array, OF_MATRICES)
     return array
+
+
+SPARSE: tuple[Any, ...] = sparse.sparray, sparse.spmatrix
+"""Classes of sparse matrices."""
+
+
+def dense(values: Any) -> Any:
+    """Return a sparse matrix as an array; anything else as it is."""
+    return values.toarray() if isinstance(values, SPARSE) else values
 
 
 def check_two_dimensional(name: str, array: Matrix) -> None:
@@ -160,21 +206,43 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     >>> read_number("y", np.int64(3), OF_FEATURES), read_number("y", True, OF_FEATURES)
     (3.0, 1.0)
     """
-    if value is None:
-        raise ValueError(f"{name} is None, expected a number. {remedies['missing']}")
+    if value is None or is_unknown(value):
+        raise ValueError(f"{name} is {value}, expected a number. {remedies['missing']}")
     number = as_number(value)
     if number is None:
         text, kind, remedy = reprlib.repr(value), type(value).__name__, remedies["text"]
         if isinstance(value, (list, tuple)):
             raise TypeError(f"{name} is a {kind}, expected a number. Use np.asarray for arrays.")
         if isinstance(value, TIMES):
-            text, remedy = str(value), "Turn it into seconds since a fixed time, its hour or day."
+            text, remedy = str(value), OF_TIMES
         elif np.iscomplexobj(value):
             remedy = OF_COMPLEX
+        elif is_decimal(value):
+            remedy = f"Pass float({name})."
         raise TypeError(f"{name} is {text} of type {kind}, expected a number. {remedy}")
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(f"{name} is {shown(value, number)}, {_expected(number, remedies)}")
     return number
+
+
+def is_unknown(value: Any) -> bool:
+    """Tell whether a value is pandas.NA."""
+    # By its name: pandas, whose NA equals nothing, need not be installed.
+    return type(value).__name__ == "NAType"
+
+
+def is_decimal(value: Any) -> bool:
+    """Tell whether a value is a text that reads as a finite number.
+
+    Examples
+    --------
+    >>> is_decimal("3.5"), is_decimal("nan"), is_decimal("red"), is_decimal(3.5)
+    (True, False, False, False)
+    """
+    try:
+        return isinstance(value, str) and bool(np.isfinite(float(value)))
+    except ValueError:
+        return False
 
 
 def shown(value: Any, number: float) -> str:
@@ -239,7 +307,11 @@ def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
 
 
 def uncast(rows: Matrix) -> Matrix:
-    """Return rows side by side in their precision, float64 if that is neither of the two."""
+    """Return rows side by side in their precision, float64 if that is neither of the two.
+
+    Those of a sparse matrix are made an array.
+    """
+    rows = dense(rows)
     return np.ascontiguousarray(rows, np.float32 if rows.dtype == np.float32 else np.float64)
 
 
@@ -434,15 +506,22 @@ def _as_floats(w: Any) -> Floats:
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 
-def check_mass(values: Matrix, w: float | Floats) -> None:
-    """Raise ValueError if weight times squared value could overflow a sum over a stream."""
+def check_mass(
+    values: Matrix, w: float | Floats, names: Callable[[], Sequence[Any]] | None = None
+) -> None:
+    """Raise ValueError if weight times squared value could overflow a sum over a stream.
+
+    The error says of which column, if there is a function that returns their names.
+    """
     heaviest = w if isinstance(w, float) else float(w.max())
     if heaviest <= 1.0 or not values.size:
         return
     largest = max(-float(values.min()), float(values.max()), 1.0)
     if heaviest > LARGEST_VALUE**2 / largest**2:
+        column = int(np.abs(dense(values)).max(axis=0).argmax())
+        of = "" if names is None else f" of {names()[column]!r}"
         raise ValueError(
-            f"w holds {heaviest:g} for values as large as {largest:g}, expected weight times "
+            f"w holds {heaviest:g} for values{of} as large as {largest:g}, expected weight times "
             f"squared value of at most {LARGEST_VALUE**2:g}. Rescale weights or features."
         )
 

@@ -32,7 +32,7 @@ from onlinels.labels import Label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, Update, all_held, apply, zero_added
 from onlinels.presets import KINDS, preset_settings
-from onlinels.rows import Name
+from onlinels.rows import Name, check_mapping
 from onlinels.saving import (
     ANYTHING,
     LABEL,
@@ -193,7 +193,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     `X` may be an array (n, height, width[, n_channels]), a list of {"image": array}, or, with the
     `image_shape` of the first part that does anything, rows of pixels: a flat array, a frame, or
-    dicts of pixels (an absent one is 0).
+    dicts of pixels (an absent one is 0). Before anything is learnt the values of a single image are
+    not read, and `predict_one` is None.
 
     Cost per image: that of the two stages and ``n_hidden^2`` operations for the statistics, which
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
@@ -395,6 +396,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
             raise ValueError(f"An image has shape {shape}, expected {self._image_shape}. Resize.")
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        if not (self._held if self._fixed is None else self._fixed.classifier.classes):
+            check_mapping(x)
+            return np.zeros(0)
         return self._image_scores(read_image(x, self._given_shape).values).reshape(-1)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:

@@ -16,20 +16,31 @@ import numpy as np
 from narwhals.dependencies import is_pandas_like_dataframe, is_pandas_like_series
 from narwhals.exceptions import DuplicateError
 from river.utils.dataframe import to_native_frame, to_native_series, to_numpy
+from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
     OF_FEATURES,
+    OF_FRAMES,
+    OF_MATRICES,
     OF_ROWS,
+    OF_TIMES,
+    SPARSE,
+    TIMES,
     Floats,
     Integers,
     Matrix,
+    Place,
+    as_number,
+    at_position,
     check_matrix,
     check_not_empty,
     check_room,
     check_two_dimensional,
     check_values,
+    dense,
     equals_itself,
+    is_decimal,
     read_number,
     within_bounds,
 )
@@ -163,19 +174,25 @@ class Batch:
 
     n_rows: int
     # Returns checked numbers of any real dtype, (n_rows, n_columns); absent ones are 0.
-    make_values: Callable[[], Matrix]
+    make_matrix: Callable[[], Any]
     # Those of the rows, in order of their first one; the last describes the matrix.
     layouts: tuple[Layout, ...]
-    # A narwhals DataFrame, list or ndarray: what was read, for answers in kind.
+    # A narwhals DataFrame, list, ndarray or sparse matrix: what was read, for answers in kind.
     source: Any
 
     def __len__(self) -> int:
         return self.n_rows
 
     @cached_property
+    def matrix(self) -> Any:
+        """The matrix: an array, or a csr_array where a sparse one came."""
+        return self.make_matrix()
+
+    @cached_property
     def values(self) -> Matrix:
-        """The matrix."""
-        return self.make_values()
+        """The matrix as an array."""
+        array: Matrix = dense(self.matrix)
+        return array
 
 
 def _zeros(n_rows: int, n_columns: int, dtype: Any = np.float64) -> Matrix:
@@ -193,6 +210,13 @@ PYTHON_NUMBERS = frozenset({float, int, bool})
 """Those that Python sums by itself."""
 
 
+def check_mapping(x: Any) -> None:
+    """Raise TypeError unless a sample is a mapping; its values are not looked at."""
+    if not isinstance(x, Mapping):
+        kind = type(x).__name__
+        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
+
+
 def read_row(x: Row) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
@@ -201,9 +225,7 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
     >>> read_row({"age": 3, "height": 1.5})
     (('age', 'height'), array([3. , 1.5]))
     """
-    if not isinstance(x, Mapping):
-        kind = type(x).__name__
-        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
+    check_mapping(x)
     if PLAIN_NUMBERS.issuperset(map(type, x.values())):
         try:
             # Measured: of 1,000 floats in a third of the time of an array made of them.
@@ -232,7 +254,7 @@ def read_sample(x: Row) -> Batch:
 
 
 def read_batch(X: Any, argument: str = "X") -> Batch:
-    """Read a mini-batch: a matrix, a frame (pandas, polars, pyarrow …) or a list of samples.
+    """Read a mini-batch: an array, a sparse matrix, a frame (pandas, polars, pyarrow …) or a list.
 
     It is called `argument` in errors.
 
@@ -246,8 +268,14 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
     if isinstance(X, np.ndarray):
         values = check_matrix(argument, X)
         return Batch(len(values), lambda: values, (range(values.shape[1]),), values)
+    if isinstance(X, SPARSE):
+        return _read_sparse(X, argument)
     if not isinstance(X, (list, tuple)):
         return _read_frame(X, argument)
+    return _read_samples(X)
+
+
+def _read_samples(X: Sequence[Any]) -> Batch:
     check_not_empty("X", len(X))
     for number, row in enumerate(X):
         if not isinstance(row, Mapping):
@@ -272,19 +300,88 @@ def read_batch(X: Any, argument: str = "X") -> Batch:
     return Batch(len(read), lay_out, (*layouts, columns.names), X)
 
 
+def _read_sparse(X: Any, argument: str) -> Batch:
+    check_two_dimensional(argument, X)
+    check_not_empty(argument, X.shape[0])
+    rows = _finite_rows(X, argument, OF_MATRICES, at_position)
+    return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
+
+
+def _finite_rows(X: Any, argument: str, remedies: Mapping[str, str], place: Place) -> Any:
+    """Return a sparse matrix as a checked csr_array of float32 or float64."""
+    rows = sparse.csr_array(X)
+    if not rows.has_canonical_format:
+        # The arrays may be those of X.
+        rows = rows.copy()
+        rows.sum_duplicates()
+
+    def place_of(entry: tuple[int, ...]) -> str:
+        return place(tuple(int(index[entry]) for index in rows.tocoo().coords))
+
+    check_values(argument, rows.data, remedies, place_of)
+    return rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+
+
 def _read_frame(X: Any, argument: str) -> Batch:
     frame = as_frame(X, argument)
     check_not_empty(argument, len(frame))
+    names = tuple(frame.columns)
     for name, kind in frame.schema.items():
-        if not (kind.is_numeric() or kind == nw.Boolean):
-            raise TypeError(
-                f"{argument} has a column {name!r} of type {kind}, expected numbers. Encode text "
-                "and categories with river's OneHotEncoder; cast numbers in columns of objects."
-            )
-    # Frames of nothing but float32 stay as they are: the accumulators cast once.
-    single = set(frame.schema.values()) == {nw.Float32()}
-    values = check_matrix(argument, to_numpy(frame, np.float32 if single else np.float64))
-    return Batch(len(values), lambda: values, (tuple(frame.columns),), frame)
+        if not (kind.is_numeric() or kind == nw.Boolean or _is_sparse(frame, name)):
+            remedy = _remedy_for(frame, name, argument)
+            came = f"{argument} has a column {name!r} of type {kind}, expected numbers"
+            raise TypeError(f"{came}. {remedy}")
+
+    def place(where: tuple[int, ...]) -> str:
+        return f"in row {where[0]} of column {names[where[1]]!r}"
+
+    if _is_wholly_sparse(frame):
+        # Measured on 10,000 rows of 4,000 columns, a hundredth of them filled: a fifth of the
+        # time, and 13 MiB for 305.
+        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_FRAMES, place)
+    else:
+        # Frames of nothing but float32 stay as they are: the accumulators cast once.
+        single = set(frame.schema.values()) == {nw.Float32()}
+        matrix = to_numpy(frame, np.float32 if single else np.float64)
+        check_values(argument, matrix, OF_FRAMES, place)
+    return Batch(len(frame), lambda: matrix, (names,), frame)
+
+
+def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
+    """Tell whether all columns of checked ones are Sparse, of one type, about 0."""
+    if set(frame.schema.values()) != {nw.Unknown()}:
+        return False
+    kinds = set(frame.to_native().dtypes)
+    return len(kinds) == 1 and not kinds.pop().fill_value
+
+
+def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
+    """Tell whether a column is one of pandas' Sparse numbers, which narwhals does not know."""
+    if not frame.implementation.is_pandas_like():
+        return False
+    dtype = frame.to_native()[name].dtype
+    return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
+
+
+def _remedy_for(frame: nw.DataFrame[Any], name: str, argument: str) -> str:
+    """Return what to do about a column that holds no numbers."""
+    column, library = frame[name], frame.implementation
+    values = column.drop_nulls().to_list()
+    if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
+        return OF_TIMES
+    table = f"{argument}.to_pandas()" if library.is_pyarrow() else argument
+    if all(is_decimal(each) or as_number(each) is not None for each in values):
+        if library.is_polars():
+            as_text = f"{table}.cast({{{name!r}: polars.String}})"
+            return f"Pass {as_text}.cast({{{name!r}: polars.Float64}})."
+        return f"Pass {table}.astype({{{name!r}: float}})."
+    if library.is_polars():
+        encoded = f"{table}.to_dummies([{name!r}])"
+    else:
+        encoded = f"pandas.get_dummies({table}, columns=[{name!r}])"
+    river = f", or put compose.Select({name!r}) | preprocessing.OneHotEncoder() beside the numbers"
+    # Of pyarrow's dictionaries river's encoder takes none.
+    return f"Encode it: pass {encoded}{'' if library.is_pyarrow() else river}."
 
 
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
@@ -309,6 +406,7 @@ def samples_of(X: Any) -> Iterator[Row]:
     >>> list(samples_of(np.array([[1.0, 2.0]])))
     [{0: 1.0, 1: 2.0}]
     """
+    X = dense(X)
     if isinstance(X, np.ndarray):
         check_two_dimensional("X", X)
         return (dict(enumerate(row)) for row in X.tolist())
@@ -457,7 +555,7 @@ class Columns:
             self._last = last = layout, located
         return last[1]
 
-    def place(self, layouts: Sequence[Layout], values: Matrix) -> Matrix:
+    def place(self, layouts: Sequence[Layout], values: Any) -> Any:
         """Arrange columns of values as the model's; absent ones are 0, unknown ones left out."""
         for layout in filter(holds_array, layouts[:-1]):
             # The last one spells arrays out: it does not tell how long they are.
@@ -465,6 +563,10 @@ class Columns:
         located = self.locate(layouts[-1])
         if _is_in_place(located, len(self)):
             return values
+        if isinstance(values, SPARSE):
+            chosen = sparse.csr_array(values[:, located >= 0])
+            parts = chosen.data, located[located >= 0][chosen.indices], chosen.indptr
+            return sparse.csr_array(parts, shape=(chosen.shape[0], len(self)))
         placed = _zeros(len(values), len(self), values.dtype)
         known = located >= 0
         if not known.all():
@@ -598,6 +700,14 @@ def reader_of(columns: Columns, layout: Layout, n_targets: int = 0) -> RowReader
 
 # Answers in kind: arrays for arrays, frames of the same library for frames, lists for lists
 
+ARRAYS = np.ndarray, *SPARSE
+"""Batches that arrays answer."""
+
+
+def source_of(X: Any) -> Any:
+    """Return a batch that is not read here as answers in its kind need it."""
+    return X if isinstance(X, (*ARRAYS, list, tuple)) else as_frame(X)
+
 
 ARRAY_KINDS: dict[type, str] = {bool: "b", int: "iu", float: "f", str: "U"}
 """Types of labels that numpy has arrays of, with the kinds of their dtypes."""
@@ -624,7 +734,7 @@ def label_array(labels: Sequence[Any]) -> Matrix:
 
 def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     """Return one label per row: an array, a series of the frame's library, or a list."""
-    if isinstance(source, np.ndarray):
+    if isinstance(source, ARRAYS):
         return label_array(labels)
     if not isinstance(source, nw.DataFrame):
         return list(labels)
@@ -644,7 +754,7 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
 
 def numbers_like(source: Any, values: Floats) -> Any:
     """Return one number per row, (n,): an array, a series of the frame's library, or a list."""
-    if isinstance(source, np.ndarray):
+    if isinstance(source, ARRAYS):
         return values
     if not isinstance(source, nw.DataFrame):
         return values.tolist()
@@ -653,7 +763,7 @@ def numbers_like(source: Any, values: Floats) -> Any:
 
 def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
     """Return a table: an array (n, n_names), a frame of the same library, or a list of dicts."""
-    if isinstance(source, np.ndarray):
+    if isinstance(source, ARRAYS):
         return values
     if not isinstance(source, nw.DataFrame):
         return [dict(zip(names, row, strict=True)) for row in values.tolist()]

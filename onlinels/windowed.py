@@ -38,12 +38,12 @@ from onlinels.rows import (
     Columns,
     Layout,
     Name,
-    as_frame,
+    check_mapping,
     holds_array,
     labels_like,
     read_batch,
-    read_row,
     samples_of,
+    source_of,
     table_like,
 )
 from onlinels.saving import (
@@ -62,7 +62,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import MetaClassifier, learn_and_note, restored_on_error
+from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error
 
 DATES = (datetime, np.datetime64)
 
@@ -93,8 +93,7 @@ def read_readings(rows: list[Any]) -> Batch:
 
 def one_reading(x: Any) -> list[Any]:
     """Return a reading as a batch of one; raise TypeError if it is no dict."""
-    if not isinstance(x, Mapping):
-        read_row(x)
+    check_mapping(x)
     return [x]
 
 
@@ -116,11 +115,6 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
             raise TypeError(f"{came}, expected a number of seconds, or dates alone. Convert it.")
     rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
     return rows, read_times(stamps, len(stamps), dates), dates
-
-
-def kind_of(X: Any) -> Any:
-    """Return a batch of readings as answers in its kind need it."""
-    return X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
 
 
 def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
@@ -257,7 +251,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     -----
     Nothing but the last `window` samples is held, and the windows depend on the readings and labels
     alone: `learn_many` equals `learn_one` in a loop. `predict_one` answers for the window that ends
-    in the reading (resampled: in the last sample up to it) and changes nothing; `predict_many`
+    in the reading (resampled: in the last sample up to it) and changes nothing, and reads no values
+    as long as the wrapped classifier has learnt nothing; `predict_many`
     takes its readings as following one another. The channels are those of the first reading that
     is taken in.
     A reading without a label is taken in by `observe_one`, and no window that ends in it is learnt;
@@ -405,17 +400,17 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
         """Return the label of the window that ends in a reading; None before it is full."""
         with self._lock:
-            return self._answers("predict", None, one_reading(x))[0]
+            return self._answer("predict", None, x)
 
     def predict_many(self, X: Any) -> Any:
         """Return the label of the window that ends in each reading, in the kind of `X`."""
         with self._lock:
-            return labels_like(kind_of(X), self._answers("predict", None, list(samples_of(X))))
+            return labels_like(source_of(X), self._answers("predict", None, list(samples_of(X))))
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class; {} before the window is full."""
         with self._lock:
-            return dict(self._answers("predict_proba", {}, one_reading(x))[0])
+            return dict(self._answer("predict_proba", {}, x))
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
@@ -425,7 +420,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
                 return rows
             classes = list(dict.fromkeys(label for row in rows for label in row))
             values = [[row.get(label, 0.0) for label in classes] for row in rows]
-            return table_like(kind_of(X), classes, np.array(values).reshape(len(rows), -1))
+            return table_like(source_of(X), classes, np.array(values).reshape(len(rows), -1))
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
         due: list[Labelled] = []
@@ -507,6 +502,11 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             with restored_on_error(steps_of(model)):
                 for sample, label in due:
                     model.learn_one(sample, label)
+
+    def _answer(self, method: str, nothing: Any, x: Any) -> Any:
+        """Return what is answered for one reading; its values are not read for a blank model."""
+        rows = one_reading(x)
+        return nothing if is_blank(self.classifier) else self._answers(method, nothing, rows)[0]
 
     def _answers(self, method: str, nothing: Any, rows: list[Any]) -> list[Any]:
         """Return what the wrapped classifier answers for each reading, if its window is full."""

@@ -25,7 +25,14 @@ from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, all_held, zero_added
 from onlinels.pipelines import FIXED, emptied, is_pipeline, join, last_step, steps_of
-from onlinels.rows import check_aligned, read_sample, samples_of, table_like
+from onlinels.rows import (
+    check_aligned,
+    check_mapping,
+    names_of,
+    read_sample,
+    samples_of,
+    table_like,
+)
 from onlinels.saving import (
     VECTOR,
     WHOLE,
@@ -37,6 +44,11 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
+
+
+def is_blank(model: Any) -> bool:
+    """Tell whether a classifier, or pipeline, knows no classes; of others than ours nobody can."""
+    return not getattr(last_step(model), "classes", True)
 
 
 @contextmanager
@@ -100,6 +112,14 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         """Return what the last step meets of a sample."""
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
+    def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
+        """Let the wrapped model learn a row, which was looked at before unless it is the first."""
+        if not is_blank(self.classifier):
+            self.classifier.learn_one(x, y, **others)
+            return
+        with restored_on_error(steps_of(self.classifier)[:-1]):
+            self.classifier.learn_one(x, y, **others)
+
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels that the wrapped model knows, in the order of its columns."""
@@ -111,8 +131,14 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         return int(last_step(self.classifier).count)
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Label | None:
-        """Return the wrapped model's label for one sample; None before anything is learnt."""
+        """Return the wrapped model's label for one sample; None before anything is learnt.
+
+        Until then neither values are read nor transformers asked.
+        """
         with self._lock:
+            if is_blank(self.classifier):
+                check_mapping(x)
+                return None
             return self.classifier.predict_one(x, **kwargs)
 
     def predict_many(self, X: Any, **kwargs: Any) -> Any:
@@ -216,14 +242,17 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
 
     def _learn(self, x: Mapping[Any, Any], y: Label, w: Any, others: dict[str, Any]) -> bool:
         """Tell the detector of a row, weaken the past if it alarms, learn; return if it did."""
-        last, features = last_step(self.classifier), self._row_features(x)
-        # What the model would refuse, the detector is not told of.
-        check_mass(read_sample(features).values, w)
-        answer, is_first = last.predict_one(features), not last.classes
-        alarm = not is_first and alarms(self.detector, bool(answer != y))
+        alarm, last = False, last_step(self.classifier)
+        # Before the first row there is no error, and transformers may not give numbers yet.
+        if last.classes:
+            features = self._row_features(x)
+            # What the model would refuse, the detector is not told of.
+            row = read_sample(features)
+            check_mass(row.values, w, lambda: [*names_of(row.layouts[0])])
+            alarm = alarms(self.detector, bool(last.predict_one(features) != y))
         if alarm:
             last.fade(self.keep)
-        self.classifier.learn_one(x, y, w=w, **others)
+        self._teach(x, y, w=w, **others)
         return alarm
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
@@ -257,6 +286,9 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
         with self._lock:
+            if is_blank(self.classifier):
+                check_mapping(x)
+                return {}
             return dict(self.classifier.predict_proba_one(x, **kwargs))
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
@@ -356,6 +388,9 @@ class CalibratedClassifier(WrappedClassifier):
         return best_scale(self._losses)
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
+        if is_blank(self.classifier):
+            check_mapping(x)
+            return np.zeros(0)
         return np.asarray(last_step(self.classifier)._row_scores(self._row_features(x)))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
@@ -389,7 +424,7 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             scores = self._row_scores(x)[None]
-            learn = partial(self.classifier.learn_one, x, y, w=w, **kwargs)
+            learn = partial(self._teach, x, y, w=w, **kwargs)
             self._learn(learn, scores, [read_label(y)], check_weights(w, 1))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:

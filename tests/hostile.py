@@ -283,7 +283,7 @@ VALUES = (
 MODELS = (
     *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "classwise", "stream"),
     *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
-    *("network", "landmarks", "minirocket", "after OrdinalEncoder"),
+    *("network", "landmarks", "minirocket", "after OrdinalEncoder", "after RobustScaler"),
 )
 """Of those in `savable`."""
 

@@ -1,5 +1,7 @@
 """One or more models of every class that can be saved, and how each goes on learning."""
 
+import numbers
+
 import numpy as np
 from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
 
@@ -68,7 +70,7 @@ def learn_singly(model, random):
 def learn_words(model, random):
     words = np.array(["red", "green", "blue"])
     for label in random.integers(0, 3, 20).tolist():
-        sample = {"colour": str(words[label]), "other": str(random.choice(words))}
+        sample = {"colour": str(words[label]), "other": str(random.choice(words)), "number": label}
         model.learn_one(sample, label)
         model.predict_one(sample)
 
@@ -182,11 +184,26 @@ STEPS = [
     compose.Prefixer("x_"),
     compose.Suffixer("_x"),
     compose.Renamer({"a": "other"}),
+    compose.SelectType(numbers.Number, str),
+    compose.TransformerProduct(compose.Select("a", "b"), compose.Select("c")),
+    preprocessing.RobustScaler(q_inf=0.1),
+    preprocessing.RobustScaler(with_centering=False),
+    preprocessing.AdaptiveStandardScaler(0.2),
+    preprocessing.MinMaxScaler(window_size=3),
+    preprocessing.MaxAbsScaler(window_size=3),
+    preprocessing.Binarizer(0.3, float),
+    preprocessing.StatImputer(("a", stats.Quantile(0.3))),
+    feature_selection.SelectKBest(stats.PearsonCorr(), k=2),
 ]
 STEPS_OF_WORDS = [
     preprocessing.OneHotEncoder(),
     preprocessing.OrdinalEncoder(),
     preprocessing.FeatureHasher(n_features=8, seed=1),
+    preprocessing.OneHotEncoder() + feature_extraction.BagOfWords("colour", ngram_range=(1, 2)),
+    feature_extraction.TFIDF(on="colour", stop_words={"red"}),
+    compose.Discard("other") | (preprocessing.OneHotEncoder() * "colour"),
+    compose.Select("number") + feature_extraction.Agg("number", "colour", stats.EWMean()),
+    feature_extraction.TargetAgg("colour", stats.Mean()),
 ]
 DETECTORS = [
     drift.ADWIN(),
@@ -200,7 +217,11 @@ RECIPES = [Patches(4, 3), WhitenedPatches(4, 3), KMeansPatches(4, 3)]
 
 
 def named(prefix, things):
-    return {f"{prefix} {type(thing).__name__}": thing for thing in things}
+    models = {}
+    for thing in things:
+        name = f"{prefix} {type(thing).__name__}"
+        models[f"{name} {len(models)}" if name in models else name] = thing
+    return models
 
 
 def after(step):

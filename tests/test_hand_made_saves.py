@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from river import preprocessing
+from river import compose, feature_extraction, preprocessing
 
 import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier, WindowFeatures
@@ -39,6 +39,15 @@ def encoded():
     return model
 
 
+def after(step):
+    def make():
+        model = step | LeastSquaresClassifier()
+        model.learn_one({"a": 1.0, "text": "red"}, "x")
+        return model
+
+    return make
+
+
 def resampled():
     settings = {"window": 4, "hop": 1, "timestamp": "t", "sample_rate": 20.0}
     model = WindowedClassifier(LeastSquaresClassifier(), **settings)
@@ -54,6 +63,28 @@ CONTRADICTIONS = [
     *(
         (encoded, "river.OneHotEncoder", {"values": {"defaultdict": [], "of": factory}})
         for factory in ("dict", "float", "Mean", "exec", ["set"])
+    ),
+    # Compiled code is told nothing that it did not say, and patterns to search for are river's.
+    *(
+        (after(compose.Select("a") | preprocessing.RobustScaler()), f"river.{kind}", parts)
+        for kind, parts in (
+            ("RsQuantile", {"state": {"bytes": "00"}}),
+            ("RsQuantile", {"state": {"bytes": "ff" * 170}}),
+            ("RsIQR", {"state": {"bytes": "00" * 400}}),
+            ("Quantile", {"_is_updated": 1}),
+            ("RobustScaler", {"q_inf": 5.0}),
+        )
+    ),
+    (after(compose.SelectType(float)), "river.SelectType", {"types": {"tuple": ["os.system"]}}),
+    (
+        after(feature_extraction.BagOfWords("text")),
+        "river.BagOfWords",
+        {"tokenizer_pattern": "(a+)+b"},
+    ),
+    (
+        after(compose.Select("a") | preprocessing.MinMaxScaler(3)),
+        "river.SortedWindow",
+        {"data": [2.0]},
     ),
     # A clock is that of its model.
     *(

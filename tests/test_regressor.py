@@ -168,7 +168,7 @@ BAD_CALLS = [
     ("learn_one", (ROW, [1.0]), TypeError, "list"),
     ("learn_one", (ROW, {"y": 1.0}), TypeError, "LeastSquaresMultiTargetRegressor"),
     ("learn_one", (ROW, np.array([1.0])), TypeError, "ndarray"),
-    ("learn_one", (ROW, pd.NA), TypeError, "NAType"),
+    ("learn_one", (ROW, pd.NA), ValueError, "y is <NA>.*without a target"),
     ("learn_one", (ROW, np.datetime64("2026-01-01")), TypeError, "datetime64"),
     ("learn_one", (ROW, 1.0, -1.0), ValueError, "at least 0"),
     ("learn_one", (ROW, 1e150, 10.0), ValueError, "weight times squared value"),

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import compose
+from river import compose, feature_extraction, preprocessing, stats, utils
 
 import onlinels
 import savable
@@ -134,6 +134,16 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         TypeError, match=r"(?s)Pipeline\.steps\..*FuncTransformer.*classifier alone"
     ):
         onlinels.save(with_function, path)
+    for step, instead in (
+        (compose.FuncTransformer(len), "a call of its function before the pipeline"),
+        (feature_extraction.RBFSampler(), "HiddenLayer"),
+        (preprocessing.LDA(), "FeatureHasher"),
+        (compose.SelectType(date), r"SelectType.types is .*date.*numbers\.Number"),
+        (feature_extraction.BagOfWords(tokenizer_pattern="a"), "BagOfWords.tokenizer_pattern is a"),
+        (feature_extraction.Agg("a", None, utils.Rolling(stats.Mean, 3)), "Rolling"),
+    ):
+        with pytest.raises(TypeError, match=f"(?s){type(step).__name__}.*{instead}|{instead}"):
+            onlinels.save(step | LeastSquaresClassifier(), path)
     for wrong in (None, 3, ""):
         with pytest.raises(TypeError, match=r"path is .* expected the path of a file"):
             LeastSquaresClassifier().save(wrong)

@@ -468,9 +468,12 @@ class Calls(RuleBasedStateMachine):
             lambda: model.merge(unlike),
             lambda: model + unlike,
             lambda: model.fade(1.5),
-            lambda: model.predict_one({known: float("inf")}),
+            lambda: model.predict_one([1.0]),
             lambda: model.predict_many([{known: "high"}]),
         ]
+        if model.count:
+            # A blank model does not read values.
+            calls.append(lambda: model.predict_one({known: float("inf")}))
         if "half_life" in self.truth.settings:
             calls.append(lambda: model.learn_one({new: 1.0}, y, t=float("nan")))
             calls.append(lambda: model.learn_many([{new: 1.0}], [y], t=["noon"]))

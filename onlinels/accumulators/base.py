@@ -43,12 +43,11 @@ RESIDUE = 1e-13
 SLACK = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
-SQUARES = (
-    "The weight",
-    "The features' sum of squares in column {}",
-    "The targets' sum of squares in column {}",
-)
+SQUARES = "The weight", "The sum of squares of feature {!r}", "The sum of squares of target {!r}"
 """What is compared before rows are taken out."""
+
+Names = tuple[Sequence[Name], Sequence[Name]]
+"""Names of the features and targets, which errors speak of; otherwise of their columns."""
 
 LEDGER = {
     "_n_features": WHOLE,
@@ -398,9 +397,9 @@ class Accumulator(ABC):
             return ((self, "_taken", self._taken * decay),)
         return ()
 
-    def take_out(self, rows: Rows) -> None:
+    def take_out(self, rows: Rows, names: Names) -> None:
         """Take checked rows out, in place, and forget features of which only rounding is left."""
-        self._become(*self.removal(rows, self._n_targets))
+        self._become(*self.removal(rows, self._n_targets, names))
         self.forget_unused()
 
     def forget_unused(self) -> None:
@@ -453,7 +452,9 @@ class Accumulator(ABC):
         rows, n_targets = self._read(activations, targets, w)
         self._become(*self.removal(rows, n_targets))
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
+    def removal(
+        self, rows: Rows, n_targets: int, names: Names = ((), ())
+    ) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which they are without rows; raise if it cannot be.
 
         Nothing has changed before the update is applied and the statistics are put in place.
@@ -461,7 +462,7 @@ class Accumulator(ABC):
         self._check_subtracts()
         weight = float(rows.weights().sum())
         squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
-        self._check_holds("activations", len(rows.targets), weight, squares)
+        self._check_holds("activations", len(rows.targets), weight, squares, names)
         grown = self.grown(rows.values.shape[1], max(n_targets, self._n_targets))
         if len(rows.targets) == self._count and self.weight <= (1.0 + SLACK) * weight:
             return grown, grown.clearing()
@@ -507,7 +508,12 @@ class Accumulator(ABC):
         return
 
     def _check_holds(
-        self, name: str, count: int, weight: float, squares: tuple[Floats, Floats]
+        self,
+        name: str,
+        count: int,
+        weight: float,
+        squares: tuple[Floats, Floats],
+        names: Names = ((), ()),
     ) -> None:
         """Raise if rows to be taken out are not in, so far as sums can tell."""
         if count > self._count:
@@ -518,13 +524,15 @@ class Accumulator(ABC):
         sums = (np.array([weight]), *squares)
         held = (np.array([self.weight]), *self._raw_squares())
         before = (np.zeros(1), *self._squares_taken())
-        for what, out, there, earlier in zip(SQUARES, sums, held, before, strict=True):
+        compared = zip(SQUARES, ((), *names), sums, held, before, strict=True)
+        for what, known, out, there, earlier in compared:
             there, earlier = enlarged(there, len(out)), enlarged(earlier, len(out))
             excess = (out > there + SLACK * (np.abs(there) + earlier)) & (out > 0.0)
             if excess.any():
                 column = int(excess.argmax())
+                called = known[column] if known else column
                 raise ValueError(
-                    f"{what.format(column)} to be taken out is {out[column]:g}, expected at most "
+                    f"{what.format(called)} to be taken out is {out[column]:g}, expected at most "
                     f"the {there[column]:g} learnt. Take out only rows that are in, with their "
                     "weights as they count now."
                 )

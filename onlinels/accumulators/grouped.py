@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from onlinels.accumulators.base import LEDGER, Accumulator, Rows, answer_of
+from onlinels.accumulators.base import LEDGER, Accumulator, Names, Rows, answer_of
 from onlinels.checks import (
     TOO_MANY_FEATURES,
     Floats,
@@ -186,7 +186,9 @@ class GroupedAccumulator(Accumulator):
         super()._check_kind(other)
         self._prototype._check_kind(other._prototype)
 
-    def removal(self, rows: Rows, n_targets: int) -> tuple[Self, tuple[Calls, State]]:
+    def removal(
+        self, rows: Rows, n_targets: int, names: Names = ((), ())
+    ) -> tuple[Self, tuple[Calls, State]]:
         """Return statistics, and the update by which every group is without its rows."""
         self._check_subtracts()
         size = rows.values.shape[1], max(n_targets, self._n_targets)
@@ -196,7 +198,7 @@ class GroupedAccumulator(Accumulator):
         for number in np.unique(groups).tolist():
             chosen = rows.some(groups == number)
             try:
-                member, update = grown._members[number].removal(chosen, n_targets)
+                member, update = grown._members[number].removal(chosen, n_targets, names)
             except ValueError as error:
                 raise ValueError(f"In {self._group_name} {number} {error}") from error
             grown._members[number] = member

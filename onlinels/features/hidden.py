@@ -46,6 +46,7 @@ from onlinels.rows import (
     feature_key,
     holds_array,
     key_text,
+    names_of,
     output_row,
     output_table,
     read_batch,
@@ -329,7 +330,9 @@ class HiddenLayer(base.MiniBatchTransformer):
             # Both pass NaN on.
             if not np.isfinite((activations.min(), activations.max())).all():
                 came = f"activation={self.activation!r} leaves the range of {self.dtype}"
-                size = f"features as large as {float(np.abs(batch.values).max()):g}"
+                sizes = np.abs(batch.values).max(axis=0)
+                name = [*names_of(batch.layouts[-1])][int(sizes.argmax())]
+                size = f"{name!r} as large as {sizes.max():g}"
                 raise ValueError(f"{came} with {size}, expected finite activations. Rescale them.")
             apply(Update(state=((self, "_columns", columns), (self, "_made", made))))
             return activations

@@ -12,7 +12,15 @@ from typing import Any, ClassVar, Literal, NamedTuple, cast
 import numpy as np
 from river import base, compose
 
-from onlinels.checks import DTYPES, Matrix, check_choice, check_count, check_kind, check_values
+from onlinels.checks import (
+    DTYPES,
+    Matrix,
+    check_choice,
+    check_count,
+    check_kind,
+    check_values,
+    dense,
+)
 from onlinels.rows import (
     Batch,
     Name,
@@ -85,6 +93,7 @@ def read_image(x: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
 
 def read_images(X: Any, image_shape: Shape | None, kind: Kind = IMAGE) -> Images:
     """Read an array of images or of rows of pixels, a frame, or a list of samples."""
+    X = dense(X)
     if isinstance(X, np.ndarray):
         check_values("X", X)
         if not X.shape or not len(X):

@@ -16,7 +16,7 @@ from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
 from onlinels.linear.penalty import Scaling
 from onlinels.numerics import enlarged
-from onlinels.rows import Batch, read_batch, read_sample, table_like
+from onlinels.rows import Batch, check_mapping, read_batch, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
@@ -103,7 +103,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that
     had resulted if they had been known from the start. Order of dict keys and of frame columns
-    never matters.
+    never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
+    whatever the values of the sample: they are not read.
 
     On imbalanced streams the scores of a rare class are small, and it is hardly ever predicted.
     With n_k the weight of class k in the statistics, n that of all rows and K the number of
@@ -126,7 +127,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     held-out rows of seven data sets in nine, and never worse than no balance, which "priors" was
     on two of those with many classes. "priors" was the best on two with two classes.
 
-    `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
+    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, which is learnt in blocks of
+    64 MiB and answered as an array is, a pandas, polars or pyarrow frame, or a list of
     dicts, and answers come in kind. A dict's values are numbers or arrays: an array under "h"
     counts as the features ("h", 0), ("h", 1), … Columns of a plain array are named 0, 1, …
 
@@ -253,6 +255,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
+            if self._is_blank:
+                check_mapping(x)
+                return {}
             variances = self._score_variances(read_sample(x))[0].tolist()
             return dict(zip(self.classes, variances, strict=True))
 

@@ -73,6 +73,7 @@ from onlinels.rows import (
     Name,
     RowReader,
     check_aligned,
+    check_mapping,
     read_batch,
     read_row,
     read_sample,
@@ -507,7 +508,7 @@ class LinearModel(base.Estimator, ABC):
 
         Parameters
         ----------
-        X : array (n_rows, n_features), frame, or list of dicts
+        X : array or sparse matrix (n_rows, n_features), frame, or list of dicts
         y : array, series or list of n_rows labels, or of n_rows numbers for a regressor
             If the model has several targets: an array (n_rows, n_targets), frame or list of dicts.
         w : float, or array, series or list of n_rows floats, optional
@@ -547,11 +548,11 @@ class LinearModel(base.Estimator, ABC):
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
-        values = columns.place(batch.layouts, batch.values)
-        check_mass(values, w)
+        values = columns.place(batch.layouts, batch.matrix)
+        check_mass(values, w, lambda: columns.names)
         if targets.ndim == 2:
-            check_mass(targets, w)
-        n_rows, times = len(values), self._clock.read(t, len(values))
+            check_mass(targets, w, lambda: outputs["_target_names"])
+        n_rows, times = len(batch), self._clock.read(t, len(batch))
         ahead: Outlook | None = None
         if self._is_chosen:
             latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
@@ -699,7 +700,7 @@ class LinearModel(base.Estimator, ABC):
                 "Take out only rows that are in."
             )
         left = self._statistics.copied()
-        left.take_out(Rows(uncast(known), targets, w))
+        left.take_out(Rows(uncast(known), targets, w), (self.feature_names, self._outputs))
         return left
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
@@ -971,6 +972,10 @@ class LinearModel(base.Estimator, ABC):
         reader, statistics, layout = self._reader, self._statistics, None
         sample = None if reader is None else reader.read(x)
         if sample is None:
+            if self._is_blank:
+                # What transformers give before their first row may be no numbers.
+                check_mapping(x)
+                return np.zeros(statistics.n_targets)
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             sample = np.append(row, np.zeros(statistics.n_targets))
@@ -997,7 +1002,7 @@ class LinearModel(base.Estimator, ABC):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
         batch = read_batch(X)
-        activations = self._columns.place(batch.layouts, batch.values)
+        activations = self._columns.place(batch.layouts, batch.matrix)
         solution = self._solved()
         scores: Floats = product(activations, solution.output_weights)
         scores += solution.intercept

@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import FoldedAccumulator
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import spread
 from onlinels.linalg.selection import Choice, KFold, paper_ridge, reciprocal, select
 from onlinels.linear.forgetting import Clock
@@ -211,7 +211,7 @@ def look_ahead(
         known = penalty.values if penalty.values is not None else only_values(statistics)
         only[: len(known)] = known
     elif statistics.is_centred and len(used):
-        only[:] = values[used[0]]
+        only[:] = dense(values[used[:1]])[0]
     firsts = first_changes(only, values, used)
     steps = Steps(statistics.count, np.sort(firsts), clock, latest)
     until = steps.next(0) if penalty.is_due else penalty.until
@@ -286,19 +286,20 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
     >>> first_changes(np.array([np.nan, 2.0, 4.0]), values, np.arange(3))
     array([-1,  3,  1])
     """
-    firsts = np.where(np.isnan(only), -1, len(values))
+    n_rows = values.shape[0]
+    firsts = np.where(np.isnan(only), -1, n_rows)
     # In ever longer blocks: most features vary in the first few rows.
     start, size = 0, 1
     while start < len(used):
-        waiting = np.flatnonzero(firsts == len(values))
+        waiting = np.flatnonzero(firsts == n_rows)
         if not waiting.size:
             break
         rows = used[start : start + size]
-        apart = np.abs(values[np.ix_(rows, waiting)] - only[waiting])
+        apart = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
         differs = apart > JITTER * np.abs(only[waiting])
         found = differs.any(axis=0)
         firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
-        start, size = start + size, 4 * size
+        start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))
     return firsts
 
 

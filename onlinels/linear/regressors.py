@@ -133,9 +133,10 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. `X` may be an array (n_rows, n_features), a pandas, polars or pyarrow frame, or a list of
-    dicts, and answers come in kind; see `LeastSquaresClassifier`. Before anything is learnt the
-    prediction is 0.0.
+    today. `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
+    pyarrow frame, or a list of dicts, and answers come in kind; see `LeastSquaresClassifier`.
+    Before anything is learnt the prediction for a sample is 0.0, whatever its values: they are not
+    read.
 
     Examples
     --------
@@ -204,7 +205,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
-            variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
+            variance = np.inf
+            if not self._is_blank:
+                variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
             gaussian: Any = proba.Gaussian
             return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
 

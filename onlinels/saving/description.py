@@ -14,6 +14,7 @@ import numpy as np
 from onlinels.checks import Matrix
 from onlinels.saving.fields import (
     FACTORIES,
+    INSTEAD,
     KINDS,
     KINDS_BY_NAME,
     PLAIN,
@@ -83,13 +84,14 @@ class Writer:
         except ValueError as error:
             # What is private says nothing to whoever reads the error.
             place = path.rpartition("._")[0] or path
-            raise TypeError(f"{place} holds {error}. {REMEDY}") from error
+            instead = f" Instead of it there is {INSTEAD[made]}." if made in INSTEAD else ""
+            raise TypeError(f"{place} holds {error}. {REMEDY}{instead}") from error
 
     def _object(self, value: Any, kind: Kind, path: str) -> Node:
         state = kind.take(value)
         # In the order of the fields: that of attributes depends on what came to be when.
         nodes = {name: self.node(state[name], f"{path}.{name}") for name in kind.fields}
-        check_fields(path, kind.fields, state, TypeError)
+        check_fields(kind.name, kind.fields, state, TypeError)
         # Parts come before the whole, here and when they are made again.
         self._described[id(value)] = value, {"same": next(self._numbers)}
         return {"object": kind.name, "state": nodes}

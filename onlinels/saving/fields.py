@@ -150,6 +150,9 @@ KINDS_BY_NAME: dict[str, Kind] = {}
 FACTORIES: dict[str, Callable[..., Any]] = {}
 """What may make the missing values of a defaultdict."""
 
+INSTEAD: dict[type, str] = {}
+"""What may be used instead of some classes whose objects cannot be saved."""
+
 Declared = TypeVar("Declared", bound=type)
 
 

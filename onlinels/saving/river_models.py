@@ -1,28 +1,35 @@
 """Of what river's pipelines, transformers and drift detectors consist, as far as they can be saved.
 
-Those are left out that hold functions, random generators or compiled state.
+Those are left out that hold functions, random generators or large compiled state.
 """
 
 from __future__ import annotations
 
 import copy
-from collections import Counter, defaultdict
+import numbers
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
 import numpy as np
-from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats
+from river import compose, drift, feature_extraction, feature_selection, preprocessing, stats, utils
 from river.preprocessing import impute
 
 from onlinels.saving.fields import (
     FACTORIES,
     FLAG,
+    INSTEAD,
     KINDS,
+    NOTHING,
     SHARE,
+    TEXT,
+    WHOLE,
     Field,
+    Fields,
     State,
     is_plain,
+    listed,
     made_of,
     maybe,
     row,
@@ -71,15 +78,139 @@ def _saved_as_new(*makers: Callable[[], Any], **others: Field) -> None:
         saved(type(new), _fields_of(vars(new)) | others)
 
 
+def _saved_as_filled(
+    made: Any, settings: Fields, contents: Fields, new: Callable[..., Any] | None = None
+) -> None:
+    """Say that objects consist of settings, which make new ones, and of what fills these.
+
+    So what makes missing values in their tables follows from the settings, and is in no file.
+    """
+
+    def _take(value: Any) -> State:
+        held = {name: getattr(value, name) for name in (*settings, *contents)}
+        return {name: dict(each) if isinstance(each, dict) else each for name, each in held.items()}
+
+    def _make(state: State) -> Any:
+        value = (new or made)(**{name: state[name] for name in settings})
+        for name in contents:
+            if isinstance(state[name], dict):
+                getattr(value, name).update(state[name])
+            else:
+                setattr(value, name, state[name])
+        return value
+
+    saved(made, {**settings, **contents}, take=_take, make=_make)
+
+
+PROBES = 64
+"""Values that compiled state out of a file is tried with, on a copy."""
+
+
+def _saved_as_bytes(called: str, new: Callable[[], Any]) -> None:
+    """Say that objects of compiled code consist of bytes, which that code has to accept."""
+
+    def _take(value: Any) -> State:
+        return {"state": bytes(value.__getstate__())}
+
+    def _make(state: State) -> Any:
+        value, said = new(), state["state"]
+        try:
+            value.__setstate__(said)
+            fits = bytes(value.__getstate__()) == said
+            probed = copy.deepcopy(value)
+            for count in range(PROBES):
+                probed.update(count % 2)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # What river's compiled code raises is no Exception.
+            raise ValueError(f"the state of its {called} is none") from error
+        if not fits:
+            raise ValueError(f"the state of its {called} holds more than that")
+        return value
+
+    saved(type(new()), {"state": BYTES}, take=_take, make=_make)
+
+
 # Some statistics make missing values too.
 MAKERS = (stats.Mean, stats.Var, stats.Min, stats.Max, stats.AbsMax)
 FACTORIES.update({made.__name__: made for made in (float, int, set, dict, *MAKERS)})
 STATISTICS: tuple[type, ...] = (*MAKERS, stats.Sum, stats.Count, stats.Mode)
-STATISTIC = made_of(impute.Constant, *STATISTICS)
+COMPILED: dict[type, str] = {
+    stats.Quantile: "_quantile",
+    stats.IQR: "_iqr",
+    stats.EWMean: "_ewmean",
+    stats.EWVar: "_ewvar",
+}
+"""Statistics that compiled code keeps, in a few hundred bytes, and the attribute that holds it."""
+STATISTIC = made_of(impute.Constant, *STATISTICS, *COMPILED)
+AGGREGATE = made_of(*STATISTICS, *COMPILED)
 IMPUTER = Field("a name or statistic", lambda value: NAME.fits(value) or STATISTIC.fits(value))
 
 _saved_as_new(*STATISTICS, partial(impute.Constant, ""))
-_saved_as_new(preprocessing.StandardScaler, preprocessing.MinMaxScaler, preprocessing.MaxAbsScaler)
+_saved_as_new(stats.Cov, stats.PearsonCorr)
+
+
+def _answers(statistic: Any) -> bool:
+    try:
+        statistic.get()
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        # As of one that says it was updated, and was not.
+        return False
+    return True
+
+
+def _compiled_part(made: type, attribute: str) -> Any:
+    return getattr(made(), attribute)
+
+
+for made, attribute in COMPILED.items():
+    _saved_as_bytes(made.__name__, partial(_compiled_part, made, attribute))
+    saved(made, _fields_of(vars(made())), _answers)
+
+WINDOW = Field(
+    "the last numbers", lambda value: type(value) is deque and all(map(NUMBER.fits, value))
+)
+saved(
+    utils.SortedWindow,
+    {"data": listed(NUMBER), "unsorted_window": WINDOW},
+    lambda window: window.data == sorted(window.unsorted_window) and window.size,
+)
+ROLLING: tuple[type, ...] = (stats.RollingMin, stats.RollingMax, stats.RollingAbsMax)
+_saved_as_new(*(partial(each, 1) for each in ROLLING))
+
+# Transformers.
+
+
+def _by_feature(*of: type) -> Field:
+    return table(NAME, made_of(*of))
+
+
+SIZE = {"window_size": maybe(SMALL)}
+PROPORTION = Field("a number from 0 to 1", lambda q: NUMBER.fits(q) and 0.0 <= q <= 1.0)
+_saved_as_new(preprocessing.StandardScaler)
+_saved_as_filled(
+    preprocessing.MinMaxScaler,
+    SIZE,
+    {
+        "min": _by_feature(stats.Min, stats.RollingMin),
+        "max": _by_feature(stats.Max, stats.RollingMax),
+    },
+)
+_saved_as_filled(
+    preprocessing.MaxAbsScaler, SIZE, {"abs_max": _by_feature(stats.AbsMax, stats.RollingAbsMax)}
+)
+_saved_as_filled(
+    preprocessing.RobustScaler,
+    {"with_centering": FLAG, "with_scaling": FLAG, "q_inf": PROPORTION, "q_sup": PROPORTION},
+    {"median": _by_feature(stats.Quantile), "iqr": _by_feature(stats.IQR)},
+)
+_saved_as_filled(
+    preprocessing.AdaptiveStandardScaler,
+    {"fading_factor": PROPORTION},
+    {"vars": _by_feature(stats.EWVar), "means": _by_feature(stats.EWMean)},
+)
 _saved_as_new(preprocessing.Normalizer, preprocessing.PreviousImputer, preprocessing.FeatureHasher)
 _saved_as_new(feature_extraction.PolynomialExtender, feature_selection.VarianceThreshold)
 _saved_as_new(compose.Select, compose.Discard, partial(compose.Renamer, {}))
@@ -89,6 +220,92 @@ _saved_as_new(
     preprocessing.OrdinalEncoder, categories=CATEGORIES, unknown_value=OPTIONAL, none_value=OPTIONAL
 )
 _saved_as_new(preprocessing.StatImputer, imputers=row(row(IMPUTER)), stats=table(NAME, STATISTIC))
+
+TYPES = {
+    f"{kind.__module__}.{kind.__name__}": kind
+    for kind in (
+        *(bool, int, float, str),
+        *(numbers.Number, numbers.Real, numbers.Integral),
+        *(np.number, np.integer, np.floating, np.bool_, np.str_),
+    )
+}
+"""Types of values that features are picked by, or made of."""
+
+TYPE = Field(f"one of {', '.join(TYPES)}", lambda value: value in TYPES)
+
+
+def _name_of(kind: Any) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+saved(
+    compose.SelectType,
+    {"types": row(TYPE)},
+    take=lambda select: {"types": tuple(map(_name_of, select.types))},
+    make=lambda state: compose.SelectType(*map(TYPES.__getitem__, state["types"])),
+)
+saved(
+    preprocessing.Binarizer,
+    {"threshold": NUMBER, "dtype": TYPE},
+    take=lambda made: {"threshold": made.threshold, "dtype": _name_of(made.dtype)},
+    make=lambda state: cast(Any, preprocessing.Binarizer)(
+        state["threshold"], TYPES[state["dtype"]]
+    ),
+)
+
+# Of a pattern that a stranger chooses a search may take for ever.
+PATTERN = feature_extraction.BagOfWords().tokenizer_pattern
+WORDS = {
+    "on": maybe(TEXT),
+    "strip_accents": FLAG,
+    "lowercase": FLAG,
+    "preprocessor": NOTHING,
+    "stop_words": maybe(NAMES),
+    "tokenizer_pattern": Field(f"river's own, {PATTERN}", lambda value: value == PATTERN),
+    "tokenizer": NOTHING,
+    "ngram_range": row(SMALL),
+}
+_saved_as_filled(feature_extraction.BagOfWords, WORDS, {})
+_saved_as_filled(
+    feature_extraction.TFIDF,
+    {"normalize": FLAG, **WORDS},
+    {"dfs": table(NAME, NUMBER), "n": WHOLE},
+)
+
+BY = listed(NAME)
+AGGREGATED = {"on": TEXT, "by": maybe(BY), "how": AGGREGATE}
+GROUPS = {"_groups": table(maybe(row(NAME)), AGGREGATE)}
+_saved_as_filled(feature_extraction.Agg, AGGREGATED, GROUPS)
+_saved_as_filled(
+    feature_extraction.TargetAgg,
+    AGGREGATED,
+    GROUPS,
+    new=lambda on, by, how: feature_extraction.TargetAgg(by, how, on),
+)
+_saved_as_filled(
+    feature_selection.SelectKBest,
+    {"similarity": made_of(stats.PearsonCorr), "k": SMALL, "use_abs": FLAG},
+    {"similarities": _by_feature(stats.PearsonCorr), "leaderboard": table(NAME, NUMBER)},
+)
+STEP = Field("a step that can be saved", lambda value: type(value) in KINDS)
+_saved_as_filled(
+    compose.Grouper, {"transformer": STEP, "by": BY}, {"transformers": table(NAME, STEP)}
+)
+
+UNITS = "onlinels.HiddenLayer"
+WORDS_OF = "BagOfWords, TFIDF or FeatureHasher"
+INSTEAD.update(
+    {
+        compose.FuncTransformer: "a call of its function before the pipeline",
+        feature_extraction.RBFSampler: UNITS,
+        feature_extraction.RandomTreesEmbedding: UNITS,
+        preprocessing.GaussianRandomProjector: UNITS,
+        preprocessing.SparseRandomProjector: UNITS,
+        feature_selection.PoissonInclusion: "SelectKBest or VarianceThreshold",
+        preprocessing.LDA: WORDS_OF,
+        preprocessing.GapEncoder: WORDS_OF,
+    }
+)
 
 # Drift detectors.
 
@@ -110,31 +327,11 @@ def _page_hinkley(state: State) -> Any:
 PAGE_HINKLEY = _fields_of(_page_hinkley_state(drift.PageHinkley()))
 saved(drift.PageHinkley, PAGE_HINKLEY, take=_page_hinkley_state, make=_page_hinkley)
 
-PROBES = 64
-"""Values that the window of an ADWIN out of a file is tried with, on a copy."""
-
 SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), SMALL)
 """Compiled code takes as much memory as these tell it to."""
 
 _saved_as_new(drift.ADWIN, **SIZES, delta=SHARE)
-WINDOW = type(cast(Any, drift.ADWIN)()._helper)
-
-
-def _window(state: State) -> Any:
-    window = WINDOW()
-    try:
-        window.__setstate__(state["state"])
-        probed = copy.deepcopy(window)
-        for count in range(PROBES):
-            probed.update(count % 2)
-    except KeyboardInterrupt:
-        raise
-    except BaseException as error:  # What river's compiled code raises is no Exception.
-        raise ValueError("the state of its ADWIN is none") from error
-    return window
-
-
-saved(WINDOW, {"state": BYTES}, take=lambda w: {"state": bytes(w.__getstate__())}, make=_window)
+_saved_as_bytes("ADWIN", lambda: cast(Any, drift.ADWIN)()._helper)
 
 # Pipelines.
 
@@ -158,3 +355,4 @@ def _saved_by_steps(made: Any, attribute: str) -> None:
 
 _saved_by_steps(compose.Pipeline, "steps")
 _saved_by_steps(compose.TransformerUnion, "transformers")
+_saved_by_steps(compose.TransformerProduct, "transformers")

@@ -13,7 +13,7 @@ from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
-from onlinels.rows import Name, as_frame, check_aligned, samples_of
+from onlinels.rows import Name, check_aligned, check_mapping, samples_of, source_of
 from onlinels.saving import (
     NOTHING,
     REAL,
@@ -128,7 +128,8 @@ class StreamClassifier(ScoringClassifier):
     feature of its own (64 values a name at most), called (name, text). Absent features are 0, as in
     river's linear models; None and NaN are unknown, and count as the mean. New features, up to
     4,096, and new classes may come at any time. Scores are those of the forecast: a mixture of
-    least-squares outputs within [-0.5, 1.5].
+    least-squares outputs within [-0.5, 1.5]. Before anything is learnt values are not read, and
+    `predict_one` is None.
 
     The label learnt last is a feature too: in many streams it says more than all others. With a
     `label_delay` of d a row is learnt with the label that came d rows before that, which was the
@@ -353,14 +354,15 @@ class StreamClassifier(ScoringClassifier):
         return outlook
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        row = self._columns.row(x)
-        return self._look(row, self._recent[-1])[2] if self._recent else np.zeros(0)
+        if not self._recent:
+            check_mapping(x)
+            return np.zeros(0)
+        return self._look(self._columns.row(x), self._recent[-1])[2]
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         mixtures = [self._row_scores(x) for x in samples_of(X)]
         check_not_empty("X", len(mixtures))
-        source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
-        return source, np.array(mixtures)
+        return source_of(X), np.array(mixtures)
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores

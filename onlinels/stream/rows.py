@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Floats
+from onlinels.checks import Floats, is_unknown
 from onlinels.rows import (
     Columns,
     Layout,
@@ -54,8 +54,7 @@ def read_stream_row(x: Any) -> Sample:
 def is_gap(value: Any) -> bool:
     """Tell whether a value is missing."""
     is_nan = isinstance(value, (float, np.floating)) and np.isnan(value)
-    # By its name: pandas, whose NA equals nothing, need not be installed.
-    return bool(is_nan or value is None or type(value).__name__ == "NAType")
+    return bool(is_nan or value is None or is_unknown(value))
 
 
 @savable(

@@ -1,0 +1,120 @@
+"""Models that have learnt nothing answer before they read values."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import evaluate, metrics, preprocessing
+
+from laws import saved
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+    WindowedClassifier,
+)
+
+
+def unlearnt():
+    model = LeastSquaresClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    model.unlearn_one({"a": 1.0}, "x")
+    return model
+
+
+def scaled(model):
+    return preprocessing.MinMaxScaler() | model
+
+
+CLASSIFIERS = {
+    "linear": LeastSquaresClassifier,
+    "folds": lambda: LeastSquaresClassifier(ridge=KFold(3)),
+    "recursive": lambda: LeastSquaresClassifier(1.0, "recursive", half_life=3.0),
+    "classwise": lambda: LeastSquaresClassifier(balance="classwise"),
+    "unlearnt": unlearnt,
+    "stream": StreamClassifier,
+    "images": lambda: ShallowConvClassifier.from_preset("digits"),
+    "drift": lambda: DriftAwareClassifier(LeastSquaresClassifier()),
+    "calibrated": lambda: CalibratedClassifier(ShallowConvClassifier()),
+    "windows": lambda: WindowedClassifier(LeastSquaresClassifier(), window=1),
+    "windows behind a scaler": lambda: scaled(WindowedClassifier(LeastSquaresClassifier(), 3)),
+    "behind a scaler": lambda: scaled(LeastSquaresClassifier()),
+    "drift around a scaler": lambda: DriftAwareClassifier(
+        scaled(HiddenLayer(5) | LeastSquaresClassifier())
+    ),
+}
+NUMBERS = {
+    "regressor": (LeastSquaresRegressor, 0.0),
+    "targets": (LeastSquaresMultiTargetRegressor, {}),
+}
+NOT_READ = [np.nan, np.inf, None, 1e200, "red", 1j, np.array([np.nan, 1.0]), [1, 2], object()]
+samples = st.dictionaries(st.sampled_from("abc"), st.sampled_from([*NOT_READ, 1.0]))
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@settings(max_examples=10)
+@given(samples)
+def test_blank_classifiers_answer_whatever_the_values_are(kind, x):
+    model = CLASSIFIERS[kind]()
+    if "scaler" in kind and "around" not in kind:
+        x = dict.fromkeys(x, 1.0)  # The scaler itself reads them, and gives NaN.
+    before = pickle.dumps(model)
+    assert model.predict_one(x) is None
+    assert model.predict_proba_one(x) == {}
+    for answer in ("scores_one", "variance_one"):
+        assert getattr(model, answer, lambda x: {})(x) == {}
+    assert "scaler" in kind or pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@settings(max_examples=10)
+@given(samples)
+def test_blank_regressors_answer_whatever_the_values_are(kind, x):
+    make, nothing = NUMBERS[kind]
+    assert make().predict_one(x) == nothing
+    if kind == "regressor":
+        fresh = make().predict_one(x, with_dist=True)
+        assert (fresh.mu, fresh.sigma) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize("make", [*CLASSIFIERS.values(), *(make for make, _ in NUMBERS.values())])
+@pytest.mark.parametrize("x", [None, [1.0], np.ones(3), "a"])
+def test_what_is_no_mapping_is_refused_all_the_same(make, x):
+    model = make()
+    if not hasattr(model, "steps"):
+        with pytest.raises(TypeError, match=r"x is of type .*, expected a dict"):
+            model.predict_one(x)
+
+
+@pytest.mark.parametrize("wrap", [DriftAwareClassifier, CalibratedClassifier])
+@pytest.mark.parametrize("layers", [[], [HiddenLayer(3)]])
+def test_wrappers_learn_behind_scalers_that_start_with_nan(wrap, layers):
+    model = preprocessing.MinMaxScaler()
+    for each in (*layers, LeastSquaresClassifier()):
+        model |= each
+    model = wrap(model)
+    for bad in ({"a": "red"}, {"a": np.nan}, {"a": None}):
+        before = saved(model)
+        with pytest.raises((TypeError, ValueError)):
+            model.learn_one(bad, 0)
+        assert saved(model) == before
+    data = [({"a": float(i % 7)}, i % 7 > 3) for i in range(100)]
+    accuracy = evaluate.progressive_val_score(data, model, metrics.Accuracy())
+    assert accuracy.get() > 0.8
+    assert model.count == 100
+
+
+def test_streams_behind_a_scaler_that_starts_with_nan():
+    data = [({"a": float(i % 7)}, i % 7 > 3) for i in range(100)]
+    for model in (LeastSquaresClassifier(), StreamClassifier(), LeastSquaresRegressor()):
+        metric = metrics.MAE() if isinstance(model, LeastSquaresRegressor) else metrics.Accuracy()
+        evaluate.progressive_val_score(data, scaled(model), metric)
+        assert model.count == 100

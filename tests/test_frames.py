@@ -1,0 +1,333 @@
+"""Batches as people have them: sparse, nullable, boolean, with text and categories among them."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from river import compose, feature_extraction, preprocessing
+from scipy import sparse
+
+import onlinels
+import strategies
+from laws import peak_of
+from onlinels import (
+    DriftAwareClassifier,
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    StreamClassifier,
+)
+from onlinels.rows import read_batch, source_of
+
+
+def twice(X):
+    """Return a sparse matrix each entry of which is the sum of two."""
+    half = sparse.coo_array(X / 2)
+    rows, columns = half.coords
+    both = np.concatenate([half.data, half.data]), (np.tile(rows, 2), np.tile(columns, 2))
+    made = sparse.coo_array(both, shape=X.shape)
+    order = np.argsort(made.coords[0], kind="stable")
+    starts = np.searchsorted(made.coords[0][order], np.arange(len(X) + 1))
+    return sparse.csr_array((made.data[order], made.coords[1][order], starts), shape=X.shape)
+
+
+MATRICES = {
+    "csr": sparse.csr_array,
+    "csr matrix": sparse.csr_matrix,
+    "csc": sparse.csc_array,
+    "coo matrix": sparse.coo_matrix,
+    "lil": sparse.lil_array,
+    "duplicates": twice,
+}
+FRAMES = {
+    "sparse": lambda frame: frame.astype(pd.SparseDtype(float, 0.0)),
+    "sparse about another value": lambda frame: frame.astype(pd.SparseDtype(float, 1.0)),
+    "sparse in part": lambda frame: frame.astype({frame.columns[0]: pd.SparseDtype(float, 0.0)}),
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "of pyarrow": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "polars": pl.from_pandas,
+    "pyarrow": pa.Table.from_pandas,
+}
+NAMES = list("fbadce")
+
+
+@pytest.mark.parametrize("way", [*MATRICES, *FRAMES])
+@settings(max_examples=15)
+@given(
+    strategies.rows(),
+    st.sampled_from(["gram", "orthogonal", "recursive", KFold(2), "auto"]),
+    st.data(),
+)
+def test_rows_of_every_kind_are_the_same_rows(way, rows, form, data):
+    X = rows.X.astype(float)
+    if way in FRAMES:
+        X = pd.DataFrame(X, columns=NAMES[: X.shape[1]])
+    same = (MATRICES | FRAMES)[way](X)
+    how = {"ridge": 1.0, "accumulator": form}
+    if form == "auto" or isinstance(form, KFold):
+        how = {"ridge": form}
+    model, other = LeastSquaresClassifier(**how), LeastSquaresClassifier(**how)
+    if data.draw(st.booleans()):
+        # Columns are then put in other places.
+        late = [dict.fromkeys([*X.columns, "late"] if way in FRAMES else range(9), 1.0)]
+        model.learn_many(late, [0])
+        other.learn_many(late, [0])
+    model.learn_many(X, rows.y, rows.w)
+    other.learn_many(same, rows.y, rows.w)
+    np.testing.assert_array_equal(other.output_weights, model.output_weights)
+    expected = np.asarray(model.scores_many(X))
+    np.testing.assert_allclose(np.asarray(other.scores_many(same)), expected, atol=1e-9)
+    if not isinstance(same, (pl.DataFrame, pa.Table)):
+        assert type(other.predict_many(same)) is type(model.predict_many(X))
+    assert list(other.variance_many(X)) is not None
+    if form != "orthogonal":
+        other.unlearn_many(same, rows.y, rows.w)
+        assert other.count == model.count - len(rows)
+
+
+def few(random, n_rows=12):
+    return np.round(random.random((n_rows, 3)) * (random.random((n_rows, 3)) < 0.5), 2)
+
+
+@pytest.mark.parametrize("matrix", [sparse.csr_array, sparse.coo_matrix])
+def test_sparse_matrices_go_where_arrays_go(matrix):
+    X, y = few(np.random.default_rng(0)), [0, 1, 1] * 4
+    layer = HiddenLayer(5)
+    for make in (
+        StreamClassifier,
+        lambda: DriftAwareClassifier(LeastSquaresClassifier()),
+        lambda: layer | LeastSquaresRegressor(ridge=1.0),
+    ):
+        model, other = make(), make()
+        model.learn_many(X, y)
+        other.learn_many(matrix(X), y)
+        np.testing.assert_allclose(other.predict_many(matrix(X)), model.predict_many(X))
+    assert isinstance(layer.transform_many(matrix(X)), np.ndarray)
+    assert source_of(matrix(X)).shape == X.shape
+
+
+def test_wide_sparse_rows_are_made_dense_in_blocks(monkeypatch):
+    X = sparse.random_array((20_000, 100), density=0.01, format="csr", random_state=0)
+    dense = 8 * X.shape[0] * X.shape[1]
+    monkeypatch.setattr("onlinels.checks.BLOCK_BYTES", dense // 40)
+    names = [f"word {column}" for column in range(100)]
+    frame = pd.DataFrame.sparse.from_spmatrix(X, columns=names).fillna(0.0)
+    for rows in (X, frame):
+        model = LeastSquaresRegressor(ridge=1.0)
+        model.learn_many(rows[:100], np.ones(100))
+        assert peak_of(lambda: model.learn_many(rows, np.ones(len(frame)))) < dense / 4  # noqa: B023
+        assert peak_of(lambda: model.predict_many(rows)) < dense / 4  # noqa: B023
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array([True, False, True]),
+        pd.array([True, False, True], dtype="boolean"),
+        pd.array([True, False, True], dtype="bool[pyarrow]"),
+        pd.arrays.SparseArray([True, False, True]),
+        pd.arrays.SparseArray([1, 0, 1], dtype="uint8"),
+        pd.array([1, 0, 1], dtype="Int8"),
+        pd.array([1, 0, 1], dtype="Float32"),
+    ],
+    ids=lambda column: str(column.dtype),
+)
+def test_booleans_and_nullable_numbers_are_numbers(column):
+    frame = pd.DataFrame({"a": column, "b": [0.5, 1.5, 2.5]})
+    for table in (
+        frame,
+        frame[["a"]],
+        pl.from_pandas(frame.astype({"a": np.asarray(column).dtype})),
+    ):
+        np.testing.assert_array_equal(read_batch(table).values[:, 0], [1.0, 0.0, 1.0])
+    flags = np.array([[True], [False], [True]])
+    for table in (
+        flags,
+        sparse.csr_array(flags),
+        pa.table({"a": flags[:, 0]}),
+        [{"a": f} for f in (True, False, True)],
+    ):
+        np.testing.assert_array_equal(read_batch(table).values[:, 0], [1.0, 0.0, 1.0])
+
+
+MISSING = [
+    pd.array([1, None], dtype="Int64"),
+    pd.array([1.0, None], dtype="Float64"),
+    pd.array([True, None], dtype="boolean"),
+    pd.array([1, None], dtype="int64[pyarrow]"),
+    pd.array([1.0, np.nan], dtype="double[pyarrow]"),
+    pd.arrays.SparseArray([0.0, np.nan], fill_value=0.0),
+    pd.arrays.SparseArray([0.0, np.nan]),
+    pl.Series([1, None]),
+    pl.Series([True, None]),
+    pl.Series([1.0, np.nan]),
+    pa.array([1, None]),
+]
+
+
+@pytest.mark.parametrize(
+    "column",
+    MISSING,
+    ids=lambda column: (
+        f"{column.__class__} {column.dtype}" if hasattr(column, "dtype") else "arrow"
+    ),
+)
+@pytest.mark.parametrize("others", [{"age": [1.0, 2.0]}, {}])
+def test_missing_values_are_refused_by_the_name_of_their_column(column, others):
+    library = {pl.Series: pl.DataFrame, pa.Int64Array: pa.table}.get(type(column), pd.DataFrame)
+    with pytest.raises(ValueError, match=r"nan in row 1 of column 'pay', .*fillna.*StatImputer"):
+        LeastSquaresRegressor().learn_many(library({**others, "pay": column}), [1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("matrix", "error", "message"),
+    [
+        (
+            sparse.csr_array([[0.0, 1.0], [np.nan, 0.0]]),
+            ValueError,
+            r"X holds nan at position \(1, 0\)",
+        ),
+        (sparse.csc_array([[0.0, 1e200]]), ValueError, r"1e\+200 at position \(0, 1\)"),
+        (sparse.csr_array([[0.0, 1j]]), TypeError, "complex"),
+        (sparse.csr_array((0, 3)), ValueError, "0 rows"),
+        (sparse.coo_array([0.0, 1.0]), ValueError, r"shape \(2,\)"),
+    ],
+)
+def test_bad_sparse_matrices(matrix, error, message):
+    with pytest.raises(error, match=message):
+        LeastSquaresRegressor().learn_many(matrix, np.ones(matrix.shape[0]))
+
+
+def test_missing_values_of_pandas_in_a_sample_are_missing():
+    with pytest.raises(ValueError, match=r"x\['a'\] is <NA>.*StatImputer"):
+        LeastSquaresRegressor().learn_one({"a": pd.NA}, 1.0)
+
+
+# Text and categories: what errors advise is done here, to the letter.
+
+COLOURS, NUMBERS = ["red", "blue", "red", "green"], ["3.5", "-1", "2e3", "0"]
+
+
+WITH_GAPS = [
+    pd.DataFrame({"a b": [3.5, None]}, dtype=object),
+    pd.DataFrame({"a b": ["3.5", None]}, dtype="string"),
+    pd.DataFrame({"a b": [None, None]}),
+    pl.DataFrame({"a b": [None, "2"]}),
+]
+
+
+def tables(values):
+    """Return frames of every library with one column of text or categories, and a number."""
+    other = {"size": [1.0, 2.0, 3.0, 4.0]}
+    for dtype in ("object", "category", "string", "string[pyarrow]"):
+        yield pd.DataFrame({"a b": pd.Series(values, dtype=dtype), **other})
+    for kind in (pl.String, pl.Categorical, pl.Enum(sorted(set(values)))):
+        yield pl.DataFrame({"a b": pl.Series(values, dtype=kind), **other})
+    for column in (pa.array(values), pa.array(values).dictionary_encode()):
+        yield pa.table({"a b": column, **other})
+
+
+def advice(X, between):
+    """Return what is refused, as a model says it, and what of it stands between two texts."""
+    with pytest.raises(TypeError, match="'a b'") as raised:
+        LeastSquaresRegressor().learn_many(X, [1.0] * len(X))
+    found = re.search(between, str(raised.value))
+    return found and found[1]
+
+
+@pytest.mark.parametrize("X", [*tables(COLOURS)], ids=lambda X: f"{type(X).__module__}")
+def test_advice_on_categories_works(X):
+    given = {"X": X, "pandas": pd, "compose": compose, "preprocessing": preprocessing}
+    encoded = eval(advice(X, r"pass (.*\))[,.]"), given)
+    LeastSquaresRegressor().learn_many(encoded, [1.0] * 4)
+    assert read_batch(encoded).values.shape == (4, 4)
+    encoder = advice(X, "put (.*) beside the numbers")
+    if encoder:
+        model = (eval(encoder, given) + compose.Select("size")) | LeastSquaresRegressor(ridge=1e-6)
+        y = source_of(X)["size"].to_native()
+        model.learn_many(X, y)
+        np.testing.assert_allclose(np.asarray(model.predict_many(X)), np.asarray(y), atol=1e-3)
+
+
+@pytest.mark.parametrize("X", [*tables(NUMBERS), *WITH_GAPS])
+def test_advice_on_numbers_in_text_works(X):
+    cast = eval(advice(X, r"Pass (.*\))\.$"), {"X": X, "polars": pl})
+    if len(X) == 4:
+        np.testing.assert_array_equal(read_batch(cast).values[:, 0], [3.5, -1.0, 2e3, 0.0])
+
+
+def test_advice_on_text_in_samples_works():
+    import numbers
+
+    x, model = {"a": "3.5", "b": "red", "c": 2}, LeastSquaresRegressor()
+    with pytest.raises(TypeError, match=r"Pass (.*)\.$") as raised:
+        model.learn_one(x, 1.0)
+    x["a"] = eval(re.search(r"Pass (.*)\.$", str(raised.value))[1], {"x": x})
+    with pytest.raises(TypeError, match=r"river's (.*)\.$") as raised:
+        model.learn_one(x, 1.0)
+    given = {"compose": compose, "preprocessing": preprocessing, "numbers": numbers}
+    encoded = eval(re.search(r"river's (.*)\.$", str(raised.value))[1], given) | model
+    encoded.learn_one(x, 1.0)
+    assert model.feature_names == ("a", "b_red", "c")
+
+
+def test_arrays_of_text_are_told_to_be_numbers():
+    X = np.array([["3.5", "1"]])
+    with pytest.raises(TypeError, match=r"X\.astype\(float\)"):
+        LeastSquaresRegressor().learn_many(X, [1.0])
+    LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
+
+
+def test_frames_of_rivers_encoders_are_read(tmp_path):
+    random = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"tier": random.choice(["low", "mid", "top"], 50), "size": random.random(50)}
+    )
+    y = pd.Series(random.integers(0, 2, 50), index=frame.index)
+    for first in (
+        preprocessing.OneHotEncoder(),
+        compose.Select("size") + (compose.Select("tier") | preprocessing.OneHotEncoder()),
+        compose.Select("size") + feature_extraction.BagOfWords("tier"),
+    ):
+        batches, rows = first | LeastSquaresClassifier(), first.clone() | LeastSquaresClassifier()
+        batches.learn_many(frame[:30], y[:30])
+        for x, label in zip(frame[:30].to_dict("records"), y[:30].tolist(), strict=True):
+            rows.learn_one(x, label)
+        answers = [rows.predict_one(x) for x in frame[30:].to_dict("records")]
+        onlinels.save(batches, tmp_path / "model.npz")
+        for model in (batches, onlinels.load(tmp_path / "model.npz")):
+            assert model.predict_many(frame[30:]).tolist() == answers
+
+
+@pytest.mark.parametrize("kind", [*strategies.KINDS, "folds", "drift"])
+@pytest.mark.parametrize("way", [list, pd.DataFrame, pl.DataFrame])
+@settings(max_examples=10)
+@given(st.permutations(["age", "net pay", "h7"]), st.data())
+def test_errors_name_features_not_columns(kind, way, names, data):
+    make, targets = strategies.KINDS.get(kind, (LeastSquaresClassifier, None))
+    y = [1, 2, 1, 2] if not targets else [{"b": 1.0, "a": 2.0, 7: 3.0}] * 4
+    how = {"drift": lambda: DriftAwareClassifier(make()), "folds": lambda: make(ridge=KFold(2))}
+    model = how.get(kind, lambda: make(ridge=1.0))()
+    rows = [dict(zip(names, map(float, row), strict=True)) for row in np.eye(4, 3) + 1]
+    model.learn_many(way(rows), y)
+    bad = data.draw(st.sampled_from(names))
+
+    def refused(call, value, *others):
+        changed = [*rows[:3], rows[3] | {bad: value}]
+        with pytest.raises(ValueError, match=re.escape(repr(bad))) as raised:
+            call(way(changed), *others)
+        assert not re.search(r"column \d", str(raised.value))
+
+    for value in (np.nan, np.inf, 1e200):
+        refused(model.learn_many, value, y)
+        refused(model.predict_many, value)
+    refused(model.learn_many, 1e150, y, 10.0)
+    if kind != "drift":
+        refused(model.unlearn_many, 3.0, y)
+    refused(HiddenLayer(3, dtype="float32").transform_many, 1e30)
