@@ -444,3 +444,29 @@ def test_a_row_that_was_accepted_makes_no_later_call_raise(settings, kind, seed)
                 assert other.count == model.count
                 assert np.isfinite(other.predict_one({"a": 1.0}))
     laws.saved(model)
+
+
+def test_the_ridge_is_chosen_again_at_checkpoints():
+    """Columns of many sizes, and labels that begin to depend on one of them late."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2100, 3)) * [1.0, 1e3, 1e6]
+    y = (X[:, 0] + 0.3 * random.normal(size=2100) > 0.0).tolist()
+    y[:300] = random.permutation(y[:300])
+    model, ridges = LeastSquaresClassifier(accumulator="recursive"), set()
+    for start in range(0, 2100, 100):
+        part = slice(start, start + 100)
+        model.learn_many(X[part], y[part])
+        ridges.add(model.ridge_)
+    assert len(ridges) > 3
+    assert np.mean(model.predict_many(X[-500:]) == np.array(y[-500:])) > 0.85
+
+
+def test_users_are_told_once_that_a_ridge_lies_at_the_end_of_the_range():
+    """Of targets that features explain wholly it is the smallest."""
+    X = np.random.default_rng(0).normal(size=(1200, 2))
+    model = LeastSquaresRegressor(accumulator="recursive")
+    with pytest.warns(UserWarning, match=r"chose .*, the end of the range searched: .* pass"):
+        model.learn_many(X[:400], X[:400, 0])
+    for start in range(400, 1200, 100):
+        model.learn_many(X[start : start + 100], X[start : start + 100, 0])
+        assert model.predict_one({0: 1.0, 1: 2.0}) == pytest.approx(1.0, rel=1e-3)

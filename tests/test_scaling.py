@@ -142,6 +142,7 @@ SELECTED = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*end of the range searched:UserWarning")
 @pytest.mark.parametrize("form", SELECTED, ids=str)
 @strategies.examples(12)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
@@ -193,3 +194,66 @@ def assert_solves(model, rows):
     laws.assert_is_batch_solution(SimpleNamespace(**views), scaled)
     if model.accumulator != "recursive":
         assert not model.output_weights[~varies].any()
+
+
+@pytest.mark.parametrize("form", [{}, {"accumulator": "orthogonal"}, {"balance": "classwise"}])
+def test_variances_are_those_of_standardised_rows(form):
+    """A feature that has not varied counts as of the size that it would have with the row."""
+    rows = mixed_rows(3, 80, late=0)
+    model = LeastSquaresClassifier(ridge=2.0, scaling="standard", **form)
+    model.learn_many(rows.X, rows.y)
+    units = units_of(model, rows, "balance" in form)
+    factors = np.divide(1.0, units, out=np.zeros(len(units)), where=units > 0.0)
+    plain = LeastSquaresClassifier(ridge=2.0, scaling=None, **form)
+    plain.learn_many(rows.X * factors, rows.y)
+    wanted = plain.variance_many(rows.X * factors)
+    np.testing.assert_allclose(model.variance_many(rows.X), wanted, rtol=1e-6)
+    beside = rows.X[:1].copy()
+    beside[0, -1] = 0.3
+    more = model.variance_many(beside) - model.variance_many(rows.X[:1])
+    noise = LeastSquaresClassifier(ridge=2.0, scaling="standard", **form)
+    noise.learn_many(rows.X[:, :-1], rows.y)
+    unit = noise.variance_many(np.zeros((1, 5)) + rows.X[:1, :-1])
+    assert (more > 0.0).all()
+    assert np.isfinite(unit).all()
+    far = model.variance_many(beside * np.where(np.arange(6) == 5, 1e6, 1.0))
+    np.testing.assert_allclose(far, model.variance_many(beside), rtol=1e-9)
+
+
+def test_folds_have_scales_of_their_training_rows():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 5)) * [1e-3, 1.0, 1e3, 1.0, 1.0]
+    y = X @ [2e3, 1.0, 1e-3, 0.0, 0.0] + random.normal(size=300)
+    ridges = []
+    for scaling in ("auto", "standard", None):
+        model = LeastSquaresRegressor(ridge=KFold(4), scaling=scaling)
+        model.learn_many(X[:256], y[:256])
+        ridges.append(model.ridge_)
+        units = X[:256].std(axis=0) if scaling else np.ones(5)
+        np.testing.assert_allclose(model.ridge_diagonal, model.ridge_ * units**2)
+    assert ridges[0] == ridges[1] != ridges[2]
+
+
+def test_settings_that_do_not_fit_are_refused():
+    for kind in (LeastSquaresClassifier, LeastSquaresRegressor):
+        for scaling in ("Standard", 1.0, True, "minmax"):
+            with pytest.raises(ValueError, match=r'scaling=.*Pass "auto", "standard" or None'):
+                kind(scaling=scaling)
+        with pytest.raises(ValueError, match="without a ridge units of features do not matter"):
+            kind(ridge=0.0, scaling="standard")
+        model = kind(ridge=1.0, scaling="standard")
+        model.ridge = 0.0
+        with pytest.raises(ValueError, match="do not go together"):
+            model.learn_one({"a": 1.0}, 1.0)
+        assert model.count == 0
+
+
+def test_with_a_number_the_default_is_that_number():
+    rows = mixed_rows(0, 50)
+    for ridge in (1.0, "paper", 0.0):
+        default = LeastSquaresClassifier(ridge=ridge)
+        plain = LeastSquaresClassifier(ridge=ridge, scaling=None)
+        for model in (default, plain):
+            model.learn_many(rows.X, rows.y)
+        assert (default.ridge_diagonal == default.ridge_).all()
+        assert np.array_equal(default.output_weights, plain.output_weights)

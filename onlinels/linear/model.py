@@ -418,6 +418,11 @@ class LinearModel(base.Estimator, ABC):
         return self._statistics.holds_ridge and not is_number
 
     @property
+    def _is_balanced(self) -> bool:
+        """Whether every row changes what all others weigh, so that no solution goes on."""
+        return isinstance(self._statistics, ClasswiseAccumulator)
+
+    @property
     def _own_scaling(self) -> Any:
         """The scaling that a setting means beside the ridge's."""
         return self._scaling if is_selected(self._ridge) or self._scaling != "auto" else None
@@ -435,9 +440,8 @@ class LinearModel(base.Estimator, ABC):
         statistics, penalty = self._statistics, self._penalty
         if statistics.fixed_ridge is not None:
             return statistics.fixed_ridge, None
-        is_standard = self._own_scaling == "standard"
         units = penalty.units if is_selected(self._ridge) else None
-        if is_standard or (units is not None and isinstance(statistics, ClasswiseAccumulator)):
+        if self._own_scaling == "standard" or (units is not None and self._is_balanced):
             units = statistics.deviations
         return ridge_of(self._ridge, statistics, penalty, units), units
 
@@ -954,7 +958,7 @@ class LinearModel(base.Estimator, ABC):
             # The paper's ridge is another one after every row, and so are units of "standard".
             selected = is_selected(self._ridge) and self._penalty.ridge is not None
             stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
-            stays = stays and self._own_scaling != "standard"
+            stays = stays and self._own_scaling != "standard" and not self._is_balanced
             if not (stays and self._follows(0)) or self._clock.forgets:
                 return
         going_on = None
