@@ -30,6 +30,7 @@ from common import (
 from rich.table import Table
 from river import datasets as streams
 from sklearn import datasets  # type: ignore[import-untyped]
+from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
 
 from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 
@@ -85,9 +86,16 @@ def main() -> None:
     add = parser.add_argument
     add("--data", type=folder_of_arrays, help="folder of .npz files with arrays x and y")
     add("--seeds", type=positive, default=5, help="random splits of each data set")
+    add(
+        "--random",
+        type=positive,
+        default=500,
+        help="random problems, of light and heavy tails each",
+    )
     add("--quick", action="store_true", help="four data sets, none of --data, small sizes")
     arguments = parser.parse_args()
     print(f"{machine()}, {arguments.seeds} random splits of each data set")
+    print_table(random_table(20 if arguments.quick else arguments.random))
     results = {
         case: [run(case, seed) for seed in range(arguments.seeds)]
         for case in bar(list(cases(arguments)), "Choosing ridges")
@@ -228,10 +236,61 @@ def our_ridge(case: Case, ridge: Any, x: Floats, y: Array) -> float:
     make = LeastSquaresClassifier if case.classifies else LeastSquaresRegressor
     parts = []
     for part in (slice(0, -1), slice(-1, None)):
-        model: Any = make(ridge)
+        model: Any = make(ridge, scaling=None)
         model.learn_many(x[part], y[part].tolist())
         parts.append(model)
     return float((parts[0] + parts[1]).ridge_)
+
+
+# -- random problems ------------------------------------------------------------------------------
+
+
+def random_problem(random: Any, heavy: bool) -> tuple[Floats, Floats, int]:
+    """Return rows, targets and how many rows are learnt; at least 32 rows and 20 features.
+
+    Features are independent, correlated, of many units, or indicators; few of them or all matter.
+    Of heavy tails, features and noise are drawn from Student's t with two degrees of freedom.
+    """
+    n_train, size = (int(np.exp(random.uniform(*np.log(each)))) for each in ((32, 2000), (20, 200)))
+    n_rows, kind = n_train + 3000, random.choice(["plain", "correlated", "units", "indicators"])
+    x = random.standard_t(2, (n_rows, size)) if heavy else random.normal(size=(n_rows, size))
+    spread = np.arange(1.0, size + 1.0) ** -random.choice([0.0, 0.0, 0.5, 1.0, 2.0])
+    if kind == "indicators":
+        x = (x < random.uniform(-2.0, 0.0, size)).astype(float)
+    elif kind == "correlated":
+        x = (x * spread) @ np.linalg.qr(random.normal(size=(size, size)))[0]
+    else:
+        x = x * spread * (10.0 ** random.uniform(-1.0, 1.0, size) if kind == "units" else 1.0)
+    weights = random.normal(size=size) * random.choice([0.1, 1.0], size, p=[0.5, 0.5])
+    signal = x @ weights
+    noise = random.standard_t(2, n_rows) if heavy else random.normal(size=n_rows)
+    ratio = 10.0 ** random.uniform(-1.0, 2.0)
+    return x, signal + noise * (np.std(signal[:n_train]) or 1.0) / np.sqrt(ratio), n_train
+
+
+def random_table(n_problems: int) -> Table:
+    """Return held-out squared errors relative to the best ridge in hindsight, over problems."""
+    columns = "tails", "method", "median", "99%", "share above 2", "worst"
+    title = f"Random problems, {n_problems} each: held-out MSE / best in hindsight"
+    table = table_of(*columns, title=title)
+    for tails in ("light", "heavy"):
+        ratios: dict[str, list[float]] = {"auto": [], "leave-one-out": []}
+        for seed in bar(range(n_problems), f"Random, {tails}"):
+            x, y, n_train = random_problem(np.random.default_rng(seed), tails == "heavy")
+            train = Rotated(x[:n_train], y[:n_train, None])
+            model = LeastSquaresRegressor(scaling=None)
+            model.learn_many(x[:n_train], y[:n_train])
+            beside = RidgeCV(alphas=train.ridges[::2]).fit(x[:n_train], y[:n_train])
+            chosen = np.array([model.ridge_, beside.alpha_])
+            errors = train.held_out(np.append(train.ridges, chosen), x[n_train:], y[n_train:, None])
+            for name, error in zip(ratios, errors[-2:], strict=True):
+                ratios[name].append(float(error / errors.min()))
+        for name, found in ratios.items():
+            above = float(np.mean(np.array(found) > 2.0))
+            median, most = np.quantile(found, [0.5, 0.99])
+            figures = f"{median:.4f}", f"{most:.3f}", f"{above:.2%}", f"{max(found):.3g}"
+            table.add_row(tails, name, *figures)
+    return table
 
 
 # -- tables ---------------------------------------------------------------------------------------
@@ -298,19 +357,21 @@ def summary(chosen: list[list[Result]], name: str) -> list[str]:
 
 def cost_table(sizes: list[int]) -> Table:
     """Return the time of one solution at a ridge, and of choosing the ridge before it."""
-    table = table_of("M", "solve", "auto", "auto / solve", "KFold(5)", title="Cost, 10 targets")
+    columns = "M", "solve", "auto", "auto / solve", "auto, features as they are", "KFold(5)"
+    table = table_of(*columns, title="Cost, 10 targets")
     for size in sizes:
-        solve, auto, folds = (cost(ridge, size) for ridge in (1.0, "auto", KFold(5)))
-        times = in_words(solve), in_words(auto), f"{auto / solve:.0f}", in_words(folds)
-        table.add_row(str(size), *times)
+        settings = (1.0, None), ("auto", "auto"), ("auto", None), (KFold(5), None)
+        solve, auto, plain, folds = (cost(*each, size) for each in settings)
+        times = in_words(solve), in_words(auto), f"{auto / solve:.1f}", in_words(plain)
+        table.add_row(str(size), *times, in_words(folds))
     return table
 
 
-def cost(ridge: Any, size: int, repeats: int = 3) -> float:
+def cost(ridge: Any, scaling: Any, size: int, repeats: int = 3) -> float:
     """Return the seconds from a changed model to its weights: merging chooses the ridge anew."""
     random = np.random.default_rng(0)
     x, y = random.normal(size=(2 * size, size)), (np.arange(2 * size) % 10).tolist()
-    model, row = LeastSquaresClassifier(ridge), LeastSquaresClassifier(ridge)
+    model, row = (LeastSquaresClassifier(ridge, scaling=scaling) for _ in range(2))
     model.learn_many(x, y)
     row.learn_many(x[:1], y[:1])
 
