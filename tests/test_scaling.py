@@ -142,7 +142,6 @@ SELECTED = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:.*end of the range searched:UserWarning")
 @pytest.mark.parametrize("form", SELECTED, ids=str)
 @strategies.examples(12)
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
