@@ -38,9 +38,10 @@ def literal_row(names, sample):
 class LiteralFeature:
     """Mean and variance of one feature, as said: fading, anew after five values far off."""
 
-    def __init__(self, n_rows):
-        # What was 0 in all rows before it came.
-        self.weight, self.mean, self.variance = sum(0.9995**age for age in range(n_rows)), 0.0, 0.0
+    def __init__(self, before):
+        # What was 0 in all rows before it came, but where it was unknown.
+        known = [age for age, value in enumerate(reversed(before)) if not np.isnan(value)]
+        self.weight, self.mean, self.variance = sum(0.9995**age for age in known), 0.0, 0.0
         self.n_far = 0
 
     def transform(self, value):
@@ -98,7 +99,7 @@ class Literal:
     def __init__(self, seed, delay=0):
         self.units, self.delay = Activations(seed), delay
         self.names, self.features, self.places = (), [], []
-        self.labels, self.columns = [], []
+        self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
         self.errors, self.losses = [], np.zeros(len(SCALES))
 
@@ -135,7 +136,8 @@ class Literal:
         added = range(len(self.names), len(names))
         self.places += [("feature", number) for number in added]
         self.places += [("label", len(self.labels) - 1)] * is_new
-        self.features += [LiteralFeature(n_rows) for _ in added]
+        for name in names[len(self.names) :]:
+            self.features.append(LiteralFeature([literal_row([name], x)[0] for x in self.samples]))
         self.names, self.units = names, self.units.grown(names, 0)
         for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
             size += len(self.places)
@@ -156,6 +158,7 @@ class Literal:
         for feature, value in zip(self.features, row, strict=True):
             feature.learn(value)
         self.columns.append(column)
+        self.samples.append(x)
 
 
 def assert_as_said(model, literal, asked):
@@ -211,6 +214,19 @@ def test_scales_follow_gaps_outliers_and_shifts_as_it_says(data, rows, seed):
         model.learn_one(x, rows.y[number % len(rows)])
         literal.learn(x, rows.y[number % len(rows)], model.feature_names)
     assert_as_said(model, literal, [dict(enumerate(row)) for row in X[:: len(X) // 4 + 1].tolist()])
+
+
+@given(
+    strategies.streams(max_rows=20, kinds=("number", "text", "array", "whole"), gaps=False),
+    st.integers(1, 9),
+)
+def test_gaps_before_the_first_value_tell_nothing_of_its_scale(stream, n_gaps):
+    names = sorted({name for x in stream.samples for name in x})
+    gaps = strategies.Stream([dict.fromkeys(names)] * n_gaps, stream.labels[:1] * n_gaps)
+    found, expected = learnt(stream, learnt(gaps))._scaler, learnt(stream)._scaler
+    for name in ("means", "variances"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
 
 
 def test_what_comes_to_rest_stays_at_rest():

@@ -30,7 +30,7 @@ from onlinels.saving import (
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import StreamColumns, read_stream_row
+from onlinels.stream.rows import StreamColumns, StreamRow, read_stream_row
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -282,7 +282,8 @@ class StreamClassifier(ScoringClassifier):
         calls, state, changes = model._plan_experts(outlook, column, is_new)
         if model is not self:
             changes = vars(model) | changes
-        changes |= {"_count": self._count + 1, "_scaler": model._scaler.learnt(row), "_seen": None}
+        scaler = model._scaler.learnt(row.values, row.gaps)
+        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None}
         calls.append((self._recent.append, column))
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
@@ -328,7 +329,7 @@ class StreamClassifier(ScoringClassifier):
         """Return a model with room for features and classes met first, as a draft."""
         model = shallow_copy(self)
         model._columns, model._classes, model._seen = columns, classes, None
-        model._scaler = self._scaler.grown(len(columns.names))
+        model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
         model._activations = self._activations.grown(columns.names, len(classes))
         n_wide = model._activations.n_wide
         sizes = n_wide, n_wide, n_wide - N_UNITS, n_wide - N_UNITS
@@ -336,12 +337,12 @@ class StreamClassifier(ScoringClassifier):
         model._experts = [expert.grown(size, len(classes)) for expert, size in experts]
         return model
 
-    def _look(self, row: Floats, last: int | None) -> Outlook:
+    def _look(self, row: StreamRow, last: int | None) -> Outlook:
         """Return what the experts think of a row after a label: once, if it is learnt next."""
-        key, seen = row.tobytes(), self._seen
+        key, seen = row.values.tobytes(), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
-        activations = self._activations.of(self._scaler.transform(row), last)
+        activations = self._activations.of(self._scaler.transform(row.values), last)
         views = activations, activations, activations[N_UNITS:], activations[N_UNITS:]
         scores = np.empty((len(EXPERTS), len(self._classes)))
         for expert, view, out in zip(self._experts, views, scores, strict=True):

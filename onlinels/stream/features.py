@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +12,7 @@ from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import MATRIX, PLACES, VECTOR, WHOLE, listed, savable
+from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable, table
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -36,16 +36,31 @@ ANEW = 5
 """Values in a row that are too far off, after which a feature begins anew."""
 
 
+MOST_GAPS = 4096
+"""Names of which gaps are remembered, those that came first."""
+
+
 @savable(
-    {"_n_rows": WHOLE, "counts": VECTOR, "_n_far": PLACES, "means": VECTOR, "variances": VECTOR},
-    lambda made: len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1,
+    {
+        "_n_rows": WHOLE,
+        "counts": VECTOR,
+        "_n_far": PLACES,
+        "means": VECTOR,
+        "variances": VECTOR,
+        "_known": table(LABEL, listed(SHARE)),
+    },
+    lambda made: (
+        len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1
+        and all(len(each) == 2 and each[0] <= made._n_rows for each in made._known.values())
+    ),
 )
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
     What is unknown (NaN) is 0, the mean, and so is all of the first row. A feature that comes late
-    was 0 before. While all values of a feature were equal, another one is -1 or 1. So the units of
-    a feature do not matter, and of one that was there from the first row the origin neither.
+    was 0 before, but in rows in which its name had a gap: these weigh nothing. While all values of
+    a feature were equal, another one is -1 or 1. So the units of a feature do not matter, and of
+    one that was there from the first row the origin neither.
 
     The scale follows the stream: the weight of rows fades, and from the fifth row on a value more
     than 6 standard deviations off is learnt as being 6 off. So one outlier changes little; after
@@ -68,15 +83,30 @@ class RunningScaler:
         self._n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
+        # Of names that had gaps: rows until the last of them, and the weight then of rows without.
+        self._known: dict[Name, list[float]] = {}
 
-    def grown(self, n_features: int) -> Self:
-        """Return a scaler with room for features that were 0 in every row so far."""
+    def grown(
+        self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
+    ) -> Self:
+        """Return a scaler with room for features that were 0 in every row without a gap so far.
+
+        `columns_of` tells the columns of a name; without it there were no gaps.
+        """
         new = shallow_copy(self)
         for name in ("counts", "_n_far", "means", "variances"):
             setattr(new, name, enlarged(getattr(self, name), n_features))
-        # The weight of all rows so far.
-        new.counts[len(self.counts) :] = (1.0 - FADING**self._n_rows) / (1.0 - FADING)
+        new.counts[len(self.counts) :] = self._weight()
+        for name, known in self._known.items():
+            late = [column for column in columns_of(name) if column >= len(self.counts)]
+            new.counts[late] = self._weight(known)
         return new
+
+    def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
+        """Return the weight of the rows so far in which a name had no gap."""
+        n_rows, weight = known
+        left = FADING ** (self._n_rows - n_rows)
+        return weight * left + (1.0 - left) / (1.0 - FADING)
 
     def transform(self, row: Floats) -> Floats:
         """Return a row (n_features,), NaN where unknown, in standard deviations from the mean."""
@@ -96,10 +126,16 @@ class RunningScaler:
             gaps[gaps != gaps] = 0.0
         return gaps
 
-    def learnt(self, row: Floats) -> Self:
-        """Return a scaler that has taken a row into account, too."""
+    def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
+        """Return a scaler that has taken a row into account, too, and the names of its gaps."""
         new = shallow_copy(self)
         new._n_rows += 1
+        if unknown:
+            new._known = self._known.copy()
+            for name in unknown:
+                if name in new._known or len(new._known) < MOST_GAPS:
+                    weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
+                    new._known[name] = [float(new._n_rows), weight]
         if new._n_rows % 1024 == 0:
             # A mean never quite comes to rest at a value that does not change any more.
             least = (RESOLUTION * self.means) ** 2

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,6 +31,14 @@ Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
 """What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
 
 
+class StreamRow(NamedTuple):
+    """A sample in the columns of a stream."""
+
+    values: Floats
+    # Names of its gaps: also those of which no value has come yet.
+    gaps: Sequence[Name] = ()
+
+
 def read_stream_row(x: Any) -> Sample:
     """Read one river sample of numbers, arrays and texts; None, NaN and pandas.NA are gaps.
 
@@ -48,7 +56,7 @@ def read_stream_row(x: Any) -> Sample:
     numbers = read_row({name: value for name, value in x.items() if name not in others})
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
-    return *numbers, named, list(others.keys() - texts)
+    return *numbers, named, [plain_name(name) for name in others if name not in texts]
 
 
 def is_gap(value: Any) -> bool:
@@ -73,7 +81,7 @@ class StreamColumns:
     Examples
     --------
     >>> columns, _ = StreamColumns().taking({"a": 2.0, "b": "x", "c": 1.0})
-    >>> columns.names, columns.row({"a": None, "b": "y"})
+    >>> columns.names, columns.row({"a": None, "b": "y"}).values
     (('a', 'c', ('b', 'x')), array([nan,  0.,  0.]))
     """
 
@@ -91,17 +99,21 @@ class StreamColumns:
         """Names of the columns."""
         return self._columns.names
 
-    def row(self, x: Any) -> Floats:
+    def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); what no column is for is left out."""
-        row = None if self._reader is None else self._reader.read(x)
-        return self._placed(read_stream_row(x)) if row is None else row
+        values = None if self._reader is None else self._reader.read(x)
+        return self._placed(read_stream_row(x)) if values is None else StreamRow(values)
 
-    def taking(self, x: Any) -> tuple[StreamColumns, Floats]:
+    def columns_of(self, name: Name) -> list[int]:
+        """Return the columns of a name: of its number, its array and its texts."""
+        return [*self._columns.columns_of(name).tolist(), *self._texts.get(name, {}).values()]
+
+    def taking(self, x: Any) -> tuple[StreamColumns, StreamRow]:
         """Return columns that know a sample too, these if they do already, and it as their row."""
         reader = self._reader
-        row = reader.read(x) if reader is not None and reader.is_complete else None
-        if row is not None:
-            return self, row
+        values = reader.read(x) if reader is not None and reader.is_complete else None
+        if values is not None:
+            return self, StreamRow(values)
         sample = read_stream_row(x)
         columns = self.knowing([sample])
         return columns, columns._placed(sample)
@@ -126,7 +138,7 @@ class StreamColumns:
         made._columns, made._texts = columns, texts
         return made
 
-    def _placed(self, sample: Sample) -> Floats:
+    def _placed(self, sample: Sample) -> StreamRow:
         layout, numbers, texts, gaps = sample
         if not texts and not gaps:
             self._reader = reader_of(self._columns, layout)
@@ -136,6 +148,5 @@ class StreamColumns:
             if column is not None:
                 row[column] = 1.0
         for name in gaps:
-            row[self._columns.columns_of(name)] = np.nan
-            row[list(self._texts.get(name, {}).values())] = np.nan
-        return row
+            row[self.columns_of(name)] = np.nan
+        return StreamRow(row, gaps)
