@@ -1,6 +1,7 @@
 """StreamClassifier against a literal one, what it refuses before anything changes, and bears."""
 
 import datetime
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
 from onlinels.scoring import PRIOR, SCALES
+from onlinels.stream import rows
+from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 
 
@@ -89,15 +92,56 @@ class LiteralPair:
             apply(recursion.plan(activations, errors, decay=decay))
 
 
+class LiteralCells:
+    """Shares of classes in the cells of partitions, of which only the draws are not its own."""
+
+    def __init__(self):
+        self.sums, self.seen, self.losses = {}, [None] * N_PARTITIONS, np.zeros(N_PARTITIONS)
+
+    def look(self, cells, scaled, texts):
+        """Return the cells of a row: of partitions, by what they see, then of texts."""
+        found = []
+        for p in range(N_PARTITIONS):
+            bins = (4, 4, 4) if p % 2 else (8, 8)
+            seen = tuple(cells._seen[: len(bins), p]) if len(scaled) else ()
+            values = [scaled[column] for column in seen] or [0.0] * len(bins)
+            shifted = np.array(bins) / 4 * values + cells._shifts[: len(bins), p]
+            clipped = np.clip(shifted // 1, 0, np.array(bins) - 1)
+            found.append((p, seen, tuple(clipped)))
+        return [*found, *texts]
+
+    def shares(self, places, n_classes):
+        """Return shares of classes: of the mixture, then of every text."""
+        each = [self.sums.get(place, np.zeros(1 + n_classes)) for place in places]
+        each = [np.append(sums, np.zeros(1 + n_classes - len(sums))) for sums in each]
+        each = np.array([(sums[1:] + 1 / n_classes) / (sums[0] + 1) for sums in each])
+        weights = np.exp(-self.losses) / np.exp(-self.losses).sum()
+        return each, np.array([weights @ each[:N_PARTITIONS], *each[N_PARTITIONS:]]) - 1 / n_classes
+
+    def learn(self, places, each, column, is_new):
+        if not is_new:
+            self.losses = 0.995 * self.losses - np.log(each[:N_PARTITIONS, column])
+        for number, place in enumerate(places):
+            sums = self.sums.get(place, np.zeros(1))
+            sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
+            left = 0.98 if number >= N_PARTITIONS else 0.95 if number % 4 > 1 else 0.7
+            sums = sums * left
+            sums[0] += 1
+            sums[1 + column] += 1
+            self.sums[place] = sums
+
+
 def units_of(activations, features):
     return activations.of(features, None)[:N_UNITS]
 
 
 class Literal:
-    """The whole of it, of which only the recursion and the weights of random units are its own."""
+    """The whole of it, of which only the recursion and what is drawn at random are its own."""
 
-    def __init__(self, seed, delay=0):
+    def __init__(self, seed, delay=0, most_texts=64):
         self.units, self.delay = Activations(seed), delay
+        self.draws, self.cells = Cells(seed), LiteralCells()
+        self.most_texts, self.crowded = most_texts, []
         self.names, self.features, self.places = (), [], []
         self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
@@ -112,11 +156,17 @@ class Literal:
         scaled = [each.transform(value) for each, value in zip(self.features, row, strict=True)]
         values = {("feature", number): value for number, value in enumerate(scaled)}
         values[("label", columns[-1] if columns else None)] = 1.0
+        texts = [name for name in self.crowded if isinstance(x.get(name), str)]
+        texts = [name for name in texts if (name, x[name]) not in self.names]
+        seen = self.cells.look(self.draws, scaled, [(name, x[name]) for name in texts])
+        each, shares = self.cells.shares(seen, len(self.labels))
+        for source, of_classes in zip((None, *texts), shares, strict=True):
+            values |= {("share", source, number): s for number, s in enumerate(of_classes)}
         narrow = np.array([1.0, *(values.get(place, 0.0) for place in self.places)])
         wide = np.array([*units_of(self.units, np.array(scaled)), *narrow])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
-        return row, wide, narrow, np.array(scores)
+        return row, wide, narrow, np.array(scores), seen, each
 
     def scores(self, x):
         return self.shares() @ np.clip(self.look(x, self.columns)[3], -0.5, 1.5)
@@ -139,12 +189,22 @@ class Literal:
         for name in names[len(self.names) :]:
             self.features.append(LiteralFeature([literal_row([name], x)[0] for x in self.samples]))
         self.names, self.units = names, self.units.grown(names, 0)
+        self.draws = self.draws.grown(names, 0, 0)
+        for name in sorted(x.keys() - set(self.crowded), key=repr):
+            others = [each for each in names if isinstance(each, tuple) and each[0] == name]
+            if isinstance(x[name], str) and (name, x[name]) not in names:
+                assert len(others) >= self.most_texts
+                self.crowded.append(name)
+        shares = [(source, k) for source in (None, *self.crowded) for k in range(len(self.labels))]
+        shares = [("share", *each) for each in shares]
+        self.places += [place for place in shares if place not in self.places]
         for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
             size += len(self.places)
             pair.long = pair.long.grown(size, len(self.labels))
             pair.short = pair.short.grown(size, len(self.labels))
         # The labels that were there when this row was predicted.
-        row, wide, narrow, scores = self.look(x, self.columns[: max(0, n_rows - self.delay)])
+        before = self.columns[: max(0, n_rows - self.delay)]
+        row, wide, narrow, scores, seen, each = self.look(x, before)
         column = self.labels.index(y)
         errs = scores.argmax(axis=1) != column if not is_new else np.zeros(4, bool)
         if not is_new:
@@ -153,6 +213,7 @@ class Literal:
                 self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
             self.errors.append(errs)
         target = np.eye(len(self.labels))[column]
+        self.cells.learn(seen, each, column, is_new)
         self.wide.learn(wide, target, errs[:2])
         self.narrow.learn(narrow, target, errs[2:])
         for feature, value in zip(self.features, row, strict=True):
@@ -177,15 +238,17 @@ def assert_as_said(model, literal, asked):
     st.integers(0, 9),
     st.sampled_from([0, 0, 3]),
     st.booleans(),
+    st.sampled_from([1, 64]),
 )
-def test_it_does_what_it_says(stream, seed, delay, predicted):
-    model, literal = StreamClassifier(seed, delay), Literal(seed, delay)
-    for x, y in zip(stream.samples, stream.labels, strict=True):
-        if predicted:
-            model.predict_one(x)
-        model.learn_one(x, y)
-        literal.learn(x, y, model.feature_names)
-        assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
+def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
+    model, literal = StreamClassifier(seed, delay), Literal(seed, delay, most_texts)
+    with mock.patch.object(rows, "MOST_CATEGORIES", most_texts):
+        for x, y in zip(stream.samples, stream.labels, strict=True):
+            if predicted:
+                model.predict_one(x)
+            model.learn_one(x, y)
+            literal.learn(x, y, model.feature_names)
+            assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
 
 
 def test_it_takes_over_where_it_says():
@@ -245,14 +308,20 @@ def test_another_seed_is_another_model():
     assert one.scores_one({"a": 2.5}) != other.scores_one({"a": 2.5})
 
 
-def test_texts_beyond_the_most_are_none_of_these():
-    model = StreamClassifier()
-    for number in range(100):
-        model.learn_one({"a": f"text {number}"}, number % 2)
-    assert model.feature_names == tuple(("a", f"text {number}") for number in range(64))
-    never_met, beyond = model.scores_one({"a": "never met"}), model.scores_one({"a": "text 64"})
-    assert never_met == beyond == model.scores_one({"b": "never met"})
-    assert beyond != model.scores_one({"a": None})
+def test_few_texts_have_columns_and_many_are_told_apart():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 500)
+    model, right = StreamClassifier(), []
+    for _ in range(4000):
+        text = int(random.integers(500))
+        x = {"id": f"text {text}", "noise": float(random.normal())}
+        right.append(model.predict_one(x) == labels[text])
+        model.learn_one(x, labels[text])
+    assert len(model.feature_names) == 65
+    assert np.mean(right[-1000:]) > 0.95
+    never_met = model.scores_one({"id": "never met"})
+    assert never_met == model.scores_one({"id": "never met, neither"}) == model.scores_one({})
+    assert never_met != model.scores_one({"id": None})
 
 
 def test_equal_names_of_texts_are_one():

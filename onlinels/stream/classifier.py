@@ -29,8 +29,9 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
+from onlinels.stream.cells import Cells, Sight
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import StreamColumns, StreamRow, read_stream_row
+from onlinels.stream.rows import N_HASHES, StreamColumns, StreamRow, read_stream_row
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -71,8 +72,8 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
-Outlook = tuple[Floats, Floats, Floats]
-"""What is thought of a row before it is learnt: activations, scores of experts, mixture."""
+Outlook = tuple[Floats, Floats, Floats, Sight]
+"""What is thought of a row before it is learnt: activations, scores of experts, mixture, cells."""
 
 
 def _is_sound(model: Any) -> bool:
@@ -94,6 +95,7 @@ def _is_sound(model: Any) -> bool:
     _columns=made_of(StreamColumns),
     _scaler=made_of(RunningScaler),
     _activations=made_of(Activations),
+    _cells=made_of(Cells),
     _experts=listed(made_of(Recursion)),
     _leads=listed(REAL),
     _squares=listed(SHARE),
@@ -179,6 +181,7 @@ class StreamClassifier(ScoringClassifier):
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
+        self._cells = Cells(seed)
         self._experts = [Recursion(0, 0, RIDGE, LEAST_RIDGE) for _ in EXPERTS]
         # For each view, the discounted sum of the errors of the long memory less those of the
         # short one, and that of the squares of these differences.
@@ -191,7 +194,7 @@ class StreamClassifier(ScoringClassifier):
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
         self._count = 0
         # The row looked at last with the last label then: what is predicted is often learnt next.
-        self._seen: tuple[bytes, int | None, Outlook] | None = None
+        self._seen: tuple[tuple[Any, ...], int | None, Outlook] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return locked_state(self) | {"_seen": None}
@@ -262,7 +265,7 @@ class StreamClassifier(ScoringClassifier):
             # Rows that do not fit, or not together, are refused before the first is learnt.
             columns = self._columns.knowing([read_stream_row(x) for x in rows])
             classes = self._classes.extended(labels)
-            self._activations.grown(columns.names, len(classes))
+            self._activations.grown(columns.names, len(classes), 1 + columns.n_crowded)
             blocks = (slice(row, row + 1) for row in range(len(rows)))
             apply_in_blocks(blocks, lambda one: self._plan(rows[one.start], labels[one.start]))
 
@@ -280,6 +283,9 @@ class StreamClassifier(ScoringClassifier):
         was_there = len(self._recent) > self.label_delay
         outlook = model._look(row, self._recent[0] if was_there else None)
         calls, state, changes = model._plan_experts(outlook, column, is_new)
+        of_cells = model._cells.plan(outlook[3], column, is_new)
+        calls += of_cells[0]
+        state += of_cells[1]
         if model is not self:
             changes = vars(model) | changes
         scaler = model._scaler.learnt(row.values, row.gaps)
@@ -296,7 +302,7 @@ class StreamClassifier(ScoringClassifier):
         The errors of both memories on the same rows are compared as in a sign test: for a takeover
         the discounted sum of the differences must exceed 2, and 2 roots of the sum of squares.
         """
-        activations, scores, mixture = outlook
+        activations, scores, mixture, _ = outlook
         experts, leads, squares = list(self._experts), self._leads.copy(), self._squares.copy()
         changes = {"_experts": experts, "_leads": leads, "_squares": squares}
         errs = [False] * len(EXPERTS)
@@ -330,26 +336,32 @@ class StreamClassifier(ScoringClassifier):
         model = shallow_copy(self)
         model._columns, model._classes, model._seen = columns, classes, None
         model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
-        model._activations = self._activations.grown(columns.names, len(classes))
+        model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
+        sizes = len(classes), 1 + columns.n_crowded
+        model._activations = self._activations.grown(columns.names, *sizes)
         n_wide = model._activations.n_wide
-        sizes = n_wide, n_wide, n_wide - N_UNITS, n_wide - N_UNITS
-        experts = zip(self._experts, sizes, strict=True)
+        widths = n_wide, n_wide, n_wide - N_UNITS, n_wide - N_UNITS
+        experts = zip(self._experts, widths, strict=True)
         model._experts = [expert.grown(size, len(classes)) for expert, size in experts]
         return model
 
     def _look(self, row: StreamRow, last: int | None) -> Outlook:
         """Return what the experts think of a row after a label: once, if it is learnt next."""
-        key, seen = row.values.tobytes(), self._seen
+        key, seen = (row.values.tobytes(), *row.texts), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
-        activations = self._activations.of(self._scaler.transform(row.values), last)
+        features = self._scaler.transform(row.values)
+        sight = self._cells.look(features, row.texts)
+        sources = 0, *(1 + text // N_HASHES for text in row.texts)
+        shares = zip(sources, self._cells.features(sight), strict=True)
+        activations = self._activations.of(features, last, shares)
         views = activations, activations, activations[N_UNITS:], activations[N_UNITS:]
         scores = np.empty((len(EXPERTS), len(self._classes)))
         for expert, view, out in zip(self._experts, views, scores, strict=True):
             view.dot(expert.weights, out=out)
         low, high = CREDIBLE
         mixture = _shares(self._errors).dot(np.minimum(np.maximum(scores, low), high))
-        outlook = activations, scores, mixture
+        outlook = activations, scores, mixture, sight
         self._seen = key, last, outlook
         return outlook
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import count, islice
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable, table
+from onlinels.stream.cells import MOST_LABELS
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -94,8 +96,8 @@ class RunningScaler:
         `columns_of` tells the columns of a name; without it there were no gaps.
         """
         new = shallow_copy(self)
-        for name in ("counts", "_n_far", "means", "variances"):
-            setattr(new, name, enlarged(getattr(self, name), n_features))
+        for attribute in ("counts", "_n_far", "means", "variances"):
+            setattr(new, attribute, enlarged(getattr(self, attribute), n_features))
         new.counts[len(self.counts) :] = self._weight()
         for name, known in self._known.items():
             late = [column for column in columns_of(name) if column >= len(self.counts)]
@@ -105,7 +107,7 @@ class RunningScaler:
     def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
         """Return the weight of the rows so far in which a name had no gap."""
         n_rows, weight = known
-        left = FADING ** (self._n_rows - n_rows)
+        left: float = FADING ** (self._n_rows - n_rows)
         return weight * left + (1.0 - left) / (1.0 - FADING)
 
     def transform(self, row: Floats) -> Floats:
@@ -183,14 +185,13 @@ STEEPNESS = 1.5
 MOST_SEEN = 2
 """Features that a sparse unit sees at most; it is as steep in them as a rule."""
 
-MOST_LABELS = 32
-"""Classes that are told apart as last label: the first ones."""
-
 
 def _activations_fit(made: Any) -> bool:
-    n, places = len(made._features), sorted([*made._features.tolist(), *made._labels])
+    n, places = len(made._features), [*made._features.tolist(), *made._labels]
+    places = sorted([*places, *(place for of_source in made._shares for place in of_source)])
     shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
-    fits = shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
+    fits = {len(of_source) for of_source in made._shares} <= {len(made._labels)}
+    fits = fits and shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
     return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
 
 
@@ -203,11 +204,12 @@ def _activations_fit(made: Any) -> bool:
         "_weights": MATRIX,
         "_features": PLACES,
         "_labels": listed(WHOLE),
+        "_shares": listed(listed(WHOLE)),
     },
     _activations_fit,
 )
 class Activations:
-    """Lay rows out as [units, 1, features and last labels in the order in which they came].
+    """Lay rows out as [units, 1, features, last labels and shares in the order they came in].
 
     Places never change: what is new is appended, so what was learnt stays where it is.
 
@@ -235,23 +237,30 @@ class Activations:
         self._weights = np.zeros((0, N_UNITS))
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
+        # Of every source of shares of classes.
+        self._shares: list[list[int]] = []
 
     @property
     def n_wide(self) -> int:
         """Number of activations."""
-        return N_UNITS + 1 + len(self._features) + len(self._labels)
+        return N_UNITS + 1 + len(self._features) + len(self._labels) * (1 + len(self._shares))
 
-    def grown(self, names: Sequence[Name], n_classes: int) -> Self:
+    def grown(self, names: Sequence[Name], n_classes: int, n_sources: int = 0) -> Self:
         """Return activations with room for what is new: `names` are all features, the latest last.
+
+        Each of `n_sources` gives a share for every class that is told apart.
 
         Raises ValueError if four inverses and sets of weights of this size cannot fit into memory.
         """
         new = shallow_copy(self)
         n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
-        n_narrow = 1 + n_features + n_labels
+        n_narrow = 1 + n_features + n_labels * (1 + n_sources)
         first_label = self.n_wide + n_features - len(self._features)
         new._features = np.append(self._features, np.arange(self.n_wide, first_label))
-        new._labels = [*self._labels, *range(first_label, N_UNITS + n_narrow)]
+        free = count(first_label)
+        sources = self._labels, *self._shares, *([] for _ in range(n_sources - len(self._shares)))
+        filled = ([*places, *islice(free, n_labels - len(places))] for places in sources)
+        new._labels, *new._shares = filled
         sizes = [size * (size + n_classes) for size in (N_UNITS + n_narrow, n_narrow)]
         what = "A stream of {:,} classes with {:,} features and labels"
         check_room(32 * sum(sizes), what, n_classes, n_narrow)
@@ -273,9 +282,14 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         self._weights = np.concatenate((dense, STEEPNESS**2 * sparse * share), axis=1)
 
-    def of(self, features: Floats, last_label: int | None) -> Floats:
-        """Return the activations (n_wide,) of standardised features and the last label."""
-        wide = np.zeros(N_UNITS + 1 + len(self._features) + len(self._labels))
+    def of(
+        self, features: Floats, last_label: int | None, shares: Iterable[tuple[int, Floats]] = ()
+    ) -> Floats:
+        """Return the activations (n_wide,) of standardised features, the last label and shares.
+
+        What a source is not there for is 0.
+        """
+        wide = np.zeros(self.n_wide)
         units = wide[:N_UNITS]
         features.dot(self._weights, out=units)
         units += self._biases
@@ -284,4 +298,6 @@ class Activations:
         wide[self._features] = features
         if last_label is not None and last_label < len(self._labels):
             wide[self._labels[last_label]] = 1.0
+        for source, of_classes in shares:
+            wide[self._shares[source]] = of_classes
         return wide

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -24,7 +25,10 @@ MOST_FEATURES = 4096
 """Features at most: four inverses of that many rows and columns take half a gigabyte."""
 
 MOST_CATEGORIES = 64
-"""Different texts of one name that get a column each; later ones count as none of these."""
+"""Different texts of one name that get a column each; later ones are told apart by a hash."""
+
+N_HASHES = 1 << 16
+"""Hashes of the texts of a name: of 10,000 texts one in seven shares its hash with another."""
 
 
 Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
@@ -37,6 +41,8 @@ class StreamRow(NamedTuple):
     values: Floats
     # Names of its gaps: also those of which no value has come yet.
     gaps: Sequence[Name] = ()
+    # What stands for its texts that have no column, in names that have had too many.
+    texts: Sequence[int] = ()
 
 
 def read_stream_row(x: Any) -> Sample:
@@ -67,16 +73,25 @@ def is_gap(value: Any) -> bool:
 
 
 @savable(
-    {"_columns": made_of(Columns), "_texts": table(LABEL, table(TEXT, WHOLE)), "_reader": NOTHING},
-    lambda made: all(
-        column < len(made._columns) for texts in made._texts.values() for column in texts.values()
+    {
+        "_columns": made_of(Columns),
+        "_texts": table(LABEL, table(TEXT, WHOLE)),
+        "_crowded": table(LABEL, WHOLE),
+        "_reader": NOTHING,
+    },
+    lambda made: (
+        all(
+            column < len(made._columns) for each in made._texts.values() for column in each.values()
+        )
+        and [*made._crowded.values()] == [*range(len(made._crowded))]
     ),
 )
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
     A text is a column of its own, named (name, text): 1 where that is the text of the name, else
-    0. What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
+    0. A name with more than 64 texts is crowded: what comes later has a hash instead of a column.
+    What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
 
     Examples
     --------
@@ -88,6 +103,8 @@ class StreamColumns:
     def __init__(self) -> None:
         self._columns = Columns()
         self._texts: dict[Name, dict[str, int]] = {}
+        # Names with more texts than have columns, in the order in which they became so.
+        self._crowded: dict[Name, int] = {}
         # For speed: of the last names that came with numbers alone.
         self._reader: RowReader | None = None
 
@@ -98,6 +115,11 @@ class StreamColumns:
     def names(self) -> tuple[Name, ...]:
         """Names of the columns."""
         return self._columns.names
+
+    @property
+    def n_crowded(self) -> int:
+        """Number of names with texts that have no column."""
+        return len(self._crowded)
 
     def row(self, x: Any) -> StreamRow:
         """Return a sample as a row (n_columns,); what no column is for is left out."""
@@ -120,22 +142,25 @@ class StreamColumns:
 
     def knowing(self, samples: Iterable[Sample]) -> StreamColumns:
         """Return columns that know all features of the samples too: these, if they do already."""
-        columns, texts = self._columns, self._texts
+        columns, texts, crowded = self._columns, self._texts, self._crowded
         for layout, _, named, _ in samples:
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
-            new = [(name, text) for name, text in new if len(texts.get(name, {})) < MOST_CATEGORIES]
+            full = {name for name, _ in new if len(texts.get(name, {})) == MOST_CATEGORIES}
+            new = [(name, text) for name, text in new if name not in full]
+            for name in sorted(full - crowded.keys(), key=repr):
+                crowded = crowded | {name: len(crowded)}
             # Together and sorted, so that the order of a dict's keys is no matter.
             columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
-        if columns is self._columns:
+        if columns is self._columns and crowded is self._crowded:
             return self
         if len(columns) > MOST_FEATURES:
             came = f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}"
             raise ValueError(f"{came}. Hash them, with river's FeatureHasher(n_features=1024).")
         made = StreamColumns()
-        made._columns, made._texts = columns, texts
+        made._columns, made._texts, made._crowded = columns, texts, crowded
         return made
 
     def _placed(self, sample: Sample) -> StreamRow:
@@ -143,10 +168,14 @@ class StreamColumns:
         if not texts and not gaps:
             self._reader = reader_of(self._columns, layout)
         row: Floats = self._columns.place((layout,), numbers[None])[0]
+        hashed = []
         for name, text in texts:
             column = self._texts.get(name, {}).get(text)
             if column is not None:
                 row[column] = 1.0
+            elif name in self._crowded:
+                of_text = crc32(text.encode("utf-8", "surrogatepass")) % N_HASHES
+                hashed.append(N_HASHES * self._crowded[name] + of_text)
         for name in gaps:
             row[self.columns_of(name)] = np.nan
-        return StreamRow(row, gaps)
+        return StreamRow(row, gaps, sorted(hashed))
