@@ -124,7 +124,7 @@ class LiteralCells:
         for number, place in enumerate(places):
             sums = self.sums.get(place, np.zeros(1))
             sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
-            left = 0.98 if number >= N_PARTITIONS else 0.95 if number % 4 > 1 else 0.7
+            left = 0.98 if number >= N_PARTITIONS else 0.95 if number % 4 > 1 else 0.8
             sums = sums * left
             sums[0] += 1
             sums[1 + column] += 1
@@ -132,7 +132,7 @@ class LiteralCells:
 
 
 def units_of(activations, features):
-    return activations.of(features, None)[:N_UNITS]
+    return activations.of(features)[:N_UNITS]
 
 
 class Literal:
@@ -162,8 +162,10 @@ class Literal:
         each, shares = self.cells.shares(seen, len(self.labels))
         for source, of_classes in zip((None, *texts), shares, strict=True):
             values |= {("share", source, number): s for number, s in enumerate(of_classes)}
-        narrow = np.array([1.0, *(values.get(place, 0.0) for place in self.places)])
-        wide = np.array([*units_of(self.units, np.array(scaled)), *narrow])
+        rest = {place: values.get(place, 0.0) for place in self.places}
+        wide = np.array([*units_of(self.units, np.array(scaled)), 1.0, *rest.values()])
+        rest = [value for place, value in rest.items() if place[:2] != ("share", None)]
+        narrow = np.array([1.0, *rest])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
         return row, wide, narrow, np.array(scores), seen, each
@@ -198,8 +200,9 @@ class Literal:
         shares = [(source, k) for source in (None, *self.crowded) for k in range(len(self.labels))]
         shares = [("share", *each) for each in shares]
         self.places += [place for place in shares if place not in self.places]
-        for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
-            size += len(self.places)
+        narrow = [place for place in self.places if place[:2] != ("share", None)]
+        sizes = 1 + len(narrow), N_UNITS + 1 + len(self.places)
+        for pair, size in zip((self.narrow, self.wide), sizes, strict=True):
             pair.long = pair.long.grown(size, len(self.labels))
             pair.short = pair.short.grown(size, len(self.labels))
         # The labels that were there when this row was predicted.

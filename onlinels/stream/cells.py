@@ -33,8 +33,8 @@ STARTS = N_CELLS * np.arange(N_PARTITIONS)
 FIRST_TEXT = N_CELLS * N_PARTITIONS
 """Where bins, partitions and texts lie among all cells."""
 
-VISITED = np.tile([0.7, 0.7, 0.95, 0.95], N_PARTITIONS // 4)
-"""What is left of the rows in a cell after each further one there: the last 3, or 20, count.
+VISITED = np.tile([0.8, 0.8, 0.95, 0.95], N_PARTITIONS // 4)
+"""What is left of the rows in a cell after each further one there: the last 5, or 20, count.
 
 With 0.9 in all of them elec2, Sine and STAGGER had 0.3, 0.1 and 0.1 points less.
 """
@@ -56,9 +56,9 @@ class Sight(NamedTuple):
     """The cells of a row, those of partitions first, then those of texts."""
 
     cells: Integers
-    # Of each cell, the weight of all rows in it and of those of each class, (n, 1 + n_classes).
+    # The weight of all rows in each cell and of those of each class, (..., n_cells, 1 + n_classes).
     sums: Floats
-    # The same as shares of the classes, (n, n_classes).
+    # The same as shares of the classes, (..., n_cells, n_classes).
     shares: Floats
     texts: Sequence[int]
 
@@ -105,9 +105,9 @@ class Cells:
     >>> from onlinels.numerics import apply
     >>> cells, row = Cells(seed=0).grown(["a"], n_classes=2, n_names=0), np.array([0.5])
     >>> for _ in range(9):
-    ...     apply(cells.plan(cells.look(row), column=1))
-    >>> cells.features(cells.look(row)).round(2)
-    array([[-0.42,  0.42]])
+    ...     apply(cells.plan(cells.look(cells.of(row)), column=1))
+    >>> cells.mixture(cells.look(cells.of(row))).round(2)
+    array([-0.42,  0.42])
     """
 
     def __init__(self, seed: int) -> None:
@@ -145,39 +145,45 @@ class Cells:
         self._sums[:FIRST_TEXT].reshape(N_PARTITIONS, -1)[anew] = 0.0
         self._seen = seen
 
-    def look(self, features: Floats, texts: Sequence[int] = ()) -> Sight:
-        """Return the cells of standardised features and of texts, by what stands for each."""
-        bins = features[self._seen] if len(features) else np.zeros(BINS.shape)
+    def of(self, features: Floats) -> Integers:
+        """Return the cells (..., 40) of standardised features (..., n_features)."""
+        if not features.shape[-1]:
+            features = np.zeros((*features.shape[:-1], 1))
+        bins = features[..., self._seen]
         bins *= BINS / WIDTH
         bins += self._shifts
         np.maximum(bins, 0.0, out=bins)
         np.minimum(bins, LAST_BINS, out=bins)
         places = bins.astype(np.intp)
         places *= STRIDES
-        cells = np.add.reduce(places)
+        cells: Integers = np.add.reduce(places, axis=-2)
         cells += STARTS
+        return cells
+
+    def look(self, cells: Integers, texts: Sequence[int] = ()) -> Sight:
+        """Look into cells (..., 40), and into those of a row's texts by what stands for each."""
         if texts:
             # New ones take the next cells.
             new = count(FIRST_TEXT + len(self._texts))
             of_texts = [self._texts[text] if text in self._texts else next(new) for text in texts]
             cells = np.append(cells, of_texts)
         sums = self._sums[cells]
-        n_classes = sums.shape[1] - 1
-        shares = sums[:, 1:] + 1.0 / max(1, n_classes)
-        shares /= sums[:, :1] + 1.0
+        shares = sums[..., 1:] + 1.0 / max(1, sums.shape[-1] - 1)
+        shares /= sums[..., :1] + 1.0
         return Sight(cells, sums, shares, texts)
 
-    def features(self, sight: Sight) -> Floats:
-        """Return shares of the classes, less equal ones: the mixture, then those of every text."""
-        shares = sight.shares
+    def mixture(self, sight: Sight) -> Floats:
+        """Return the shares of the classes (..., n_classes), mixed, less equal ones."""
         weights = np.exp(self._losses[self._losses.argmin()] - self._losses)
         weights /= np.add.reduce(weights)
-        mixture = weights.dot(shares[:N_PARTITIONS])
-        found: Floats = mixture[None]
-        if sight.texts:
-            found = np.concatenate((found, shares[N_PARTITIONS:]))
-        found -= 1.0 / max(1, shares.shape[1])
-        return found
+        mixture: Floats = np.matmul(weights, sight.shares[..., :N_PARTITIONS, :])
+        mixture -= 1.0 / max(1, mixture.shape[-1])
+        return mixture
+
+    def of_texts(self, sight: Sight) -> Floats:
+        """Return the shares of the classes in every text (n_texts, n_classes), less equal ones."""
+        shares: Floats = sight.shares[N_PARTITIONS:] - 1.0 / max(1, sight.shares.shape[1])
+        return shares
 
     def plan(self, sight: Sight, column: int, is_new: bool = False) -> tuple[Calls, State]:
         """Plan to learn a row that was looked at, and whose class is in a column.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import exp
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, check_count, check_not_empty
+from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
-from onlinels.rows import Name, as_frame, check_aligned, samples_of
+from onlinels.rows import Name, as_frame, check_aligned
 from onlinels.saving import (
     NOTHING,
     REAL,
@@ -29,9 +29,9 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.cells import Cells, Sight
-from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import N_HASHES, StreamColumns, StreamRow, read_stream_row
+from onlinels.stream.cells import MOST_LABELS, Cells, Sight
+from onlinels.stream.features import Activations, RunningScaler, row_products
+from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
 
 RIDGE = 1.0
 """Ridge on every weight.
@@ -72,16 +72,40 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
-Outlook = tuple[Floats, Floats, Floats, Sight]
-"""What is thought of a row before it is learnt: activations, scores of experts, mixture, cells."""
+
+AHEAD = 64
+"""Rows of a batch that are laid out together, before they are learnt one by one."""
+
+
+class Laid(NamedTuple):
+    """All of a row that does not depend on what is learnt, and the scaler after it."""
+
+    row: StreamRow
+    scaler: RunningScaler
+    cells: Integers
+    wide: Floats
+
+
+class Outlook(NamedTuple):
+    """What is thought of rows before they are learnt."""
+
+    sight: Sight
+    # What each view sees, (..., n_activations), and the scores of experts, (..., 4, n_classes).
+    views: tuple[Floats, Floats]
+    scores: Floats
 
 
 def _is_sound(model: Any) -> bool:
     n_features, n_classes = len(model._columns.names), len(model._classes)
-    n_wide, shapes = model._activations.n_wide, [each.weights.shape for each in model._experts]
-    expected = [(n_wide, n_classes)] * 2 + [(n_wide - N_UNITS, n_classes)] * 2
+    activations, cells = model._activations, model._cells
+    shapes = [each.weights.shape for each in model._experts]
+    expected = [(n, n_classes) for n in _widths(activations)]
     fits = shapes == (expected if n_classes else [(0, 0)] * len(EXPERTS))
-    fits = fits and len(model._scaler.means) == len(model._activations._features) == n_features
+    fits = fits and len(model._scaler.means) == len(activations._features) == n_features
+    fits = fits and len(activations._texts) == cells._n_names == model._columns.n_crowded
+    n_shares = cells._sums.shape[1] - 1
+    fits = fits and len(activations._labels) == n_shares == min(n_classes, MOST_LABELS)
+    fits = fits and len(cells._ranks) == n_features
     fits = fits and len(model._leads) == len(model._squares) == 2
     fits = fits and (len(model._errors), len(model._losses)) == (len(EXPERTS), len(SCALES))
     fits = fits and model._recent.maxlen == model.label_delay + 1
@@ -242,7 +266,7 @@ class StreamClassifier(ScoringClassifier):
         'apple'
         """
         with self._lock:
-            apply(self._plan(x, y))
+            apply(self._plan(*self._columns.taking(x), y))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -259,19 +283,42 @@ class StreamClassifier(ScoringClassifier):
         """
         with self._lock:
             check_aligned(X, y=y)
-            rows = list(samples_of(X))
-            check_not_empty("X", len(rows))
-            labels = read_labels(y, len(rows))
+            samples = read_stream_batch(X)
+            check_not_empty("X", len(samples))
+            labels = read_labels(y, len(samples))
             # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing([read_stream_row(x) for x in rows])
+            columns = self._columns.knowing(samples)
             classes = self._classes.extended(labels)
-            self._activations.grown(columns.names, len(classes), 1 + columns.n_crowded)
-            blocks = (slice(row, row + 1) for row in range(len(rows)))
-            apply_in_blocks(blocks, lambda one: self._plan(rows[one.start], labels[one.start]))
+            self._activations.grown(columns.names, len(classes), columns.n_crowded)
+            ahead, first, by = list[Laid](), 0, self._activations
 
-    def _plan(self, x: Any, y: Any) -> tuple[Calls, State]:
-        """Plan to learn a sample: one pass, and changes that are made together."""
-        columns, row = self._columns.taking(x)
+            def plan(block: slice) -> tuple[Calls, State]:
+                nonlocal ahead, first, by
+                row = block.start
+                if by is not self._activations or row - first >= len(ahead):
+                    ahead = self._lay_out(samples[row : row + AHEAD])
+                    first, by = row, self._activations
+                if not ahead:
+                    return self._plan(*self._columns.placing(samples[row]), labels[row])
+                laid = ahead[row - first]
+                return self._plan(self._columns, laid.row, labels[row], laid)
+
+            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
+
+    def _lay_out(self, samples: list[Sample]) -> list[Laid]:
+        """Lay out rows that are learnt one after another, up to the first with new features."""
+        known = samples[: self._columns.n_known(samples)]
+        if not known:
+            return []
+        rows = self._columns.placed(known)
+        scalers, features = self._scaler.along([(row.values, row.gaps) for row in rows])
+        cells, wide = self._cells.of(features), self._activations.of(features)
+        return [*map(Laid, rows, scalers, cells, wide)]
+
+    def _plan(
+        self, columns: StreamColumns, row: StreamRow, y: Any, laid: Laid | None = None
+    ) -> tuple[Calls, State]:
+        """Plan to learn a row in given columns: one pass, and changes that are made together."""
         column, model = self._classes.column(y), self
         is_new = column is None
         if column is None or columns is not self._columns:
@@ -281,14 +328,18 @@ class StreamClassifier(ScoringClassifier):
             model = self._grown(columns, classes)
         # Not the last label of all, but the last one that was there to predict this sample with.
         was_there = len(self._recent) > self.label_delay
-        outlook = model._look(row, self._recent[0] if was_there else None)
+        last = self._recent[0] if was_there else None
+        if laid is None or model is not self:
+            outlook, scaler = model._look(row, last), model._scaler.learnt(row.values, row.gaps)
+        else:
+            outlook = self._outlook(laid.cells, laid.wide, last, row.texts)
+            scaler = laid.scaler
         calls, state, changes = model._plan_experts(outlook, column, is_new)
-        of_cells = model._cells.plan(outlook[3], column, is_new)
+        of_cells = model._cells.plan(outlook.sight, column, is_new)
         calls += of_cells[0]
         state += of_cells[1]
         if model is not self:
             changes = vars(model) | changes
-        scaler = model._scaler.learnt(row.values, row.gaps)
         changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None}
         calls.append((self._recent.append, column))
         state += [(self, name, value) for name, value in changes.items()]
@@ -302,7 +353,7 @@ class StreamClassifier(ScoringClassifier):
         The errors of both memories on the same rows are compared as in a sign test: for a takeover
         the discounted sum of the differences must exceed 2, and 2 roots of the sum of squares.
         """
-        activations, scores, mixture, _ = outlook
+        scores = outlook.scores
         experts, leads, squares = list(self._experts), self._leads.copy(), self._squares.copy()
         changes = {"_experts": experts, "_leads": leads, "_squares": squares}
         errs = [False] * len(EXPERTS)
@@ -312,12 +363,13 @@ class StreamClassifier(ScoringClassifier):
             recent = zip(self._errors, errs, strict=True)
             changes["_errors"] = [RECENT * errors + err for errors, err in recent]
             if self._count % SAMPLED == 0:
+                mixture = self._mixture(scores)
                 likelihoods = calibrate(mixture, SCALES[:, None], self._count)[:, column]
                 changes["_losses"] = self._losses - np.log(likelihoods)
         errors = -scores
         errors[:, column] += 1.0
         calls, state = list[Any](), list[Any]()
-        for view, row in enumerate((activations, activations[N_UNITS:])):
+        for view, row in enumerate(outlook.views):
             long, short = 2 * view, 2 * view + 1
             difference = errs[long] - errs[short]
             leads[view] = COMPARED * leads[view] + difference
@@ -337,11 +389,9 @@ class StreamClassifier(ScoringClassifier):
         model._columns, model._classes, model._seen = columns, classes, None
         model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
         model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
-        sizes = len(classes), 1 + columns.n_crowded
-        model._activations = self._activations.grown(columns.names, *sizes)
-        n_wide = model._activations.n_wide
-        widths = n_wide, n_wide, n_wide - N_UNITS, n_wide - N_UNITS
-        experts = zip(self._experts, widths, strict=True)
+        sizes = len(classes), columns.n_crowded
+        model._activations = activations = self._activations.grown(columns.names, *sizes)
+        experts = zip(self._experts, _widths(activations), strict=True)
         model._experts = [expert.grown(size, len(classes)) for expert, size in experts]
         return model
 
@@ -351,32 +401,64 @@ class StreamClassifier(ScoringClassifier):
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row.values)
-        sight = self._cells.look(features, row.texts)
-        sources = 0, *(1 + text // N_HASHES for text in row.texts)
-        shares = zip(sources, self._cells.features(sight), strict=True)
-        activations = self._activations.of(features, last, shares)
-        views = activations, activations, activations[N_UNITS:], activations[N_UNITS:]
-        scores = np.empty((len(EXPERTS), len(self._classes)))
-        for expert, view, out in zip(self._experts, views, scores, strict=True):
-            view.dot(expert.weights, out=out)
-        low, high = CREDIBLE
-        mixture = _shares(self._errors).dot(np.minimum(np.maximum(scores, low), high))
-        outlook = activations, scores, mixture, sight
+        laid = self._cells.of(features), self._activations.of(features)
+        outlook = self._outlook(*laid, last, row.texts)
         self._seen = key, last, outlook
         return outlook
 
+    def _outlook(
+        self, places: Integers, wide: Floats, last: int | None, texts: Sequence[int] = ()
+    ) -> Outlook:
+        """Return what the experts think of rows that are laid out (..., n_wide) after a label."""
+        cells, activations = self._cells, self._activations
+        sight = cells.look(places, texts)
+        names = [text // N_HASHES for text in texts]
+        of_texts = zip(names, cells.of_texts(sight), strict=True) if names else ()
+        activations.add_labels(wide, last, cells.mixture(sight), of_texts)
+        views = wide, activations.narrow(wide)
+        scores = np.empty((*wide.shape[:-1], len(EXPERTS), len(self._classes)))
+        for number, expert in enumerate(self._experts):
+            row_products(views[number // 2], expert.weights, out=scores[..., number, :])
+        return Outlook(sight, views, scores)
+
+    def _mixture(self, scores: Floats) -> Floats:
+        """Return the forecast (..., n_classes) of the scores of experts."""
+        low, high = CREDIBLE
+        mixture: Floats = np.matmul(
+            _shares(self._errors), np.minimum(np.maximum(scores, low), high)
+        )
+        return mixture
+
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         row = self._columns.row(x)
-        return self._look(row, self._recent[-1])[2] if self._recent else np.zeros(0)
+        if not self._recent:
+            return np.zeros(0)
+        return self._mixture(self._look(row, self._recent[-1]).scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        mixtures = [self._row_scores(x) for x in samples_of(X)]
-        check_not_empty("X", len(mixtures))
+        rows = self._columns.placed(read_stream_batch(X))
+        check_not_empty("X", len(rows))
         source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
-        return source, np.array(mixtures)
+        if not self._recent:
+            return source, np.zeros((len(rows), 0))
+        last = self._recent[-1]
+        if any(row.texts for row in rows):
+            scores = np.array([self._look(row, last).scores for row in rows])
+            return source, self._mixture(scores)
+        values, parts = np.array([row.values for row in rows]), []
+        for some in row_blocks(len(rows), 4 * self._activations.n_wide):
+            features = self._scaler.transform(values[some])
+            laid = self._cells.of(features), self._activations.of(features)
+            parts.append(self._outlook(*laid, last).scores)
+        return source, self._mixture(np.concatenate(parts))
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
+
+
+def _widths(activations: Activations) -> tuple[int, ...]:
+    """Return how many activations each expert sees."""
+    return *[activations.n_wide] * len(MEMORIES), *[activations.n_narrow] * len(MEMORIES)
 
 
 def _shares(errors: list[float]) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import count, islice
+from itertools import chain, count, islice
 from typing import Any, Self
 
 import numpy as np
@@ -110,23 +110,36 @@ class RunningScaler:
         left: float = FADING ** (self._n_rows - n_rows)
         return weight * left + (1.0 - left) / (1.0 - FADING)
 
-    def transform(self, row: Floats) -> Floats:
-        """Return a row (n_features,), NaN where unknown, in standard deviations from the mean."""
-        gaps = row - self.means
+    def transform(self, rows: Floats) -> Floats:
+        """Return rows (..., n_features), NaN if unknown, in standard deviations from the mean."""
+        gaps = rows - self.means
         deviations = np.sqrt(self.variances)
         # Measured, here and below: a fifth of the time of numpy's all and any.
-        if len(row) and not deviations[deviations.argmin()] > LEAST_DEVIATION:
+        if deviations.size and not deviations.item(deviations.argmin()) > LEAST_DEVIATION:
             signs = np.where(gaps, abs(gaps), 1.0)
             deviations = np.where(deviations > LEAST_DEVIATION, deviations, signs)
-            gaps[self.counts == 0.0] = 0.0
+            gaps[np.broadcast_to(self.counts == 0.0, gaps.shape)] = 0.0
         gaps /= deviations
         # Measured: half the time of numpy's clip.
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
         # Of the sum of squares, as it is NaN where one of them is.
-        if not gaps.dot(gaps) >= 0.0:
+        if not np.vdot(gaps, gaps) >= 0.0:
             gaps[gaps != gaps] = 0.0
         return gaps
+
+    def along(self, rows: Sequence[tuple[Floats, Sequence[Name]]]) -> tuple[list[Self], Floats]:
+        """Return the scalers after each of some rows, and the rows, each by those before it.
+
+        Rows are given with the names of their gaps; transformed ones are (n, n_features).
+        """
+        scalers = [self]
+        for row, unknown in rows:
+            scalers.append(scalers[-1].learnt(row, unknown))
+        stacked = shallow_copy(self)
+        for name in ("counts", "means", "variances"):
+            setattr(stacked, name, np.array([getattr(each, name) for each in scalers[:-1]]))
+        return scalers[1:], stacked.transform(np.array([row for row, _ in rows]))
 
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
         """Return a scaler that has taken a row into account, too, and the names of its gaps."""
@@ -187,10 +200,11 @@ MOST_SEEN = 2
 
 
 def _activations_fit(made: Any) -> bool:
-    n, places = len(made._features), [*made._features.tolist(), *made._labels]
-    places = sorted([*places, *(place for of_source in made._shares for place in of_source)])
+    n, kinds = len(made._features), (made._labels, made._mixture, *made._texts)
+    places = sorted([*made._features.tolist(), *chain(*kinds)])
+    narrow = {N_UNITS, *places} - {*made._mixture}
     shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
-    fits = {len(of_source) for of_source in made._shares} <= {len(made._labels)}
+    fits = len({len(kind) for kind in kinds}) == 1 and made._narrow.tolist() == sorted(narrow)
     fits = fits and shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
     return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
 
@@ -204,12 +218,14 @@ def _activations_fit(made: Any) -> bool:
         "_weights": MATRIX,
         "_features": PLACES,
         "_labels": listed(WHOLE),
-        "_shares": listed(listed(WHOLE)),
+        "_mixture": listed(WHOLE),
+        "_texts": listed(listed(WHOLE)),
+        "_narrow": PLACES,
     },
     _activations_fit,
 )
 class Activations:
-    """Lay rows out as [units, 1, features, last labels and shares in the order they came in].
+    """Lay rows out as [units, 1, and features, last labels and shares in the order they came in].
 
     Places never change: what is new is appended, so what was learnt stays where it is.
 
@@ -223,8 +239,10 @@ class Activations:
     Examples
     --------
     >>> activations = Activations(seed=0).grown(["a"], n_classes=2)
-    >>> activations.of(np.array([0.5]), last_label=1)[N_UNITS:]
-    array([1. , 0.5, 0. , 1. ])
+    >>> wide = activations.of(np.array([0.5]))
+    >>> activations.add_labels(wide, last_label=1, mixture=np.array([0.2, -0.2]))
+    >>> wide[N_UNITS:]
+    array([ 1. ,  0.5,  0. ,  1. ,  0.2, -0.2])
     """
 
     def __init__(self, seed: int) -> None:
@@ -237,31 +255,41 @@ class Activations:
         self._weights = np.zeros((0, N_UNITS))
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
-        # Of every source of shares of classes.
-        self._shares: list[list[int]] = []
+        # Of the shares of classes: of the mixture, and of the texts of every crowded name.
+        self._mixture: list[int] = []
+        self._texts: list[list[int]] = []
+        self._narrow: Integers = np.array([N_UNITS])
 
     @property
     def n_wide(self) -> int:
         """Number of activations."""
-        return N_UNITS + 1 + len(self._features) + len(self._labels) * (1 + len(self._shares))
+        return N_UNITS + 1 + len(self._features) + len(self._labels) * (2 + len(self._texts))
 
-    def grown(self, names: Sequence[Name], n_classes: int, n_sources: int = 0) -> Self:
+    @property
+    def n_narrow(self) -> int:
+        """Number of activations of the narrow view."""
+        return len(self._narrow)
+
+    def grown(self, names: Sequence[Name], n_classes: int, n_crowded: int = 0) -> Self:
         """Return activations with room for what is new: `names` are all features, the latest last.
 
-        Each of `n_sources` gives a share for every class that is told apart.
+        `n_crowded` names have texts without a column.
 
         Raises ValueError if four inverses and sets of weights of this size cannot fit into memory.
         """
         new = shallow_copy(self)
         n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
-        n_narrow = 1 + n_features + n_labels * (1 + n_sources)
-        first_label = self.n_wide + n_features - len(self._features)
-        new._features = np.append(self._features, np.arange(self.n_wide, first_label))
-        free = count(first_label)
-        sources = self._labels, *self._shares, *([] for _ in range(n_sources - len(self._shares)))
-        filled = ([*places, *islice(free, n_labels - len(places))] for places in sources)
-        new._labels, *new._shares = filled
-        sizes = [size * (size + n_classes) for size in (N_UNITS + n_narrow, n_narrow)]
+        free = count(self.n_wide)
+        fresh = list(islice(free, n_features - len(self._features)))
+        new._features = np.append(self._features, np.array(fresh, dtype=np.intp))
+        kinds = self._labels, self._mixture, *self._texts
+        kinds += ([],) * (n_crowded - len(self._texts))
+        filled = [[*places, *islice(free, n_labels - len(places))] for places in kinds]
+        new._labels, new._mixture, *new._texts = filled
+        seen = [N_UNITS, *new._features.tolist(), *new._labels, *chain(*new._texts)]
+        new._narrow = np.sort(np.array(seen, dtype=np.intp))
+        n_narrow = len(seen)
+        sizes = [size * (size + n_classes) for size in (new.n_wide, n_narrow)]
         what = "A stream of {:,} classes with {:,} features and labels"
         check_room(32 * sum(sizes), what, n_classes, n_narrow)
         if n_features > len(self._features):
@@ -282,22 +310,52 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         self._weights = np.concatenate((dense, STEEPNESS**2 * sparse * share), axis=1)
 
-    def of(
-        self, features: Floats, last_label: int | None, shares: Iterable[tuple[int, Floats]] = ()
-    ) -> Floats:
-        """Return the activations (n_wide,) of standardised features, the last label and shares.
-
-        What a source is not there for is 0.
-        """
-        wide = np.zeros(self.n_wide)
-        units = wide[:N_UNITS]
-        features.dot(self._weights, out=units)
+    def of(self, features: Floats) -> Floats:
+        """Return the activations (..., n_wide) of standardised features (..., n_features)."""
+        wide = np.zeros((*features.shape[:-1], self.n_wide))
+        units = wide[..., :N_UNITS]
+        row_products(features, self._weights, out=units)
         units += self._biases
         np.tanh(units, out=units)
-        wide[N_UNITS] = 1.0
-        wide[self._features] = features
-        if last_label is not None and last_label < len(self._labels):
-            wide[self._labels[last_label]] = 1.0
-        for source, of_classes in shares:
-            wide[self._shares[source]] = of_classes
+        wide[..., N_UNITS] = 1.0
+        wide[..., self._features] = features
         return wide
+
+    def add_labels(
+        self,
+        wide: Floats,
+        last_label: int | None,
+        mixture: Floats,
+        texts: Iterable[tuple[int, Floats]] = (),
+    ) -> None:
+        """Write what labels tell into activations (..., n_wide).
+
+        Parameters
+        ----------
+        wide : ndarray (..., n_wide)
+        last_label : int, optional
+        mixture : ndarray (..., n_labels)
+            Shares of the classes.
+        texts : iterable of (int, ndarray (n_labels,))
+            Which crowded name has a text without a column, and the shares of the classes in it.
+        """
+        if last_label is not None and last_label < len(self._labels):
+            wide[..., self._labels[last_label]] = 1.0
+        wide[..., self._mixture] = mixture
+        for name, shares in texts:
+            wide[self._texts[name]] = shares
+
+    def narrow(self, wide: Floats) -> Floats:
+        """Return what is seen without units and mixture: [1, features, last labels, texts]."""
+        seen: Floats = wide[..., self._narrow]
+        return seen
+
+
+def row_products(rows: Floats, weights: Floats, out: Floats | None = None) -> Floats:
+    """Return rows (..., m) times weights (m, k), every row as if it were alone, bit for bit."""
+    if rows.ndim == 1:
+        return rows.dot(weights, out=out)
+    # A product of all rows at once rounds otherwise.
+    outs = None if out is None else out[..., None, :]
+    products: Floats = np.matmul(rows[..., None, :], weights, out=outs)[..., 0, :]
+    return products
