@@ -124,7 +124,7 @@ class LiteralCells:
         for number, place in enumerate(places):
             sums = self.sums.get(place, np.zeros(1))
             sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
-            left = 0.98 if number >= N_PARTITIONS else 0.95 if number % 4 > 1 else 0.8
+            left = 0.98 if number >= N_PARTITIONS or number % 4 > 1 else 0.8
             sums = sums * left
             sums[0] += 1
             sums[1 + column] += 1

@@ -200,7 +200,7 @@ MOST_SEEN = 2
 
 
 def _activations_fit(made: Any) -> bool:
-    n, kinds = len(made._features), (made._labels, made._mixture, *made._texts)
+    n, kinds = len(made._features), (made._labels, made._mixture.tolist(), *made._texts)
     places = sorted([*made._features.tolist(), *chain(*kinds)])
     narrow = {N_UNITS, *places} - {*made._mixture}
     shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
@@ -218,7 +218,7 @@ def _activations_fit(made: Any) -> bool:
         "_weights": MATRIX,
         "_features": PLACES,
         "_labels": listed(WHOLE),
-        "_mixture": listed(WHOLE),
+        "_mixture": PLACES,
         "_texts": listed(listed(WHOLE)),
         "_narrow": PLACES,
     },
@@ -256,7 +256,7 @@ class Activations:
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
         # Of the shares of classes: of the mixture, and of the texts of every crowded name.
-        self._mixture: list[int] = []
+        self._mixture: Integers = np.zeros(0, dtype=np.intp)
         self._texts: list[list[int]] = []
         self._narrow: Integers = np.array([N_UNITS])
 
@@ -282,10 +282,11 @@ class Activations:
         free = count(self.n_wide)
         fresh = list(islice(free, n_features - len(self._features)))
         new._features = np.append(self._features, np.array(fresh, dtype=np.intp))
-        kinds = self._labels, self._mixture, *self._texts
+        kinds = self._labels, self._mixture.tolist(), *self._texts
         kinds += ([],) * (n_crowded - len(self._texts))
         filled = [[*places, *islice(free, n_labels - len(places))] for places in kinds]
-        new._labels, new._mixture, *new._texts = filled
+        new._labels, mixture, *new._texts = filled
+        new._mixture = np.array(mixture, dtype=np.intp)
         seen = [N_UNITS, *new._features.tolist(), *new._labels, *chain(*new._texts)]
         new._narrow = np.sort(np.array(seen, dtype=np.intp))
         n_narrow = len(seen)
@@ -317,8 +318,10 @@ class Activations:
         row_products(features, self._weights, out=units)
         units += self._biases
         np.tanh(units, out=units)
-        wide[..., N_UNITS] = 1.0
-        wide[..., self._features] = features
+        # Transposed: measured, of one row a fifth of the time of places after an ellipsis.
+        of_activations = wide.T
+        of_activations[N_UNITS] = 1.0
+        of_activations[self._features] = features.T
         return wide
 
     def add_labels(
@@ -339,15 +342,16 @@ class Activations:
         texts : iterable of (int, ndarray (n_labels,))
             Which crowded name has a text without a column, and the shares of the classes in it.
         """
+        of_activations = wide.T
         if last_label is not None and last_label < len(self._labels):
-            wide[..., self._labels[last_label]] = 1.0
-        wide[..., self._mixture] = mixture
+            of_activations[self._labels[last_label]] = 1.0
+        of_activations[self._mixture] = mixture.T
         for name, shares in texts:
             wide[self._texts[name]] = shares
 
     def narrow(self, wide: Floats) -> Floats:
         """Return what is seen without units and mixture: [1, features, last labels, texts]."""
-        seen: Floats = wide[..., self._narrow]
+        seen: Floats = wide.take(self._narrow, axis=-1)
         return seen
 
 
