@@ -177,10 +177,12 @@ class Cells:
     def mixture(self, sight: Sight) -> Floats:
         """Return the shares of the classes (..., n_classes), mixed, less equal ones."""
         losses, shares = self._losses, sight.shares
+        if sight.texts:
+            shares = shares[:, :N_PARTITIONS]
         weights = np.exp(losses[losses.argmin()] - losses)
         weights /= weights.dot(ONES)
         if shares.ndim == 2:
-            mixture: Floats = shares[:, :N_PARTITIONS].dot(weights)
+            mixture: Floats = shares.dot(weights)
         else:
             # Every row as if it were alone, bit for bit.
             mixture = np.matmul(np.ascontiguousarray(shares.swapaxes(0, 1)), weights)

@@ -376,8 +376,7 @@ class StreamClassifier(ScoringClassifier):
             recent = zip(self._errors, errs, strict=True)
             changes["_errors"] = [RECENT * errors + err for errors, err in recent]
             if self._count % SAMPLED == 0:
-                mixture = self._mixture(scores)
-                likelihoods = calibrate(mixture, SCALES[:, None], self._count)[:, column]
+                likelihoods = self._likelihoods(self._mixture(scores), column)
                 changes["_losses"] = self._losses - np.log(likelihoods)
         errors = -scores
         errors[:, column] += 1.0
@@ -425,14 +424,16 @@ class StreamClassifier(ScoringClassifier):
         """Return what the experts think of rows that are laid out (..., n_wide) after a label."""
         cells, activations = self._cells, self._activations
         sight = cells.look(places, texts)
-        names = [text // N_HASHES for text in texts]
-        of_texts = zip(names, cells.of_texts(sight), strict=True) if names else ()
-        activations.add_labels(wide, last, cells.mixture(sight), of_texts)
+        activations.add_labels(wide, last, cells.mixture(sight))
+        if texts:
+            names = [text // N_HASHES for text in texts]
+            activations.add_texts(wide, names, cells.of_texts(sight))
         views = wide, activations.narrow(wide)
         seen = views[0], views[0], views[1], views[1]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
+        product = np.dot if wide.ndim == 1 else row_products
         for view, expert, out in zip(seen, self._experts, scores, strict=True):
-            row_products(view, expert.weights, out=out)
+            product(view, expert.weights, out)
         return Outlook(sight, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
@@ -444,6 +445,14 @@ class StreamClassifier(ScoringClassifier):
             credible = np.ascontiguousarray(credible.swapaxes(0, 1))
         mixture: Floats = np.matmul(_shares(self._errors), credible)
         return mixture
+
+    def _likelihoods(self, mixture: Floats, column: int) -> Floats:
+        """Return the probability of a class by every scale, as `calibrate` has it."""
+        # Classes by scales: measured, half the time of `calibrate`.
+        likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SCALES)
+        shares = likelihoods[column] / np.add.reduce(likelihoods)
+        probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
+        return probabilities
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         row = self._columns.row(x)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain, count, islice
 from typing import Any, Self
 
@@ -124,7 +124,8 @@ class RunningScaler:
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
         # Of the sum of squares, as it is NaN where one of them is.
-        if not np.vdot(gaps, gaps) >= 0.0:
+        flat = gaps.ravel()
+        if not flat.dot(flat) >= 0.0:
             gaps[gaps != gaps] = 0.0
         return gaps
 
@@ -315,7 +316,7 @@ class Activations:
         """Return the activations (..., n_wide) of standardised features (..., n_features)."""
         wide = np.zeros((*features.shape[:-1], self.n_wide))
         units = wide[..., :N_UNITS]
-        row_products(features, self._weights, out=units)
+        row_products(features, self._weights, units)
         units += self._biases
         np.tanh(units, out=units)
         # Transposed: measured, of one row a fifth of the time of places after an ellipsis.
@@ -324,30 +325,17 @@ class Activations:
         of_activations[self._features] = features.T
         return wide
 
-    def add_labels(
-        self,
-        wide: Floats,
-        last_label: int | None,
-        mixture: Floats,
-        texts: Iterable[tuple[int, Floats]] = (),
-    ) -> None:
-        """Write what labels tell into activations (..., n_wide).
-
-        Parameters
-        ----------
-        wide : ndarray (..., n_wide)
-        last_label : int, optional
-        mixture : ndarray (..., n_labels)
-            Shares of the classes.
-        texts : iterable of (int, ndarray (n_labels,))
-            Which crowded name has a text without a column, and the shares of the classes in it.
-        """
+    def add_labels(self, wide: Floats, last_label: int | None, mixture: Floats) -> None:
+        """Write the last label and shares of classes (..., n_labels) into activations."""
         of_activations = wide.T
         if last_label is not None and last_label < len(self._labels):
             of_activations[self._labels[last_label]] = 1.0
         of_activations[self._mixture] = mixture.T
-        for name, shares in texts:
-            wide[self._texts[name]] = shares
+
+    def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
+        """Write the shares of classes (n_names, n_labels) in texts of crowded names, by number."""
+        for name, of_text in zip(names, shares, strict=True):
+            wide[self._texts[name]] = of_text
 
     def narrow(self, wide: Floats) -> Floats:
         """Return what is seen without units and mixture: [1, features, last labels, texts]."""
@@ -355,11 +343,10 @@ class Activations:
         return seen
 
 
-def row_products(rows: Floats, weights: Floats, out: Floats | None = None) -> Floats:
-    """Return rows (..., m) times weights (m, k), every row as if it were alone, bit for bit."""
-    if rows.ndim == 1:
-        return rows.dot(weights, out=out)
+def row_products(rows: Floats, weights: Floats, out: Floats) -> None:
+    """Write rows (..., m) times weights (m, k) out, every row as if it were alone, bit for bit."""
     # A product of all rows at once rounds otherwise.
-    outs = None if out is None else out[..., None, :]
-    products: Floats = np.matmul(rows[..., None, :], weights, out=outs)[..., 0, :]
-    return products
+    if rows.ndim == 1:
+        rows.dot(weights, out=out)
+    else:
+        np.matmul(rows[..., None, :], weights, out=out[..., None, :])
