@@ -431,19 +431,20 @@ class StreamClassifier(ScoringClassifier):
         views = wide, activations.narrow(wide)
         seen = views[0], views[0], views[1], views[1]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
-        product = np.dot if wide.ndim == 1 else row_products
         for view, expert, out in zip(seen, self._experts, scores, strict=True):
-            product(view, expert.weights, out)
+            row_products(view, expert.weights, out)
         return Outlook(sight, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
         low, high = CREDIBLE
         credible = np.minimum(np.maximum(scores, low), high)
-        if scores.ndim > 2:
+        shares = _shares(self._errors)
+        if scores.ndim == 2:
+            mixture: Floats = shares.dot(credible)
+        else:
             # Every row as if it were alone, bit for bit.
-            credible = np.ascontiguousarray(credible.swapaxes(0, 1))
-        mixture: Floats = np.matmul(_shares(self._errors), credible)
+            mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
     def _likelihoods(self, mixture: Floats, column: int) -> Floats:
