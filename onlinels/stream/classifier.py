@@ -303,17 +303,19 @@ class StreamClassifier(ScoringClassifier):
             columns = self._columns.knowing(samples)
             classes = self._classes.extended(labels)
             self._activations.grown(columns.names, len(classes), columns.n_crowded)
-            ahead, first, by = list[Laid](), 0, self._activations
+            # Rows laid out, the first of them, and by what: of another one, or past them, anew.
+            ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
 
             def plan(block: slice) -> tuple[Calls, State]:
-                nonlocal ahead, first, by
+                nonlocal ahead
                 row = block.start
-                if by is not self._activations or row - first >= len(ahead):
-                    ahead = self._lay_out(samples[row : row + AHEAD])
-                    first, by = row, self._activations
-                if not ahead:
+                if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
+                    # Together: what is raised in between must not leave one without the other.
+                    ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
+                _, first, rows = ahead
+                if not rows:
                     return self._plan(*self._columns.placing(samples[row]), labels[row])
-                laid = ahead[row - first]
+                laid = rows[row - first]
                 return self._plan(self._columns, laid.row, labels[row], laid)
 
             apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
