@@ -20,7 +20,6 @@ from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.numerics import Update, apply
 from onlinels.stream.classifier import LEAST_RIDGE, RIDGE, SHORT_MEMORY
-from onlinels.stream.features import N_UNITS
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
@@ -59,8 +58,7 @@ def learn_logged(model, learn, forced=frozenset()):
     def logged(model, outlook, column, is_new):
         calls, state, changes = original(model, outlook, column, is_new)
         apply(Update(calls, state))
-        seen = outlook[0], outlook[0][N_UNITS:]
-        for long, log, activations in zip((0, 2), logs, seen, strict=True):
+        for long, log, activations in zip((0, 2), logs, outlook.views, strict=True):
             row, experts = len(log.columns), changes["_experts"]
             log.activations.append(activations.copy())
             log.columns.append(column)
