@@ -330,4 +330,4 @@ def test_errors_name_features_not_columns(kind, way, names, data):
     refused(model.learn_many, 1e150, y, 10.0)
     if kind != "drift":
         refused(model.unlearn_many, 3.0, y)
-    refused(HiddenLayer(3, dtype="float32").transform_many, 1e30)
+    refused(HiddenLayer(3, activation="square", dtype="float32").transform_many, 1e30)
