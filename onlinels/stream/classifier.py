@@ -172,8 +172,8 @@ class StreamClassifier(ScoringClassifier):
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, bit for bit, and
     models neither merge nor unlearn. What does not depend on what is learnt is computed for 64 rows
-    at a time, so `learn_many` takes some 20% less than many calls of `learn_one`; `predict_many`
-    takes a fifth. A row of M features and classes costs about
+    at a time, which saves a tenth of many calls of `learn_one`; `predict_many` takes a quarter of
+    many calls of `predict_one`. A row of M features and classes costs about
     ``6 ((M + 160)^2 + M^2)`` operations to learn, and one in 276, with which the ridge of the
     short memories is brought back to 1, ``3 ((M + 160)^3 + M^3)`` more (see
     demos/benchmarks/README.md for times); memory is ``16 ((M + 160)^2 + M^2)`` bytes, and for N
