@@ -1,6 +1,7 @@
 """StreamClassifier: exact in every expert, one by one and in batches, and unharmed by bad input."""
 
 import copy
+import itertools
 import pickle
 from unittest import mock
 
@@ -19,8 +20,7 @@ from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
 from onlinels.numerics import Update, apply
-from onlinels.stream.classifier import LEAST_RIDGE, RIDGE, SHORT_MEMORY
-from onlinels.stream.features import N_UNITS
+from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
@@ -53,32 +53,34 @@ class Log:
 
 def learn_logged(model, learn, forced=frozenset()):
     """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
-    logs = Log(), Log()
-    original = StreamClassifier._plan_experts
+    logs = [Log() for _ in model._memories]
+    original, turns = Memories.plan, itertools.cycle(logs)
 
-    def logged(model, outlook, column, is_new):
-        calls, state, changes = original(model, outlook, column, is_new)
-        apply(Update(calls, state))
-        seen = outlook[0], outlook[0][N_UNITS:]
-        for long, log, activations in zip((0, 2), logs, seen, strict=True):
-            row, experts = len(log.columns), changes["_experts"]
-            log.activations.append(activations.copy())
-            log.columns.append(column)
-            if experts[long] is not model._experts[long]:
-                log.takeovers.append(row)
-            if row in forced:
-                experts[long] = experts[long + 1].copied()
-                log.takeovers.append(row + 1)
-        return [], [], changes
+    def logged(memories, activations, targets, scores, difference):
+        calls, state = original(memories, activations, targets, scores, difference)
+        log, long = next(turns), memories.long
+        row = len(log.columns)
+        log.activations.append(activations.copy())
+        log.columns.append(targets.argmax())
+        taken = {name: value for owner, name, value in state if owner is memories}
+        if taken["long"] is not long:
+            log.takeovers.append(row)
+        if row in forced:
+            log.takeovers.append(row + 1)
+            apply(Update(calls, state))
+            memories.long = memories.short.copied()
+            return (), ()
+        return calls, state
 
-    with mock.patch.object(StreamClassifier, "_plan_experts", logged):
+    with mock.patch.object(Memories, "plan", logged):
         learn(model)
     return logs
 
 
 def assert_exact(model, logs):
-    for number, expert in enumerate(model._experts):
-        logs[number // 2].assert_solved_by(expert, long=number % 2 == 0)
+    for memories, log in zip(model._memories, logs, strict=True):
+        log.assert_solved_by(memories.long, long=True)
+        log.assert_solved_by(memories.short, long=False)
 
 
 @settings(max_examples=25)

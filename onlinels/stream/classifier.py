@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from math import exp
 from typing import Any, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, check_count, check_not_empty
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
 from onlinels.rows import Name, as_frame, check_aligned, samples_of
 from onlinels.saving import (
     NOTHING,
-    REAL,
     SHARE,
     VECTOR,
     WHOLE,
@@ -29,27 +26,9 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
+from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import StreamColumns, read_stream_row
-
-RIDGE = 1.0
-"""Ridge on every weight.
-
-Activations are of about unit size, so this is the weight of one row. From 0.1 to 3 the mean
-accuracy on nineteen streams stayed within 0.2 points.
-"""
-
-LEAST_RIDGE = 0.0625
-"""Share of the ridge to which it may decay: a quarter of the restoring that 0.5 needs."""
-
-SHORT_MEMORY = 0.99
-"""Forgetting factor of the short memory: the last 100 rows weigh as much as all before."""
-
-COMPARED = 0.995
-"""What is left of a comparison after each further row: some 200 rows are compared."""
-
-CLEARLY = 2.0
-"""Standard deviations by which the short memory must be better to be taken over."""
 
 RECENT = 0.995
 """What is left of an error after each further row: some 200 rows count."""
@@ -57,8 +36,7 @@ RECENT = 0.995
 RATE = 0.5
 """An expert's share falls by the factor exp(-0.5) with each recent error more.
 
-Expert i has the share exp(-0.5 L_i) / sum_j exp(-0.5 L_j) in the forecast, where L_i counts its
-discounted errors made before learning each row: the exponentially weighted average forecaster.
+These are errors made before learning each row.
 """
 
 CREDIBLE = -0.5, 1.5
@@ -77,11 +55,10 @@ Outlook = tuple[Floats, Floats, Floats]
 
 def _is_sound(model: Any) -> bool:
     n_features, n_classes = len(model._columns.names), len(model._classes)
-    n_wide, shapes = model._activations.n_wide, [each.weights.shape for each in model._experts]
-    expected = [(n_wide, n_classes)] * 2 + [(n_wide - N_UNITS, n_classes)] * 2
-    fits = shapes == (expected if n_classes else [(0, 0)] * len(EXPERTS))
+    n_wide, shapes = model._activations.n_wide, [each.shape for each in model._memories]
+    expected = [(n_wide, n_classes), (n_wide - N_UNITS, n_classes)]
+    fits = shapes == (expected if n_classes else [(0, 0)] * len(VIEWS))
     fits = fits and len(model._scaler.means) == len(model._activations._features) == n_features
-    fits = fits and len(model._leads) == len(model._squares) == 2
     fits = fits and (len(model._errors), len(model._losses)) == (len(EXPERTS), len(SCALES))
     fits = fits and model._recent.maxlen == model.label_delay + 1
     fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
@@ -94,9 +71,7 @@ def _is_sound(model: Any) -> bool:
     _columns=made_of(StreamColumns),
     _scaler=made_of(RunningScaler),
     _activations=made_of(Activations),
-    _experts=listed(made_of(Recursion)),
-    _leads=listed(REAL),
-    _squares=listed(SHARE),
+    _memories=listed(made_of(Memories)),
     _errors=listed(SHARE),
     _losses=VECTOR,
     _classes=made_of(Classes),
@@ -179,10 +154,7 @@ class StreamClassifier(ScoringClassifier):
         self._columns = StreamColumns()
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
-        self._experts = [Recursion(0, 0, RIDGE, LEAST_RIDGE) for _ in EXPERTS]
-        # For each view, the discounted sum of the errors of the long memory less those of the
-        # short one, and that of the squares of these differences.
-        self._leads, self._squares = [0.0, 0.0], [0.0, 0.0]
+        self._memories = [Memories() for _ in VIEWS]
         # Of every expert. Plain floats: numpy takes longer over four numbers.
         self._errors = [0.0] * len(EXPERTS)
         self._losses = np.zeros(len(SCALES))
@@ -209,7 +181,7 @@ class StreamClassifier(ScoringClassifier):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, _shares(self._errors).tolist(), strict=True))
+        return dict(zip(EXPERTS, shares_of(self._errors, RATE).tolist(), strict=True))
 
     @property
     def count(self) -> int:
@@ -290,14 +262,9 @@ class StreamClassifier(ScoringClassifier):
     def _plan_experts(
         self, outlook: Outlook, column: int, is_new: bool
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls and states of the recursions, and new attributes, to learn a row looked at.
-
-        The errors of both memories on the same rows are compared as in a sign test: for a takeover
-        the discounted sum of the differences must exceed 2, and 2 roots of the sum of squares.
-        """
+        """Return calls and states of the memories, and new attributes, to learn a row looked at."""
         activations, scores, mixture = outlook
-        experts, leads, squares = list(self._experts), self._leads.copy(), self._squares.copy()
-        changes = {"_experts": experts, "_leads": leads, "_squares": squares}
+        changes: dict[str, Any] = {}
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
@@ -307,21 +274,16 @@ class StreamClassifier(ScoringClassifier):
             if self._count % SAMPLED == 0:
                 likelihoods = calibrate(mixture, SCALES[:, None], self._count)[:, column]
                 changes["_losses"] = self._losses - np.log(likelihoods)
-        errors = -scores
-        errors[:, column] += 1.0
+        targets = np.zeros(len(self._classes))
+        targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
-        for view, row in enumerate((activations, activations[N_UNITS:])):
+        views = zip(self._memories, (activations, activations[N_UNITS:]), strict=True)
+        for view, (memories, row) in enumerate(views):
             long, short = 2 * view, 2 * view + 1
             difference = errs[long] - errs[short]
-            leads[view] = COMPARED * leads[view] + difference
-            squares[view] = COMPARED * squares[view] + difference**2
-            if leads[view] > max(CLEARLY, CLEARLY * squares[view] ** 0.5):
-                experts[long], errors[long] = experts[short].copied(), errors[short]
-                leads[view] = squares[view] = 0.0
-            for_long = experts[long].plan(row, errors[long])
-            for_short = experts[short].plan(row, errors[short], 1.0, SHORT_MEMORY)
-            calls += for_long[0] + for_short[0]
-            state += for_long[1] + for_short[1]
+            planned = memories.plan(row, targets, scores[long : short + 1], difference)
+            calls += planned[0]
+            state += planned[1]
         return calls, state, changes
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
@@ -331,9 +293,8 @@ class StreamClassifier(ScoringClassifier):
         model._scaler = self._scaler.grown(len(columns.names))
         model._activations = self._activations.grown(columns.names, len(classes))
         n_wide = model._activations.n_wide
-        sizes = n_wide, n_wide, n_wide - N_UNITS, n_wide - N_UNITS
-        experts = zip(self._experts, sizes, strict=True)
-        model._experts = [expert.grown(size, len(classes)) for expert, size in experts]
+        memories = zip(self._memories, (n_wide, n_wide - N_UNITS), strict=True)
+        model._memories = [each.grown(size, len(classes)) for each, size in memories]
         return model
 
     def _look(self, row: Floats, last: int | None) -> Outlook:
@@ -342,12 +303,10 @@ class StreamClassifier(ScoringClassifier):
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         activations = self._activations.of(self._scaler.transform(row), last)
-        views = activations, activations, activations[N_UNITS:], activations[N_UNITS:]
-        scores = np.empty((len(EXPERTS), len(self._classes)))
-        for expert, view, out in zip(self._experts, views, scores, strict=True):
-            view.dot(expert.weights, out=out)
+        wide, narrow = self._memories
+        scores = np.concatenate((wide.scores(activations), narrow.scores(activations[N_UNITS:])))
         low, high = CREDIBLE
-        mixture = _shares(self._errors).dot(np.minimum(np.maximum(scores, low), high))
+        mixture = shares_of(self._errors, RATE).dot(np.minimum(np.maximum(scores, low), high))
         outlook = activations, scores, mixture
         self._seen = key, last, outlook
         return outlook
@@ -364,11 +323,3 @@ class StreamClassifier(ScoringClassifier):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
-
-
-def _shares(errors: list[float]) -> Floats:
-    """Return the shares of experts in the forecast, of sum 1, by their discounted errors."""
-    fewest = min(errors)
-    shares = [exp(RATE * (fewest - of_expert)) for of_expert in errors]
-    total = sum(shares)
-    return np.array([share / total for share in shares])
