@@ -38,16 +38,16 @@ Ends = tuple[float, float]
 """Lower and upper end of an interval."""
 
 
-def gaussian(mean: float, deviation: float) -> Any:
+def gaussian(mean: float, variance: float) -> Any:
     """Return river's normal distribution; it has no constructor from its parameters.
 
     Examples
     --------
-    >>> gaussian(1.0, 2.0).mu, gaussian(1.0, 2.0).sigma
+    >>> gaussian(1.0, 4.0).mu, gaussian(1.0, 4.0).sigma
     (1.0, 2.0)
     """
     of_state: Any = proba.Gaussian
-    return of_state._from_state(n=1, m=mean, var=deviation**2, ddof=0)
+    return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
 
 
 def check_level(level: Any) -> float:
@@ -104,15 +104,15 @@ class RealValuedModel(LinearModel):
                 self._learn_sample(x, read, w, t)
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
-        """Return means and standard deviations of fresh targets, (n, n_targets) each."""
-        return self._scores_of(batch), np.sqrt(self._variances(batch, own=1.0))
+        """Return means and variances of fresh targets, (n, n_targets) each."""
+        return self._scores_of(batch), self._variances(batch, own=1.0)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals that hold fresh targets, (n, n_targets) each."""
-        means, deviations = self._normals(batch)
+        means, variances = self._normals(batch)
         free = self._statistics.weight - self._spread()[1].n_parameters
-        # Without degrees of freedom deviations are infinite, and 1 stands in for the quantile.
-        reach = (stdtrit(free, (1.0 + level) / 2.0) if free > 0.0 else 1.0) * deviations
+        # Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
+        reach = (stdtrit(free, (1.0 + level) / 2.0) if free > 0.0 else 1.0) * np.sqrt(variances)
         return means - reach, means + reach
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
@@ -181,19 +181,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         outputs = {"_target_names": self._target_names}
         if n_rows is None:
             return np.array([[read_number("y", y, OF_TARGETS)]]), outputs
-        if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
-            raise ValueError(
-                f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
-                "targets are for LeastSquaresMultiTargetRegressor."
-            )
-        values = y
-        if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
-            entries = enumerate(as_list(y, each="target"))
-            values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
-        if len(values) != n_rows:
-            raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
-        check_values("y", values)
-        return values.astype(np.float64)[:, None], outputs
+        return read_numbers(y, n_rows)[:, None], outputs
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -234,8 +222,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
-            variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
-            return gaussian(prediction, variance**0.5)
+            return gaussian(prediction, float(self._variances(read_sample(x), own=1.0)[0, 0]))
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return the prediction for every row, or a normal distribution, in the kind of `X`.
@@ -267,10 +254,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
                 source, scores = self._batch_scores(X)
                 return numbers_like(source, scores[:, 0])
             batch = read_batch(X)
-            normals = [each[:, 0] for each in self._normals(batch)]
-            if isinstance(batch.source, (list, tuple)):
-                return list(map(gaussian, *(each.tolist() for each in normals)))
-            return pair_like(batch.source, ("mean", "std"), *normals)
+            means, variances = self._normals(batch)
+            return normals_like(batch.source, means[:, 0], variances[:, 0])
 
     def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
         """Return the ends of an interval that holds a fresh target with a given probability.
@@ -423,7 +408,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             means = self._row_scores(x).tolist()
             if with_dist:
                 variances = self._variances(read_sample(x), own=1.0)[0].tolist()
-                means = [gaussian(m, v**0.5) for m, v in zip(means, variances, strict=True)]
+                means = list(map(gaussian, means, variances))
             return dict(zip(self._target_names, means, strict=True))
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -454,7 +439,10 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
                 source, scores = self._batch_scores(X)
                 return table_like(source, self._target_names, scores)
             batch = read_batch(X)
-            return self._pairs_like(batch.source, ("mean", "std"), self._normals(batch), gaussian)
+            means, variances = self._normals(batch)
+            if isinstance(batch.source, (list, tuple)):
+                return self._dicts_of(gaussian, means, variances)
+            return self._pairs_like(batch.source, ("mean", "std"), means, np.sqrt(variances))
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], level: float = 0.9
@@ -486,20 +474,48 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         with self._lock:
             level, batch = check_level(level), read_batch(X)
             ends = self._ends(batch, level)
-            return self._pairs_like(batch.source, ("lower", "upper"), ends, lambda *both: both)
+            if isinstance(batch.source, (list, tuple)):
+                return self._dicts_of(lambda *both: both, *ends)
+            return self._pairs_like(batch.source, ("lower", "upper"), *ends)
+
+    def _dicts_of(self, make: Any, first: Floats, second: Floats) -> list[dict[Name, Any]]:
+        """Return what is made of two numbers for every row and target, by the targets' names."""
+        rows, names = zip(first.tolist(), second.tolist(), strict=True), self._target_names
+        return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
 
     def _pairs_like(
-        self, source: Any, parts: tuple[str, str], pair: tuple[Floats, Floats], make: Any
+        self, source: Any, parts: tuple[str, str], first: Floats, second: Floats
     ) -> Any:
-        """Return two numbers for every row and target in the kind of what was read."""
+        """Return two numbers for every row and target: two arrays, or a frame."""
         if isinstance(source, np.ndarray):
-            return pair
-        if isinstance(source, (list, tuple)):
-            rows = zip(*(each.tolist() for each in pair), strict=True)
-            names = self._target_names
-            return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
+            return first, second
         columns = [f"{name}_{part}" for name in self._target_names for part in parts]
-        return table_like(source, columns, np.stack(pair, axis=2).reshape(len(pair[0]), -1))
+        return table_like(source, columns, np.stack((first, second), 2).reshape(len(first), -1))
+
+
+def read_numbers(y: Any, n_rows: int) -> Floats:
+    """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
+    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
+        raise ValueError(
+            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
+            "targets are for LeastSquaresMultiTargetRegressor."
+        )
+    values = y
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
+        entries = enumerate(as_list(y, each="target"))
+        values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
+    if len(values) != n_rows:
+        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+    check_values("y", values)
+    numbers: Floats = values.astype(np.float64)
+    return numbers
+
+
+def normals_like(source: Any, means: Floats, variances: Floats) -> Any:
+    """Return a normal distribution per row: two arrays, a frame of two columns, or a list."""
+    if isinstance(source, (list, tuple)):
+        return list(map(gaussian, means.tolist(), variances.tolist()))
+    return pair_like(source, ("mean", "std"), means, np.sqrt(variances))
 
 
 def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats) -> Any:
