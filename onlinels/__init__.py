@@ -18,7 +18,7 @@ from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSq
 from onlinels.network import ShallowConvClassifier
 from onlinels.plots import plot_filters
 from onlinels.saving import load, save
-from onlinels.stream import StreamClassifier
+from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.windowed import WindowedClassifier
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
@@ -47,6 +47,7 @@ __all__ = [
     "RecursiveAccumulator",
     "ShallowConvClassifier",
     "StreamClassifier",
+    "StreamRegressor",
     "TwoSidedRectifier",
     "WhitenedPatches",
     "WindowFeatures",

@@ -1,0 +1,487 @@
+"""A regressor for streams of dicts, with nothing to choose."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from river import base
+
+from onlinels.checks import Floats, check_count, check_not_empty, read_number
+from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_numbers
+from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, enlarged, shallow_copy
+from onlinels.rows import Name, as_frame, check_aligned, numbers_like, samples_of
+from onlinels.saving import (
+    NOTHING,
+    REAL,
+    SHARE,
+    VECTOR,
+    WHOLE,
+    listed,
+    locked_copy,
+    locked_state,
+    made_of,
+    savable_settings,
+    save_method,
+    settings_hold,
+)
+from onlinels.stream.experts import Memories, shares_of
+from onlinels.stream.features import N_UNITS, Activations, RunningScaler
+from onlinels.stream.rows import StreamColumns, read_stream_row
+
+N_LAGS = 2
+"""Features that tell of the last targets: the last one, and its difference to that before.
+
+Of the mean absolute error on fifteen streams one more gains 0.0%, and one less loses 0.4% (of
+elec2's demand 9%).
+"""
+
+LEVEL, CHANGE = range(2)
+"""What is forecast: the target, and its change from the last one."""
+
+PAIRS = {
+    "units": slice(LEVEL, CHANGE + 1),
+    "features": slice(LEVEL, 1),
+    "changes": slice(CHANGE, 2),
+}
+"""What the pairs of memories see, and which of the two they forecast.
+
+Measured on fifteen streams: without the change by units the mean absolute error is 2% larger,
+without the changes of features 2.3%. All views with both gain nothing.
+"""
+
+TARGETS = LEVEL, CHANGE, LEVEL, CHANGE, LEVEL, LEVEL, CHANGE, CHANGE
+"""What the experts forecast that are memories: a pair's long one first, then its short one."""
+
+RIVALS = ((0, 2), (1, 3)), ((4, 5),), ((6, 7),)
+"""For every pair the experts that forecast the same, by a long and by a short memory."""
+
+EXPERTS = (
+    "level by units, long memory",
+    "change by units, long memory",
+    "level by units, short memory",
+    "change by units, short memory",
+    "level by features, long memory",
+    "level by features, short memory",
+    "change by changes, long memory",
+    "change by changes, short memory",
+    "last target",
+    "mean",
+)
+"""Experts in their order. The last two are no models; without them the error is 1.9% larger."""
+
+RECENT = 0.99
+"""What is left of an error after each further row: some 100 rows count."""
+
+RATE = 0.2
+"""An expert's share falls by the factor exp(-0.2) with each recent mean error of the forecast more.
+
+From 0.1 to 0.3, and with 0.985 to 0.995 of an error left, the mean absolute error on fifteen
+streams stayed within 0.4%.
+"""
+
+LARGEST = 20.0
+"""Mean errors that one error counts for at most."""
+
+N_TARGETS = tuple(len(range(2)[targets]) for targets in PAIRS.values())
+"""How many of the two every pair forecasts."""
+
+MARGIN = 0.1
+"""Part of the range of all targets by which a forecast may lie outside of it."""
+
+COVERED = 0.9
+"""Share of targets that the central interval of this probability is made to hold."""
+
+WITHIN = 1.6448536269514722
+"""Standard deviations on each side within which 90% of a normal distribution lie."""
+
+OF_ABSOLUTE = math.sqrt(math.pi / 2.0)
+"""Standard deviation of a normal distribution in mean absolute deviations."""
+
+ADAPTING = 0.05
+"""Step of the logarithm of the width of intervals, by a miss more than expected.
+
+With it 90% intervals held 88.7% to 91.3% on fifteen streams, without it 74% to 95%.
+"""
+
+WIDEST = 3.0
+"""Limit of this logarithm on both sides."""
+
+Past = tuple[float, Floats]
+"""The target and the values of a row that was learnt."""
+
+
+class Outlook(NamedTuple):
+    """What is thought of a row before it is learnt."""
+
+    # By pair of memories: what it sees, and its scores (2, n_targets).
+    rows: Sequence[Floats]
+    scores: Sequence[Floats]
+    # Of every expert, in units of the target.
+    forecasts: Floats
+    forecast: float
+
+
+def _sizes(n_wide: int) -> tuple[int, ...]:
+    """Return the number of columns that every pair sees."""
+    n_narrow = n_wide - N_UNITS
+    return N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
+
+
+def _is_sound(model: Any) -> bool:
+    n_features, sizes = len(model._columns.names), _sizes(model._activations.n_wide)
+    fits = [each.shape for each in model._memories] == [*zip(sizes, N_TARGETS, strict=True)]
+    fits = fits and len(model._scaler.means) == len(model._activations._features) == n_features
+    fits = fits and (len(model._losses), len(model._targets.means)) == (len(EXPERTS), 2)
+    fits = fits and model._past.maxlen == model.label_delay + N_LAGS
+    past = made_of(tuple)
+    for each in model._past:
+        fits = fits and past.fits(each) and len(each) == 2 and REAL.fits(each[0])
+        fits = fits and VECTOR.fits(each[1]) and len(each[1]) <= n_features
+    return fits and settings_hold(model)
+
+
+@savable_settings(
+    _is_sound,
+    _lock=made_of(Lock),
+    _columns=made_of(StreamColumns),
+    _scaler=made_of(RunningScaler),
+    _activations=made_of(Activations),
+    _targets=made_of(RunningScaler),
+    _memories=listed(made_of(Memories)),
+    _losses=listed(SHARE),
+    _range=listed(REAL, tuple),
+    _weight=SHARE,
+    _error=SHARE,
+    _width=REAL,
+    _past=made_of(deque),
+    _count=WHOLE,
+    _seen=NOTHING,
+)
+class StreamRegressor(base.MiniBatchRegressor):
+    """Predict a number from a stream of dicts, whatever is in them and however it changes.
+
+    What `StreamClassifier` is for labels. Features and targets are put on one scale by the rows
+    before them, and learnt by recursive least-squares models with a long and a short memory: the
+    target, by 200 random units and by the features alone; and its change since the last target, by
+    the units and by the features' changes. The forecast mixes them, the last target and the
+    running mean by their recent absolute errors, made before learning each row. Where a short
+    memory turns out better than the long one beside it, the long one goes on from there. So scale,
+    features, forgetting and the share of each model follow the stream, and there is nothing to set.
+
+    Parameters
+    ----------
+    seed : int
+        Of the random units; models of one seed and one stream are alike.
+    label_delay : int
+        Samples that are predicted, about, between one that is predicted and its target: 0 where
+        every target is learnt before the next prediction.
+
+    Notes
+    -----
+    Features are those of `StreamClassifier`: numbers, bools, arrays, text of which every value is a
+    feature of its own, None and NaN for what is unknown; new ones at any time. Multiply a feature
+    or the targets by anything, or add anything to them from the first row on: forecasts follow.
+    Before anything is learnt the prediction is 0.0.
+
+    The last two targets are features too, and the change from the last one is forecast beside the
+    target itself: where neighbours are alike, that says more than all features. With a
+    `label_delay` of d a row is learnt with the targets that were there when it was predicted;
+    without it, targets that come late mislead. Where the order says nothing, as in a shuffled
+    table, mixing in the last targets costs about 1% of the error.
+
+    A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
+    the range of the targets so far by more than a tenth of it.
+
+    Each expert's weights are the exact ridge solution on the rows so far, in features and targets
+    as they were scaled when each row was learnt; memories, ridge and takeovers are those of
+    `StreamClassifier`.
+
+    Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
+    cost, and models neither merge nor unlearn. A row of M features costs about
+    ``6 ((M + 200)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 200)^2 + 2 M^2)`` bytes
+    and does not depend on the number of rows, but for ``8 M`` bytes a row of `label_delay`.
+
+    Whatever is raised while it learns, the model is as before or as after, as in
+    `StreamClassifier`.
+
+    References
+    ----------
+    N. Cesa-Bianchi and G. Lugosi, "Prediction, Learning, and Games" (2006), sections 2.1 and 2.11:
+    the exponentially weighted average forecaster, which mixes the models.
+
+    S. H. Bach and M. A. Maloof, "Paired learners for concept drift", ICDM 2008.
+
+    I. Gibbs and E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021:
+    the width of intervals follows how often they have missed.
+
+    Examples
+    --------
+    >>> from river import datasets, evaluate, metrics
+    >>> evaluate.progressive_val_score(datasets.ChickWeights(), StreamRegressor(), metrics.MAE())
+    MAE: 19.08554
+    """
+
+    save = save_method
+    __copy__ = locked_copy
+
+    def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
+        self.seed = check_count("seed", seed, 0)
+        self.label_delay = check_count("label_delay", label_delay, 0)
+        self._lock = Lock()
+        self._columns = StreamColumns()
+        self._scaler = RunningScaler()
+        self._activations = Activations(seed)
+        # Of targets, and of their changes.
+        self._targets = RunningScaler().grown(2)
+        self._memories = self._memories_grown([Memories() for _ in PAIRS])
+        # Of every expert, in mean errors of the forecast.
+        self._losses = [0.0] * len(EXPERTS)
+        # Of targets: the smallest and the largest.
+        self._range = (0.0, 0.0)
+        # The recent mean absolute error of the forecast with the weight of its rows, and the
+        # logarithm of the factor by which intervals are wider than it makes them.
+        self._weight = self._error = self._width = 0.0
+        # The rows learnt last: as many as come between a prediction and its target, and two.
+        self._past: deque[Past] = deque(maxlen=label_delay + N_LAGS)
+        self._count = 0
+        # The row looked at last, with the delay of targets: what is predicted is often learnt next.
+        self._seen: tuple[bytes, int, Outlook] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return locked_state(self) | {"_seen": None}
+
+    @property
+    def feature_names(self) -> tuple[Name, ...]:
+        """Names of the features so far; a text is named (name, text)."""
+        return self._columns.names
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """Shares of the experts in the forecast, by what they forecast, see and remember."""
+        return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt."""
+        return self._count
+
+    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+        """Learn one sample.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers, arrays of numbers, text, None or NaN.
+        y : number
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Examples
+        --------
+        >>> model = StreamRegressor()
+        >>> model.learn_one({"size": 3.0, "colour": "red", "age": None}, 7.5)
+        >>> model.predict_one({"size": 4.0})
+        7.5
+        """
+        with self._lock:
+            apply(self._plan(x, y))
+
+    def learn_many(self, X: Any, y: Any) -> None:
+        """Learn a mini-batch row by row, as `learn_one` would.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows numbers
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+        """
+        with self._lock:
+            check_aligned(X, y=y)
+            rows = list(samples_of(X))
+            check_not_empty("X", len(rows))
+            targets = read_numbers(y, len(rows)).tolist()
+            # Rows that do not fit, or not together, are refused before the first is learnt.
+            columns = self._columns.knowing([read_stream_row(x) for x in rows])
+            self._activations.grown(columns.names, 1)
+            blocks = (slice(row, row + 1) for row in range(len(rows)))
+            apply_in_blocks(blocks, lambda one: self._plan(rows[one.start], targets[one.start]))
+
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
+        """Return the prediction for one sample, or a normal distribution around it.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers, arrays of numbers, text, None or NaN.
+        with_dist : bool
+            Whether to return the distribution of a fresh target instead of a number.
+
+        Returns
+        -------
+        float, or river.proba.Gaussian
+            Its deviation follows the forecast's recent absolute errors, times a factor that grows
+            with every target outside the central 90% and shrinks with every other one: so these 90%
+            hold about that share of any stream's targets, whatever the distribution of errors.
+            Other intervals are as good as errors are normal. It is infinite until three rows are
+            learnt.
+
+        Examples
+        --------
+        >>> model = StreamRegressor()
+        >>> model.learn_many(np.arange(100.0)[:, None], 3.0 * np.arange(100.0))
+        >>> round(model.predict_one({0: 100.0})), model.predict_one({0: 1.0}, True).sigma < 10.0
+        (300, True)
+        """
+        with self._lock:
+            forecast = self._forecast(x)
+            return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Return the prediction for every row, in the kind of `X`: array, series or list.
+
+        All rows are predicted as the next one would be. With `with_dist` the answers are those of
+        `LeastSquaresRegressor.predict_many`: two arrays, a frame with the columns "mean" and "std",
+        or a list of river.proba.Gaussian.
+        """
+        with self._lock:
+            forecasts = np.array([self._forecast(x) for x in samples_of(X)])
+            check_not_empty("X", len(forecasts))
+            source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
+            if not with_dist:
+                return numbers_like(source, forecasts)
+            variance = self._deviation() ** 2
+            return normals_like(source, forecasts, np.full(len(forecasts), variance))
+
+    def _forecast(self, x: Mapping[Any, Any]) -> float:
+        row = self._columns.row(x)
+        return self._look(row, 0).forecast if self._count else 0.0
+
+    def _deviation(self) -> float:
+        """Return the standard deviation of a fresh target; of one error little can be said."""
+        if self._count <= 2:
+            return math.inf
+        return OF_ABSOLUTE * self._error * math.exp(self._width)
+
+    def _plan(self, x: Any, y: Any) -> tuple[Calls, State]:
+        """Plan to learn a sample: one pass, and changes that are made together."""
+        columns, row = self._columns.taking(x)
+        target = read_number("y", y, OF_TARGETS)
+        model = self if columns is self._columns else self._grown(columns)
+        outlook, past = model._look(row, self.label_delay), self._last(self.label_delay)
+        change = target - past[-1][0] if past else math.nan
+        known = np.array([target, change])
+        calls, state = model._plan_memories(outlook, target, self._targets.transform(known))
+        changes = vars(model).copy() if model is not self else {}
+        if self._count:
+            changes |= self._judged(outlook, target)
+        low, high = self._range if self._count else (target, target)
+        changes |= {
+            "_range": (min(low, target), max(high, target)),
+            "_scaler": model._scaler.learnt(row),
+            "_targets": self._targets.learnt(known),
+            "_count": self._count + 1,
+            "_seen": None,
+        }
+        calls.append((self._past.append, (target, row)))
+        state += [(self, name, value) for name, value in changes.items()]
+        return tuple(calls), tuple(state)
+
+    def _plan_memories(
+        self, outlook: Outlook, target: float, scaled: Floats
+    ) -> tuple[list[Any], list[Any]]:
+        """Return calls and states of the memories to learn a row looked at.
+
+        Both memories are compared on the target of a pair that they have forecast better.
+        """
+        errors, losses = np.abs(outlook.forecasts - target).tolist(), self._losses
+        calls, state = list[Any](), list[Any]()
+        pairs = zip(
+            self._memories, PAIRS.values(), RIVALS, outlook.rows, outlook.scores, strict=True
+        )
+        for memories, targets, rivals, seen, scores in pairs:
+            long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
+            difference = (errors[long] > errors[short]) - (errors[long] < errors[short])
+            planned = memories.plan(seen, scaled[targets], scores, difference)
+            calls += planned[0]
+            state += planned[1]
+        return calls, state
+
+    def _judged(self, outlook: Outlook, target: float) -> dict[str, Any]:
+        """Return the attributes that tell how good forecasts are, one target later."""
+        error = abs(outlook.forecast - target)
+        weight = RECENT * self._weight + 1.0
+        mean = self._error + (error - self._error) / weight
+        losses, most = self._losses, LARGEST * mean
+        if mean > 0.0:
+            errors = zip(losses, np.abs(outlook.forecasts - target).tolist(), strict=True)
+            losses = [RECENT * loss + min(each, most) / mean for loss, each in errors]
+        width = self._width
+        if self._count > 2:
+            missed = error > WITHIN * self._deviation()
+            width += ADAPTING * (missed - (1.0 - COVERED))
+            width = min(max(width, -WIDEST), WIDEST)
+        return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
+
+    def _memories_grown(self, memories: Sequence[Memories]) -> list[Memories]:
+        """Return memories of the sizes that the activations ask for."""
+        sizes = _sizes(self._activations.n_wide)
+        return [each.grown(*shape) for each, *shape in zip(memories, sizes, N_TARGETS, strict=True)]
+
+    def _grown(self, columns: StreamColumns) -> Self:
+        """Return a model with room for features met first, as a draft."""
+        model = shallow_copy(self)
+        model._columns, model._seen = columns, None
+        model._scaler = self._scaler.grown(len(columns.names))
+        model._activations = self._activations.grown(columns.names, 0)
+        model._memories = model._memories_grown(self._memories)
+        return model
+
+    def _last(self, delay: int) -> list[Past]:
+        """Return the last two rows, or as many as there are, but for those of a delay."""
+        n_known = len(self._past) - delay
+        return [self._past[place] for place in range(max(0, n_known - N_LAGS), n_known)]
+
+    def _look(self, row: Floats, delay: int) -> Outlook:
+        """Return what the experts think of a row: once, if it is learnt next."""
+        key, seen = row.tobytes(), self._seen
+        if seen is not None and seen[0] == key and seen[1] == delay:
+            return seen[2]
+        past, scaled = self._last(delay), self._scaler.transform(row)
+        means, deviations = self._targets.means, np.sqrt(self._targets.variances)
+        lags, changes = np.zeros(N_LAGS), np.zeros(len(row))
+        # Where no target is known yet, a change is one from the mean.
+        mean = last = float(means[LEVEL])
+        if past:
+            last, values = past[-1]
+            change = last - past[0][0] if past[1:] else math.nan
+            lags = self._targets.transform(np.array([last, change]))
+            changes = scaled - self._scaler.transform(enlarged(values, len(row)))
+        activations = self._activations.of(scaled, None)
+        features = activations[N_UNITS:]
+        rows = (
+            np.concatenate((lags, activations)),
+            features,
+            np.concatenate((lags, features[:1], changes)),
+        )
+        scores = [each.scores(seen) for each, seen in zip(self._memories, rows, strict=True)]
+        origins, of_all = means + np.array([0.0, last]), np.concatenate(scores, axis=None)
+        models = origins.take(TARGETS) + deviations.take(TARGETS) * of_all
+        low, high = self._range
+        margin = MARGIN * (high - low)
+        forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
+        np.minimum(forecasts, high + margin, out=forecasts)
+        forecast = float(shares_of(self._losses, RATE).dot(forecasts))
+        outlook = Outlook(rows, scores, forecasts, forecast)
+        self._seen = key, delay, outlook
+        return outlook
