@@ -15,6 +15,7 @@ from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, enlarged, shallow_copy
 from onlinels.rows import Name, as_frame, check_aligned, numbers_like, samples_of
 from onlinels.saving import (
+    COLUMNS,
     NOTHING,
     REAL,
     SHARE,
@@ -24,6 +25,7 @@ from onlinels.saving import (
     locked_copy,
     locked_state,
     made_of,
+    savable,
     savable_settings,
     save_method,
     settings_hold,
@@ -107,6 +109,9 @@ ADAPTING = 0.05
 With it 90% intervals held 88.7% to 91.3% on fifteen streams, without it 74% to 95%.
 """
 
+FEWEST_ERRORS = 1.5
+"""Weight of the errors from which there is a deviation: two of them."""
+
 WIDEST = 3.0
 """Limit of this logarithm on both sides."""
 
@@ -125,22 +130,88 @@ class Outlook(NamedTuple):
     forecast: float
 
 
+@savable(
+    {
+        "scaler": made_of(RunningScaler),
+        "activations": made_of(Activations),
+        "targets": made_of(RunningScaler),
+        "weights": listed(listed(COLUMNS, tuple), tuple),
+        "losses": listed(SHARE),
+        "limits": listed(REAL, tuple),
+        "past": made_of(tuple),
+    },
+    lambda made: _fits(made),
+)
+class Forecaster(NamedTuple):
+    """All that a forecast is made of, at some moment."""
+
+    scaler: RunningScaler
+    activations: Activations
+    # Of targets, and of their changes.
+    targets: RunningScaler
+    # For every pair those of the long and of the short memory.
+    weights: tuple[tuple[Floats, Floats], ...]
+    losses: list[float]
+    # The smallest and the largest target.
+    limits: tuple[float, float]
+    # The last two rows learnt, or as many as there are.
+    past: tuple[Past, ...]
+
+    def look(self, row: Floats) -> Outlook:
+        """Return what is thought of a row; features that were not known yet are left out."""
+        row = row[: len(self.scaler.means)]
+        scaled, changes, lags = self.scaler.transform(row), np.zeros(len(row)), np.zeros(N_LAGS)
+        means, deviations = self.targets.means, np.sqrt(self.targets.variances)
+        # Where no target is known yet, a change is one from the mean.
+        mean = last = float(means[LEVEL])
+        if self.past:
+            last, values = self.past[-1]
+            change = last - self.past[0][0] if self.past[1:] else math.nan
+            lags = self.targets.transform(np.array([last, change]))
+            changes = scaled - self.scaler.transform(enlarged(values, len(row)))
+        activations = self.activations.of(scaled, None)
+        features = activations[N_UNITS:]
+        rows = (
+            np.concatenate((lags, activations)),
+            features,
+            np.concatenate((lags, features[:1], changes)),
+        )
+        pairs = zip(rows, self.weights, strict=True)
+        scores = [np.array([seen.dot(long), seen.dot(short)]) for seen, (long, short) in pairs]
+        origins, of_all = means + np.array([0.0, last]), np.concatenate(scores, axis=None)
+        models = origins.take(TARGETS) + deviations.take(TARGETS) * of_all
+        low, high = self.limits
+        margin = MARGIN * (high - low)
+        forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
+        np.minimum(forecasts, high + margin, out=forecasts)
+        forecast = float(shares_of(self.losses, RATE).dot(forecasts))
+        return Outlook(rows, scores, forecasts, forecast)
+
+
 def _sizes(n_wide: int) -> tuple[int, ...]:
     """Return the number of columns that every pair sees."""
     n_narrow = n_wide - N_UNITS
     return N_LAGS + n_wide, n_narrow, N_LAGS + n_narrow
 
 
-def _is_sound(model: Any) -> bool:
-    n_features, sizes = len(model._columns.names), _sizes(model._activations.n_wide)
-    fits = [each.shape for each in model._memories] == [*zip(sizes, N_TARGETS, strict=True)]
-    fits = fits and len(model._scaler.means) == len(model._activations._features) == n_features
-    fits = fits and (len(model._losses), len(model._targets.means)) == (len(EXPERTS), 2)
-    fits = fits and model._past.maxlen == model.label_delay + N_LAGS
-    past = made_of(tuple)
-    for each in model._past:
-        fits = fits and past.fits(each) and len(each) == 2 and REAL.fits(each[0])
+def _fits(made: Forecaster) -> bool:
+    shapes = zip(_sizes(made.activations.n_wide), N_TARGETS, strict=True)
+    fits = [tuple(each.shape for each in pair) for pair in made.weights] == [
+        (shape, shape) for shape in shapes
+    ]
+    n_features = len(made.scaler.means)
+    fits = fits and len(made.activations._features) == n_features and len(made.limits) == 2
+    fits = fits and (len(made.losses), len(made.targets.means)) == (len(EXPERTS), 2)
+    for each in made.past:
+        fits = fits and type(each) is tuple and len(each) == 2 and REAL.fits(each[0])
         fits = fits and VECTOR.fits(each[1]) and len(each[1]) <= n_features
+    return fits and len(made.past) <= 2
+
+
+def _is_sound(model: Any) -> bool:
+    fits = len(model._columns.names) == len(model._scaler.means) and _fits(model._forecaster())
+    fits = fits and model._delayed.maxlen == model.label_delay
+    fits = fits and set(map(type, model._delayed)) <= {Forecaster}
     return fits and settings_hold(model)
 
 
@@ -153,11 +224,12 @@ def _is_sound(model: Any) -> bool:
     _targets=made_of(RunningScaler),
     _memories=listed(made_of(Memories)),
     _losses=listed(SHARE),
-    _range=listed(REAL, tuple),
+    _limits=listed(REAL, tuple),
+    _past=made_of(tuple),
+    _delayed=made_of(deque),
     _weight=SHARE,
     _error=SHARE,
     _width=REAL,
-    _past=made_of(deque),
     _count=WHOLE,
     _seen=NOTHING,
 )
@@ -188,10 +260,10 @@ class StreamRegressor(base.MiniBatchRegressor):
     Before anything is learnt the prediction is 0.0.
 
     The last two targets are features too, and the change from the last one is forecast beside the
-    target itself: where neighbours are alike, that says more than all features. With a
-    `label_delay` of d a row is learnt with the targets that were there when it was predicted;
-    without it, targets that come late mislead. Where the order says nothing, as in a shuffled
-    table, mixing in the last targets costs about 1% of the error.
+    target itself: where neighbours are alike, that says more than all features. Where the order
+    says nothing, as in a shuffled table, it costs about 1% of the error. With a `label_delay` of d
+    a row is learnt with the targets that were there when it was predicted, and forecasts are judged
+    as they could be made then; targets that come late mislead without it.
 
     A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
     the range of the targets so far by more than a tenth of it.
@@ -203,7 +275,8 @@ class StreamRegressor(base.MiniBatchRegressor):
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
     cost, and models neither merge nor unlearn. A row of M features costs about
     ``6 ((M + 200)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 200)^2 + 2 M^2)`` bytes
-    and does not depend on the number of rows, but for ``8 M`` bytes a row of `label_delay`.
+    and, for every row of `label_delay`, ``32 (M + 200)`` more: it does not depend on the number of
+    rows learnt.
 
     Whatever is raised while it learns, the model is as before or as after, as in
     `StreamClassifier`.
@@ -222,7 +295,7 @@ class StreamRegressor(base.MiniBatchRegressor):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), StreamRegressor(), metrics.MAE())
-    MAE: 19.08554
+    MAE: 19.064693
     """
 
     save = save_method
@@ -241,15 +314,17 @@ class StreamRegressor(base.MiniBatchRegressor):
         # Of every expert, in mean errors of the forecast.
         self._losses = [0.0] * len(EXPERTS)
         # Of targets: the smallest and the largest.
-        self._range = (0.0, 0.0)
+        self._limits = (0.0, 0.0)
         # The recent mean absolute error of the forecast with the weight of its rows, and the
         # logarithm of the factor by which intervals are wider than it makes them.
         self._weight = self._error = self._width = 0.0
-        # The rows learnt last: as many as come between a prediction and its target, and two.
-        self._past: deque[Past] = deque(maxlen=label_delay + N_LAGS)
+        # The last two rows learnt, with their targets.
+        self._past: tuple[Past, ...] = ()
+        # What the last rows were predicted by whose targets have not come yet.
+        self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
         self._count = 0
-        # The row looked at last, with the delay of targets: what is predicted is often learnt next.
-        self._seen: tuple[bytes, int, Outlook] | None = None
+        # The row looked at last: what is predicted is often learnt next.
+        self._seen: tuple[bytes, Outlook] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return locked_state(self) | {"_seen": None}
@@ -363,13 +438,26 @@ class StreamRegressor(base.MiniBatchRegressor):
             variance = self._deviation() ** 2
             return normals_like(source, forecasts, np.full(len(forecasts), variance))
 
+    def _forecaster(self) -> Forecaster:
+        """Return what a forecast is made of now; weights change in place."""
+        weights = tuple((each.long.weights, each.short.weights) for each in self._memories)
+        scales = self._scaler, self._activations, self._targets
+        return Forecaster(*scales, weights, self._losses, self._limits, self._past)
+
+    def _look(self, row: Floats) -> Outlook:
+        """Return what is thought of a row now: once, if it is learnt next."""
+        key, seen = row.tobytes(), self._seen
+        if seen is None or seen[0] != key:
+            self._seen = seen = key, self._forecaster().look(row)
+        return seen[1]
+
     def _forecast(self, x: Mapping[Any, Any]) -> float:
         row = self._columns.row(x)
-        return self._look(row, 0).forecast if self._count else 0.0
+        return self._look(row).forecast if self._count else 0.0
 
     def _deviation(self) -> float:
-        """Return the standard deviation of a fresh target; of one error little can be said."""
-        if self._count <= 2:
+        """Return the standard deviation of a fresh target; one error says little."""
+        if self._weight < FEWEST_ERRORS:
             return math.inf
         return OF_ABSOLUTE * self._error * math.exp(self._width)
 
@@ -378,56 +466,68 @@ class StreamRegressor(base.MiniBatchRegressor):
         columns, row = self._columns.taking(x)
         target = read_number("y", y, OF_TARGETS)
         model = self if columns is self._columns else self._grown(columns)
-        outlook, past = model._look(row, self.label_delay), self._last(self.label_delay)
-        change = target - past[-1][0] if past else math.nan
-        known = np.array([target, change])
-        calls, state = model._plan_memories(outlook, target, self._targets.transform(known))
+        if not self.label_delay:
+            past, outlook = self._past, model._look(row)
+            judged = outlook if past else None
+        else:
+            # This row was predicted by what was known then, and is learnt with the last rows then.
+            then = self._delayed[0] if len(self._delayed) == self.label_delay else None
+            past = () if then is None else then.past
+            judged = then.look(row) if then is not None and past else None
+            outlook = model._forecaster()._replace(past=past).look(row)
+        known = np.array([target, target - past[-1][0] if past else math.nan])
+        errors = None if judged is None else np.abs(judged.forecasts - target).tolist()
+        calls, state = model._plan_memories(outlook, errors, self._targets.transform(known))
         changes = vars(model).copy() if model is not self else {}
-        if self._count:
-            changes |= self._judged(outlook, target)
-        low, high = self._range if self._count else (target, target)
+        if judged is not None and errors is not None:
+            changes |= self._judged(abs(judged.forecast - target), errors)
+        low, high = self._limits if self._count else (target, target)
         changes |= {
-            "_range": (min(low, target), max(high, target)),
+            "_limits": (min(low, target), max(high, target)),
             "_scaler": model._scaler.learnt(row),
             "_targets": self._targets.learnt(known),
+            "_past": (*self._past, (target, row))[-2:],
             "_count": self._count + 1,
             "_seen": None,
         }
-        calls.append((self._past.append, (target, row)))
+        if self.label_delay:
+            now = self._forecaster()
+            weights = tuple((long.copy("F"), short.copy("F")) for long, short in now.weights)
+            calls.append((self._delayed.append, now._replace(weights=weights)))
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
 
     def _plan_memories(
-        self, outlook: Outlook, target: float, scaled: Floats
+        self, outlook: Outlook, errors: list[float] | None, scaled: Floats
     ) -> tuple[list[Any], list[Any]]:
         """Return calls and states of the memories to learn a row looked at.
 
         Both memories are compared on the target of a pair that they have forecast better.
         """
-        errors, losses = np.abs(outlook.forecasts - target).tolist(), self._losses
-        calls, state = list[Any](), list[Any]()
+        calls, state, losses = list[Any](), list[Any](), self._losses
         pairs = zip(
             self._memories, PAIRS.values(), RIVALS, outlook.rows, outlook.scores, strict=True
         )
         for memories, targets, rivals, seen, scores in pairs:
-            long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
-            difference = (errors[long] > errors[short]) - (errors[long] < errors[short])
+            difference = 0
+            if errors is not None:
+                long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
+                difference = (errors[long] > errors[short]) - (errors[long] < errors[short])
             planned = memories.plan(seen, scaled[targets], scores, difference)
             calls += planned[0]
             state += planned[1]
         return calls, state
 
-    def _judged(self, outlook: Outlook, target: float) -> dict[str, Any]:
-        """Return the attributes that tell how good forecasts are, one target later."""
-        error = abs(outlook.forecast - target)
+    def _judged(self, error: float, errors: list[float]) -> dict[str, Any]:
+        """Return what tells how good forecasts are, after the errors of one more."""
         weight = RECENT * self._weight + 1.0
         mean = self._error + (error - self._error) / weight
         losses, most = self._losses, LARGEST * mean
         if mean > 0.0:
-            errors = zip(losses, np.abs(outlook.forecasts - target).tolist(), strict=True)
-            losses = [RECENT * loss + min(each, most) / mean for loss, each in errors]
+            pairs = zip(losses, errors, strict=True)
+            losses = [RECENT * loss + min(each, most) / mean for loss, each in pairs]
         width = self._width
-        if self._count > 2:
+        if weight > FEWEST_ERRORS + 1.0:
             missed = error > WITHIN * self._deviation()
             width += ADAPTING * (missed - (1.0 - COVERED))
             width = min(max(width, -WIDEST), WIDEST)
@@ -446,42 +546,3 @@ class StreamRegressor(base.MiniBatchRegressor):
         model._activations = self._activations.grown(columns.names, 0)
         model._memories = model._memories_grown(self._memories)
         return model
-
-    def _last(self, delay: int) -> list[Past]:
-        """Return the last two rows, or as many as there are, but for those of a delay."""
-        n_known = len(self._past) - delay
-        return [self._past[place] for place in range(max(0, n_known - N_LAGS), n_known)]
-
-    def _look(self, row: Floats, delay: int) -> Outlook:
-        """Return what the experts think of a row: once, if it is learnt next."""
-        key, seen = row.tobytes(), self._seen
-        if seen is not None and seen[0] == key and seen[1] == delay:
-            return seen[2]
-        past, scaled = self._last(delay), self._scaler.transform(row)
-        means, deviations = self._targets.means, np.sqrt(self._targets.variances)
-        lags, changes = np.zeros(N_LAGS), np.zeros(len(row))
-        # Where no target is known yet, a change is one from the mean.
-        mean = last = float(means[LEVEL])
-        if past:
-            last, values = past[-1]
-            change = last - past[0][0] if past[1:] else math.nan
-            lags = self._targets.transform(np.array([last, change]))
-            changes = scaled - self._scaler.transform(enlarged(values, len(row)))
-        activations = self._activations.of(scaled, None)
-        features = activations[N_UNITS:]
-        rows = (
-            np.concatenate((lags, activations)),
-            features,
-            np.concatenate((lags, features[:1], changes)),
-        )
-        scores = [each.scores(seen) for each, seen in zip(self._memories, rows, strict=True)]
-        origins, of_all = means + np.array([0.0, last]), np.concatenate(scores, axis=None)
-        models = origins.take(TARGETS) + deviations.take(TARGETS) * of_all
-        low, high = self._range
-        margin = MARGIN * (high - low)
-        forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
-        np.minimum(forecasts, high + margin, out=forecasts)
-        forecast = float(shares_of(self._losses, RATE).dot(forecasts))
-        outlook = Outlook(rows, scores, forecasts, forecast)
-        self._seen = key, delay, outlook
-        return outlook
