@@ -1,9 +1,7 @@
 """StreamClassifier: exact in every expert, one by one and in batches, and unharmed by bad input."""
 
 import copy
-import itertools
 import pickle
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -19,68 +17,8 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.numerics import Update, apply
-from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
-
-
-class Log:
-    """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
-
-    def __init__(self):
-        self.activations, self.columns, self.takeovers = [], [], []
-
-    def weights(self, long):
-        ages = np.arange(len(self.columns))[::-1]
-        weights = SHORT_MEMORY ** ages.astype(float)
-        if long:
-            last = self.takeovers[-1] if self.takeovers else 0
-            weights[last:] = 1.0
-            weights[:last] = SHORT_MEMORY ** ages[len(ages) - last :].astype(float)
-        return weights
-
-    def assert_solved_by(self, expert, long):
-        n_activations, n_classes = expert.weights.shape
-        A = np.zeros((len(self.columns), n_activations))
-        for row, activations in zip(A, self.activations, strict=True):
-            row[: len(activations)] = activations
-        Y = np.eye(n_classes)[self.columns]
-        diagonal = np.full(n_activations, expert.level)
-        assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
-        laws.assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
-
-
-def learn_logged(model, learn, forced=frozenset()):
-    """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
-    logs = [Log() for _ in model._memories]
-    original, turns = Memories.plan, itertools.cycle(logs)
-
-    def logged(memories, activations, targets, scores, difference):
-        calls, state = original(memories, activations, targets, scores, difference)
-        log, long = next(turns), memories.long
-        row = len(log.columns)
-        log.activations.append(activations.copy())
-        log.columns.append(targets.argmax())
-        taken = {name: value for owner, name, value in state if owner is memories}
-        if taken["long"] is not long:
-            log.takeovers.append(row)
-        if row in forced:
-            log.takeovers.append(row + 1)
-            apply(Update(calls, state))
-            memories.long = memories.short.copied()
-            return (), ()
-        return calls, state
-
-    with mock.patch.object(Memories, "plan", logged):
-        learn(model)
-    return logs
-
-
-def assert_exact(model, logs):
-    for memories, log in zip(model._memories, logs, strict=True):
-        log.assert_solved_by(memories.long, long=True)
-        log.assert_solved_by(memories.short, long=False)
 
 
 @settings(max_examples=25)
@@ -98,16 +36,16 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
                 model.learn_many(stream.samples[some], stream.labels[some])
 
     model = StreamClassifier(seed)
-    assert_exact(model, learn_logged(model, learn, forced))
+    laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
     assert model.count == len(stream)
 
 
 def test_experts_are_exact_across_takeovers_of_their_own():
     X, y = strategies.turned_labels(900, 300, seed=3)
     model = StreamClassifier()
-    logs = learn_logged(model, lambda model: model.learn_many(X, y))
+    logs = laws.learn_logged(model, lambda model: model.learn_many(X, y))
     assert all(len(log.takeovers) >= 2 for log in logs)
-    assert_exact(model, logs)
+    laws.assert_memories_exact(model, logs)
 
 
 def in_kind(stream, rows, kind):
