@@ -521,7 +521,9 @@ class StreamRegressor(base.MiniBatchRegressor):
     def _judged(self, error: float, errors: list[float]) -> dict[str, Any]:
         """Return what tells how good forecasts are, after the errors of one more."""
         weight = RECENT * self._weight + 1.0
-        mean = self._error + (error - self._error) / weight
+        # One outlier would hide all other errors for hundreds of rows.
+        known = min(error, LARGEST * self._error) if self._error > 0.0 else error
+        mean = self._error + (known - self._error) / weight
         losses, most = self._losses, LARGEST * mean
         if mean > 0.0:
             pairs = zip(losses, errors, strict=True)
