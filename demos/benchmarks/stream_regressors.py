@@ -5,7 +5,7 @@ python demos/benchmarks/stream_regressors.py --data folder    (elec2, gas and wi
 python demos/benchmarks/stream_regressors.py --quick          (seconds)
 
 Mean absolute error, coverage of the central 90% intervals of those that have a distribution, and
-microseconds a row, as tables (tables.md) in the folder that --out names. Every run is a line of
+microseconds a row (of the process), as tables (tables.md) in the folder that --out names. Every run is a line of
 results.jsonl there: an interrupted command goes on where it stopped.
 """
 
@@ -261,8 +261,8 @@ def interval_of(model: Any, x: dict[str, Any]) -> tuple[float, float] | None:
 def test_then_train(model: Any, rows: list[Row]) -> dict[str, float]:
     """Return the mean absolute error, the coverage and microseconds a row.
 
-    Only `predict_one` and `learn_one` are timed, in time of this process. The first row, which nobody can predict, counts
-    nowhere else.
+    Only `predict_one` and `learn_one` are timed, in time of this process. The first row, which
+    nobody can predict, counts nowhere else.
     """
     errors, inside, seconds = [], [], 0.0
     for x, y in rows:

@@ -270,7 +270,8 @@ class StreamRegressor(base.MiniBatchRegressor):
     as they could be made then; targets that come late mislead without it.
 
     A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
-    the range of the targets so far by more than a tenth of it.
+    the range of the targets so far by more than a tenth of it. Whether a target far off is an
+    outlier or a new level only the next one tells: the forecast of that one may be far off, too.
 
     Each expert's weights are the exact ridge solution on the rows so far, in features and targets
     as they were scaled when each row was learnt; memories, ridge and takeovers are those of
