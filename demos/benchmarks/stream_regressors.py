@@ -5,8 +5,8 @@ python demos/benchmarks/stream_regressors.py --data folder    (elec2, gas and wi
 python demos/benchmarks/stream_regressors.py --quick          (seconds)
 
 Mean absolute error, coverage of the central 90% intervals of those that have a distribution, and
-microseconds a row (of the process), as tables (tables.md) in the folder that --out names. Every run is a line of
-results.jsonl there: an interrupted command goes on where it stopped.
+microseconds of this process a row, as tables (tables.md) in the folder that --out names. Every run
+is a line of results.jsonl there: an interrupted command goes on where it stopped.
 """
 
 from __future__ import annotations
