@@ -213,9 +213,11 @@ def _fits(made: Forecaster) -> bool:
 
 
 def _is_sound(model: Any) -> bool:
-    fits = len(model._columns.names) == len(model._scaler.means) and _fits(model._forecaster())
+    n_features = len(model._columns.names)
+    fits = n_features == len(model._scaler.means) and _fits(model._forecaster())
     fits = fits and model._delayed.maxlen == model.label_delay
-    fits = fits and set(map(type, model._delayed)) <= {Forecaster}
+    for each in model._delayed:
+        fits = fits and type(each) is Forecaster and len(each.scaler.means) <= n_features
     return fits and settings_hold(model)
 
 
