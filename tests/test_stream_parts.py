@@ -1,6 +1,7 @@
 """StreamClassifier against a literal one, what it refuses before anything changes, and bears."""
 
 import datetime
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,8 @@ from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
 from onlinels.scoring import PRIOR, SCALES
+from onlinels.stream import rows
+from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 
 
@@ -38,9 +41,10 @@ def literal_row(names, sample):
 class LiteralFeature:
     """Mean and variance of one feature, as said: fading, anew after five values far off."""
 
-    def __init__(self, n_rows):
-        # What was 0 in all rows before it came.
-        self.weight, self.mean, self.variance = sum(0.9995**age for age in range(n_rows)), 0.0, 0.0
+    def __init__(self, before):
+        # What was 0 in all rows before it came, but where it was unknown.
+        known = [age for age, value in enumerate(reversed(before)) if not np.isnan(value)]
+        self.weight, self.mean, self.variance = sum(0.9995**age for age in known), 0.0, 0.0
         self.n_far = 0
 
     def transform(self, value):
@@ -88,17 +92,58 @@ class LiteralPair:
             apply(recursion.plan(activations, errors, decay=decay))
 
 
+class LiteralCells:
+    """Shares of classes in the cells of partitions, of which only the draws are not its own."""
+
+    def __init__(self):
+        self.sums, self.seen, self.losses = {}, [None] * N_PARTITIONS, np.zeros(N_PARTITIONS)
+
+    def look(self, cells, scaled, texts):
+        """Return the cells of a row: of partitions, by what they see, then of texts."""
+        found = []
+        for p in range(N_PARTITIONS):
+            bins = (4, 4, 4) if p % 2 else (8, 8)
+            seen = tuple(cells._seen[: len(bins), p]) if len(scaled) else ()
+            values = [scaled[column] for column in seen] or [0.0] * len(bins)
+            shifted = np.array(bins) / 4 * values + cells._shifts[: len(bins), p]
+            clipped = np.clip(shifted // 1, 0, np.array(bins) - 1)
+            found.append((p, seen, tuple(clipped)))
+        return [*found, *texts]
+
+    def shares(self, places, n_classes):
+        """Return shares of classes: of the mixture, then of every text."""
+        each = [self.sums.get(place, np.zeros(1 + n_classes)) for place in places]
+        each = [np.append(sums, np.zeros(1 + n_classes - len(sums))) for sums in each]
+        each = np.array([(sums[1:] + 1 / n_classes) / (sums[0] + 1) for sums in each])
+        weights = np.exp(-self.losses) / np.exp(-self.losses).sum()
+        return each, np.array([weights @ each[:N_PARTITIONS], *each[N_PARTITIONS:]]) - 1 / n_classes
+
+    def learn(self, places, each, column, is_new):
+        if not is_new:
+            self.losses = 0.995 * self.losses - np.log(each[:N_PARTITIONS, column])
+        for number, place in enumerate(places):
+            sums = self.sums.get(place, np.zeros(1))
+            sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
+            left = 0.98 if number >= N_PARTITIONS or number % 4 > 1 else 0.8
+            sums = sums * left
+            sums[0] += 1
+            sums[1 + column] += 1
+            self.sums[place] = sums
+
+
 def units_of(activations, features):
-    return activations.of(features, None)[:N_UNITS]
+    return activations.of(features)[:N_UNITS]
 
 
 class Literal:
-    """The whole of it, of which only the recursion and the weights of random units are its own."""
+    """The whole of it, of which only the recursion and what is drawn at random are its own."""
 
-    def __init__(self, seed, delay=0):
+    def __init__(self, seed, delay=0, most_texts=64):
         self.units, self.delay = Activations(seed), delay
+        self.draws, self.cells = Cells(seed), LiteralCells()
+        self.most_texts, self.crowded = most_texts, []
         self.names, self.features, self.places = (), [], []
-        self.labels, self.columns = [], []
+        self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
         self.errors, self.losses = [], np.zeros(len(SCALES))
 
@@ -111,11 +156,19 @@ class Literal:
         scaled = [each.transform(value) for each, value in zip(self.features, row, strict=True)]
         values = {("feature", number): value for number, value in enumerate(scaled)}
         values[("label", columns[-1] if columns else None)] = 1.0
-        narrow = np.array([1.0, *(values.get(place, 0.0) for place in self.places)])
-        wide = np.array([*units_of(self.units, np.array(scaled)), *narrow])
+        texts = [name for name in self.crowded if isinstance(x.get(name), str)]
+        texts = [name for name in texts if (name, x[name]) not in self.names]
+        seen = self.cells.look(self.draws, scaled, [(name, x[name]) for name in texts])
+        each, shares = self.cells.shares(seen, len(self.labels))
+        for source, of_classes in zip((None, *texts), shares, strict=True):
+            values |= {("share", source, number): s for number, s in enumerate(of_classes)}
+        rest = {place: values.get(place, 0.0) for place in self.places}
+        wide = np.array([*units_of(self.units, np.array(scaled)), 1.0, *rest.values()])
+        rest = [value for place, value in rest.items() if place[:2] != ("share", None)]
+        narrow = np.array([1.0, *rest])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
-        return row, wide, narrow, np.array(scores)
+        return row, wide, narrow, np.array(scores), seen, each
 
     def scores(self, x):
         return self.shares() @ np.clip(self.look(x, self.columns)[3], -0.5, 1.5)
@@ -135,14 +188,26 @@ class Literal:
         added = range(len(self.names), len(names))
         self.places += [("feature", number) for number in added]
         self.places += [("label", len(self.labels) - 1)] * is_new
-        self.features += [LiteralFeature(n_rows) for _ in added]
+        for name in names[len(self.names) :]:
+            self.features.append(LiteralFeature([literal_row([name], x)[0] for x in self.samples]))
         self.names, self.units = names, self.units.grown(names, 0)
-        for pair, size in ((self.narrow, 1), (self.wide, N_UNITS + 1)):
-            size += len(self.places)
+        self.draws = self.draws.grown(names, 0, 0)
+        for name in sorted(x.keys() - set(self.crowded), key=repr):
+            others = [each for each in names if isinstance(each, tuple) and each[0] == name]
+            if isinstance(x[name], str) and (name, x[name]) not in names:
+                assert len(others) >= self.most_texts
+                self.crowded.append(name)
+        shares = [(source, k) for source in (None, *self.crowded) for k in range(len(self.labels))]
+        shares = [("share", *each) for each in shares]
+        self.places += [place for place in shares if place not in self.places]
+        narrow = [place for place in self.places if place[:2] != ("share", None)]
+        sizes = 1 + len(narrow), N_UNITS + 1 + len(self.places)
+        for pair, size in zip((self.narrow, self.wide), sizes, strict=True):
             pair.long = pair.long.grown(size, len(self.labels))
             pair.short = pair.short.grown(size, len(self.labels))
         # The labels that were there when this row was predicted.
-        row, wide, narrow, scores = self.look(x, self.columns[: max(0, n_rows - self.delay)])
+        before = self.columns[: max(0, n_rows - self.delay)]
+        row, wide, narrow, scores, seen, each = self.look(x, before)
         column = self.labels.index(y)
         errs = scores.argmax(axis=1) != column if not is_new else np.zeros(4, bool)
         if not is_new:
@@ -151,11 +216,13 @@ class Literal:
                 self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
             self.errors.append(errs)
         target = np.eye(len(self.labels))[column]
+        self.cells.learn(seen, each, column, is_new)
         self.wide.learn(wide, target, errs[:2])
         self.narrow.learn(narrow, target, errs[2:])
         for feature, value in zip(self.features, row, strict=True):
             feature.learn(value)
         self.columns.append(column)
+        self.samples.append(x)
 
 
 def assert_as_said(model, literal, asked):
@@ -174,15 +241,17 @@ def assert_as_said(model, literal, asked):
     st.integers(0, 9),
     st.sampled_from([0, 0, 3]),
     st.booleans(),
+    st.sampled_from([1, 64]),
 )
-def test_it_does_what_it_says(stream, seed, delay, predicted):
-    model, literal = StreamClassifier(seed, delay), Literal(seed, delay)
-    for x, y in zip(stream.samples, stream.labels, strict=True):
-        if predicted:
-            model.predict_one(x)
-        model.learn_one(x, y)
-        literal.learn(x, y, model.feature_names)
-        assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
+def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
+    model, literal = StreamClassifier(seed, delay), Literal(seed, delay, most_texts)
+    with mock.patch.object(rows, "MOST_CATEGORIES", most_texts):
+        for x, y in zip(stream.samples, stream.labels, strict=True):
+            if predicted:
+                model.predict_one(x)
+            model.learn_one(x, y)
+            literal.learn(x, y, model.feature_names)
+            assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
 
 
 def test_it_takes_over_where_it_says():
@@ -213,6 +282,19 @@ def test_scales_follow_gaps_outliers_and_shifts_as_it_says(data, rows, seed):
     assert_as_said(model, literal, [dict(enumerate(row)) for row in X[:: len(X) // 4 + 1].tolist()])
 
 
+@given(
+    strategies.streams(max_rows=20, kinds=("number", "text", "array", "whole"), gaps=False),
+    st.integers(1, 9),
+)
+def test_gaps_before_the_first_value_tell_nothing_of_its_scale(stream, n_gaps):
+    names = sorted({name for x in stream.samples for name in x})
+    gaps = strategies.Stream([dict.fromkeys(names)] * n_gaps, stream.labels[:1] * n_gaps)
+    found, expected = learnt(stream, learnt(gaps))._scaler, learnt(stream)._scaler
+    for name in ("means", "variances"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
+
+
 def test_what_comes_to_rest_stays_at_rest():
     scaler = RunningScaler().grown(1)
     for value in [1.0] * 500 + [3.3] * 20_000:
@@ -229,14 +311,20 @@ def test_another_seed_is_another_model():
     assert one.scores_one({"a": 2.5}) != other.scores_one({"a": 2.5})
 
 
-def test_texts_beyond_the_most_are_none_of_these():
-    model = StreamClassifier()
-    for number in range(100):
-        model.learn_one({"a": f"text {number}"}, number % 2)
-    assert model.feature_names == tuple(("a", f"text {number}") for number in range(64))
-    never_met, beyond = model.scores_one({"a": "never met"}), model.scores_one({"a": "text 64"})
-    assert never_met == beyond == model.scores_one({"b": "never met"})
-    assert beyond != model.scores_one({"a": None})
+def test_few_texts_have_columns_and_many_are_told_apart():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 3, 500)
+    model, right = StreamClassifier(), []
+    for _ in range(4000):
+        text = int(random.integers(500))
+        x = {"id": f"text {text}", "noise": float(random.normal())}
+        right.append(model.predict_one(x) == labels[text])
+        model.learn_one(x, labels[text])
+    assert len(model.feature_names) == 65
+    assert np.mean(right[-1000:]) > 0.95
+    never_met = model.scores_one({"id": "never met"})
+    assert never_met == model.scores_one({"id": "never met, neither"}) == model.scores_one({})
+    assert never_met != model.scores_one({"id": None})
 
 
 def test_equal_names_of_texts_are_one():

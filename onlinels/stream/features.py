@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain, count, islice
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,8 @@ from onlinels.checks import Floats, Integers, check_room
 from onlinels.features.input_weights import generator_of
 from onlinels.numerics import enlarged, shallow_copy
 from onlinels.rows import Name, feature_key, key_text
-from onlinels.saving import MATRIX, PLACES, VECTOR, WHOLE, listed, savable
+from onlinels.saving import LABEL, MATRIX, PLACES, SHARE, VECTOR, WHOLE, listed, savable, table
+from onlinels.stream.cells import MOST_LABELS
 
 FARTHEST = 6.0
 """Standard deviations beyond which a value is taken as this far: an outlier is one row."""
@@ -36,16 +38,31 @@ ANEW = 5
 """Values in a row that are too far off, after which a feature begins anew."""
 
 
+MOST_GAPS = 4096
+"""Names of which gaps are remembered, those that came first."""
+
+
 @savable(
-    {"_n_rows": WHOLE, "counts": VECTOR, "_n_far": PLACES, "means": VECTOR, "variances": VECTOR},
-    lambda made: len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1,
+    {
+        "_n_rows": WHOLE,
+        "counts": VECTOR,
+        "_n_far": PLACES,
+        "means": VECTOR,
+        "variances": VECTOR,
+        "_known": table(LABEL, listed(SHARE)),
+    },
+    lambda made: (
+        len({len(a) for a in (made.counts, made._n_far, made.means, made.variances)}) == 1
+        and all(len(each) == 2 and each[0] <= made._n_rows for each in made._known.values())
+    ),
 )
 class RunningScaler:
     """Standardise rows by the mean and variance of the rows learnt before them.
 
     What is unknown (NaN) is 0, the mean, and so is all of the first row. A feature that comes late
-    was 0 before. While all values of a feature were equal, another one is -1 or 1. So the units of
-    a feature do not matter, and of one that was there from the first row the origin neither.
+    was 0 before, but in rows in which its name had a gap: these weigh nothing. While all values of
+    a feature were equal, another one is -1 or 1. So the units of a feature do not matter, and of
+    one that was there from the first row the origin neither.
 
     The scale follows the stream: the weight of rows fades, and from the fifth row on a value more
     than 6 standard deviations off is learnt as being 6 off. So one outlier changes little; after
@@ -68,38 +85,73 @@ class RunningScaler:
         self._n_rows = 0
         self.counts = self.means = self.variances = np.zeros(0)
         self._n_far: Integers = np.zeros(0, dtype=np.intp)
+        # Of names that had gaps: rows until the last of them, and the weight then of rows without.
+        self._known: dict[Name, list[float]] = {}
 
-    def grown(self, n_features: int) -> Self:
-        """Return a scaler with room for features that were 0 in every row so far."""
+    def grown(
+        self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
+    ) -> Self:
+        """Return a scaler with room for features that were 0 in every row without a gap so far.
+
+        `columns_of` tells the columns of a name; without it there were no gaps.
+        """
         new = shallow_copy(self)
-        for name in ("counts", "_n_far", "means", "variances"):
-            setattr(new, name, enlarged(getattr(self, name), n_features))
-        # The weight of all rows so far.
-        new.counts[len(self.counts) :] = (1.0 - FADING**self._n_rows) / (1.0 - FADING)
+        for attribute in ("counts", "_n_far", "means", "variances"):
+            setattr(new, attribute, enlarged(getattr(self, attribute), n_features))
+        new.counts[len(self.counts) :] = self._weight()
+        for name, known in self._known.items():
+            late = [column for column in columns_of(name) if column >= len(self.counts)]
+            new.counts[late] = self._weight(known)
         return new
 
-    def transform(self, row: Floats) -> Floats:
-        """Return a row (n_features,), NaN where unknown, in standard deviations from the mean."""
-        gaps = row - self.means
+    def _weight(self, known: Sequence[float] = (0.0, 0.0)) -> float:
+        """Return the weight of the rows so far in which a name had no gap."""
+        n_rows, weight = known
+        left: float = FADING ** (self._n_rows - n_rows)
+        return weight * left + (1.0 - left) / (1.0 - FADING)
+
+    def transform(self, rows: Floats) -> Floats:
+        """Return rows (..., n_features), NaN if unknown, in standard deviations from the mean."""
+        gaps = rows - self.means
         deviations = np.sqrt(self.variances)
         # Measured, here and below: a fifth of the time of numpy's all and any.
-        if len(row) and not deviations[deviations.argmin()] > LEAST_DEVIATION:
+        if deviations.size and not deviations.item(deviations.argmin()) > LEAST_DEVIATION:
             signs = np.where(gaps, abs(gaps), 1.0)
             deviations = np.where(deviations > LEAST_DEVIATION, deviations, signs)
-            gaps[self.counts == 0.0] = 0.0
+            gaps[np.broadcast_to(self.counts == 0.0, gaps.shape)] = 0.0
         gaps /= deviations
         # Measured: half the time of numpy's clip.
         np.minimum(gaps, FARTHEST, out=gaps)
         np.maximum(gaps, -FARTHEST, out=gaps)
         # Of the sum of squares, as it is NaN where one of them is.
-        if not gaps.dot(gaps) >= 0.0:
+        flat = gaps.ravel()
+        if not flat.dot(flat) >= 0.0:
             gaps[gaps != gaps] = 0.0
         return gaps
 
-    def learnt(self, row: Floats) -> Self:
-        """Return a scaler that has taken a row into account, too."""
+    def along(self, rows: Sequence[tuple[Floats, Sequence[Name]]]) -> tuple[list[Self], Floats]:
+        """Return the scalers after each of some rows, and the rows, each by those before it.
+
+        Rows are given with the names of their gaps; transformed ones are (n, n_features).
+        """
+        scalers = [self]
+        for row, unknown in rows:
+            scalers.append(scalers[-1].learnt(row, unknown))
+        stacked = shallow_copy(self)
+        for name in ("counts", "means", "variances"):
+            setattr(stacked, name, np.array([getattr(each, name) for each in scalers[:-1]]))
+        return scalers[1:], stacked.transform(np.array([row for row, _ in rows]))
+
+    def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
+        """Return a scaler that has taken a row into account, too, and the names of its gaps."""
         new = shallow_copy(self)
         new._n_rows += 1
+        if unknown:
+            new._known = self._known.copy()
+            for name in unknown:
+                if name in new._known or len(new._known) < MOST_GAPS:
+                    weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
+                    new._known[name] = [float(new._n_rows), weight]
         if new._n_rows % 1024 == 0:
             # A mean never quite comes to rest at a value that does not change any more.
             least = (RESOLUTION * self.means) ** 2
@@ -147,14 +199,14 @@ STEEPNESS = 1.5
 MOST_SEEN = 2
 """Features that a sparse unit sees at most; it is as steep in them as a rule."""
 
-MOST_LABELS = 32
-"""Classes that are told apart as last label: the first ones."""
-
 
 def _activations_fit(made: Any) -> bool:
-    n, places = len(made._features), sorted([*made._features.tolist(), *made._labels])
+    n, kinds = len(made._features), (made._labels, made._mixture.tolist(), *made._texts)
+    places = sorted([*made._features.tolist(), *chain(*kinds)])
+    narrow = {N_UNITS, *places} - {*made._mixture}
     shapes = made._drawn.shape, made._weights.shape, made._biases.shape, made._n_seen.shape
-    fits = shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
+    fits = len({len(kind) for kind in kinds}) == 1 and made._narrow.tolist() == sorted(narrow)
+    fits = fits and shapes == ((n, N_UNITS + N_SPARSE), (n, N_UNITS), (N_UNITS,), (N_SPARSE,))
     return fits and places == [*range(N_UNITS + 1, N_UNITS + 1 + len(places))]
 
 
@@ -167,11 +219,14 @@ def _activations_fit(made: Any) -> bool:
         "_weights": MATRIX,
         "_features": PLACES,
         "_labels": listed(WHOLE),
+        "_mixture": PLACES,
+        "_texts": listed(listed(WHOLE)),
+        "_narrow": PLACES,
     },
     _activations_fit,
 )
 class Activations:
-    """Lay rows out as [units, 1, features and last labels in the order in which they came].
+    """Lay rows out as [units, 1, and features, last labels and shares in the order they came in].
 
     Places never change: what is new is appended, so what was learnt stays where it is.
 
@@ -185,8 +240,10 @@ class Activations:
     Examples
     --------
     >>> activations = Activations(seed=0).grown(["a"], n_classes=2)
-    >>> activations.of(np.array([0.5]), last_label=1)[N_UNITS:]
-    array([1. , 0.5, 0. , 1. ])
+    >>> wide = activations.of(np.array([0.5]))
+    >>> activations.add_labels(wide, last_label=1, mixture=np.array([0.2, -0.2]))
+    >>> wide[N_UNITS:]
+    array([ 1. ,  0.5,  0. ,  1. ,  0.2, -0.2])
     """
 
     def __init__(self, seed: int) -> None:
@@ -199,24 +256,42 @@ class Activations:
         self._weights = np.zeros((0, N_UNITS))
         self._features: Integers = np.zeros(0, dtype=np.intp)
         self._labels: list[int] = []
+        # Of the shares of classes: of the mixture, and of the texts of every crowded name.
+        self._mixture: Integers = np.zeros(0, dtype=np.intp)
+        self._texts: list[list[int]] = []
+        self._narrow: Integers = np.array([N_UNITS])
 
     @property
     def n_wide(self) -> int:
         """Number of activations."""
-        return N_UNITS + 1 + len(self._features) + len(self._labels)
+        return N_UNITS + 1 + len(self._features) + len(self._labels) * (2 + len(self._texts))
 
-    def grown(self, names: Sequence[Name], n_classes: int) -> Self:
+    @property
+    def n_narrow(self) -> int:
+        """Number of activations of the narrow view."""
+        return len(self._narrow)
+
+    def grown(self, names: Sequence[Name], n_classes: int, n_crowded: int = 0) -> Self:
         """Return activations with room for what is new: `names` are all features, the latest last.
+
+        `n_crowded` names have texts without a column.
 
         Raises ValueError if four inverses and sets of weights of this size cannot fit into memory.
         """
         new = shallow_copy(self)
         n_features, n_labels = len(names), min(n_classes, MOST_LABELS)
-        n_narrow = 1 + n_features + n_labels
-        first_label = self.n_wide + n_features - len(self._features)
-        new._features = np.append(self._features, np.arange(self.n_wide, first_label))
-        new._labels = [*self._labels, *range(first_label, N_UNITS + n_narrow)]
-        sizes = [size * (size + n_classes) for size in (N_UNITS + n_narrow, n_narrow)]
+        free = count(self.n_wide)
+        fresh = list(islice(free, n_features - len(self._features)))
+        new._features = np.append(self._features, np.array(fresh, dtype=np.intp))
+        kinds = self._labels, self._mixture.tolist(), *self._texts
+        kinds += ([],) * (n_crowded - len(self._texts))
+        filled = [[*places, *islice(free, n_labels - len(places))] for places in kinds]
+        new._labels, mixture, *new._texts = filled
+        new._mixture = np.array(mixture, dtype=np.intp)
+        seen = [N_UNITS, *new._features.tolist(), *new._labels, *chain(*new._texts)]
+        new._narrow = np.sort(np.array(seen, dtype=np.intp))
+        n_narrow = len(seen)
+        sizes = [size * (size + n_classes) for size in (new.n_wide, n_narrow)]
         what = "A stream of {:,} classes with {:,} features and labels"
         check_room(32 * sum(sizes), what, n_classes, n_narrow)
         if n_features > len(self._features):
@@ -237,15 +312,41 @@ class Activations:
         share = (order < n_seen) / np.sqrt(n_seen)
         self._weights = np.concatenate((dense, STEEPNESS**2 * sparse * share), axis=1)
 
-    def of(self, features: Floats, last_label: int | None) -> Floats:
-        """Return the activations (n_wide,) of standardised features and the last label."""
-        wide = np.zeros(N_UNITS + 1 + len(self._features) + len(self._labels))
-        units = wide[:N_UNITS]
-        features.dot(self._weights, out=units)
+    def of(self, features: Floats) -> Floats:
+        """Return the activations (..., n_wide) of standardised features (..., n_features)."""
+        wide = np.zeros((*features.shape[:-1], self.n_wide))
+        units = wide[..., :N_UNITS]
+        row_products(features, self._weights, units)
         units += self._biases
         np.tanh(units, out=units)
-        wide[N_UNITS] = 1.0
-        wide[self._features] = features
-        if last_label is not None and last_label < len(self._labels):
-            wide[self._labels[last_label]] = 1.0
+        # Transposed: measured, of one row a fifth of the time of places after an ellipsis.
+        of_activations = wide.T
+        of_activations[N_UNITS] = 1.0
+        of_activations[self._features] = features.T
         return wide
+
+    def add_labels(self, wide: Floats, last_label: int | None, mixture: Floats) -> None:
+        """Write the last label and shares of classes (..., n_labels) into activations."""
+        of_activations = wide.T
+        if last_label is not None and last_label < len(self._labels):
+            of_activations[self._labels[last_label]] = 1.0
+        of_activations[self._mixture] = mixture.T
+
+    def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
+        """Write the shares of classes (n_names, n_labels) in texts of crowded names, by number."""
+        for name, of_text in zip(names, shares, strict=True):
+            wide[self._texts[name]] = of_text
+
+    def narrow(self, wide: Floats) -> Floats:
+        """Return what is seen without units and mixture: [1, features, last labels, texts]."""
+        seen: Floats = wide.take(self._narrow, axis=-1)
+        return seen
+
+
+def row_products(rows: Floats, weights: Floats, out: Floats) -> None:
+    """Write rows (..., m) times weights (m, k) out, every row as if it were alone, bit for bit."""
+    # A product of all rows at once rounds otherwise.
+    if rows.ndim == 1:
+        rows.dot(weights, out=out)
+    else:
+        np.matmul(rows[..., None, :], weights, out=out[..., None, :])

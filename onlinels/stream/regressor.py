@@ -13,7 +13,7 @@ from river import base
 from onlinels.checks import Floats, check_count, check_not_empty, read_number
 from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_numbers
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, enlarged, shallow_copy
-from onlinels.rows import Name, as_frame, check_aligned, numbers_like, samples_of
+from onlinels.rows import Name, as_frame, check_aligned, numbers_like
 from onlinels.saving import (
     COLUMNS,
     NOTHING,
@@ -32,7 +32,7 @@ from onlinels.saving import (
 )
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import StreamColumns, read_stream_row
+from onlinels.stream.rows import StreamColumns, StreamRow, read_stream_batch
 
 N_LAGS = 2
 """Features that tell of the last targets: the last one, and its difference to that before.
@@ -173,7 +173,7 @@ class Forecaster(NamedTuple):
             change = last - self.past[0][0] if self.past[1:] else math.nan
             lags = self.targets.transform(np.array([last, change]))
             changes = scaled - self.scaler.transform(enlarged(values, len(row)))
-        activations = self.activations.of(scaled, None)
+        activations = self.activations.of(scaled)
         features = activations[N_UNITS:]
         rows = (
             np.concatenate((lags, activations)),
@@ -373,7 +373,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            apply(self._plan(x, y))
+            apply(self._plan(*self._columns.taking(x), read_number("y", y, OF_TARGETS)))
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would.
@@ -390,14 +390,18 @@ class StreamRegressor(base.MiniBatchRegressor):
         """
         with self._lock:
             check_aligned(X, y=y)
-            rows = list(samples_of(X))
-            check_not_empty("X", len(rows))
-            targets = read_numbers(y, len(rows)).tolist()
+            samples = read_stream_batch(X)
+            check_not_empty("X", len(samples))
+            targets = read_numbers(y, len(samples)).tolist()
             # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing([read_stream_row(x) for x in rows])
-            self._activations.grown(columns.names, 1)
-            blocks = (slice(row, row + 1) for row in range(len(rows)))
-            apply_in_blocks(blocks, lambda one: self._plan(rows[one.start], targets[one.start]))
+            columns = self._columns.knowing(samples)
+            self._activations.grown(columns.names, 0)
+
+            def plan(block: slice) -> tuple[Calls, State]:
+                place = block.start
+                return self._plan(*self._columns.placing(samples[place]), targets[place])
+
+            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -426,7 +430,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            forecast = self._forecast(x)
+            forecast = self._forecast(self._columns.row(x))
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -437,8 +441,9 @@ class StreamRegressor(base.MiniBatchRegressor):
         or a list of river.proba.Gaussian.
         """
         with self._lock:
-            forecasts = np.array([self._forecast(x) for x in samples_of(X)])
-            check_not_empty("X", len(forecasts))
+            rows = self._columns.placed(read_stream_batch(X))
+            check_not_empty("X", len(rows))
+            forecasts = np.array([self._forecast(row) for row in rows])
             source = X if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)
             if not with_dist:
                 return numbers_like(source, forecasts)
@@ -458,9 +463,8 @@ class StreamRegressor(base.MiniBatchRegressor):
             self._seen = seen = key, self._forecaster().look(row)
         return seen[1]
 
-    def _forecast(self, x: Mapping[Any, Any]) -> float:
-        row = self._columns.row(x)
-        return self._look(row).forecast if self._count else 0.0
+    def _forecast(self, row: StreamRow) -> float:
+        return self._look(row.values).forecast if self._count else 0.0
 
     def _deviation(self) -> float:
         """Return the standard deviation of a fresh target; one error says little."""
@@ -468,10 +472,9 @@ class StreamRegressor(base.MiniBatchRegressor):
             return math.inf
         return OF_ABSOLUTE * self._error * math.exp(self._width)
 
-    def _plan(self, x: Any, y: Any) -> tuple[Calls, State]:
-        """Plan to learn a sample: one pass, and changes that are made together."""
-        columns, row = self._columns.taking(x)
-        target = read_number("y", y, OF_TARGETS)
+    def _plan(self, columns: StreamColumns, known: StreamRow, target: float) -> tuple[Calls, State]:
+        """Plan to learn a row in given columns: one pass, and changes that are made together."""
+        row = known.values
         model = self if columns is self._columns else self._grown(columns)
         if not self.label_delay:
             past, outlook = self._past, model._look(row)
@@ -482,17 +485,17 @@ class StreamRegressor(base.MiniBatchRegressor):
             past = () if then is None else then.past
             judged = then.look(row) if then is not None and past else None
             outlook = model._forecaster()._replace(past=past).look(row)
-        known = np.array([target, target - past[-1][0] if past else math.nan])
+        both = np.array([target, target - past[-1][0] if past else math.nan])
         errors = None if judged is None else np.abs(judged.forecasts - target).tolist()
-        calls, state = model._plan_memories(outlook, errors, self._targets.transform(known))
+        calls, state = model._plan_memories(outlook, errors, self._targets.transform(both))
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
             changes |= self._judged(abs(judged.forecast - target), errors)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
-            "_scaler": model._scaler.learnt(row),
-            "_targets": self._targets.learnt(known),
+            "_scaler": model._scaler.learnt(row, known.gaps),
+            "_targets": self._targets.learnt(both),
             "_past": (*self._past, (target, row))[-2:],
             "_count": self._count + 1,
             "_seen": None,
@@ -550,7 +553,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         """Return a model with room for features met first, as a draft."""
         model = shallow_copy(self)
         model._columns, model._seen = columns, None
-        model._scaler = self._scaler.grown(len(columns.names))
+        model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
         model._activations = self._activations.grown(columns.names, 0)
         model._memories = model._memories_grown(self._memories)
         return model

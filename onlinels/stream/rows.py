@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, groupby
+from typing import Any, NamedTuple
+from zlib import crc32
 
+import narwhals.stable.v2 as nw
 import numpy as np
+from river.utils.dataframe import to_numpy
 
-from onlinels.checks import Floats
+from onlinels.checks import LARGEST_VALUE, Floats
 from onlinels.rows import (
+    PLAIN_NUMBERS,
     Columns,
     Layout,
     Name,
     RowReader,
+    as_frame,
     check_distinct,
     plain_name,
     read_row,
     reader_of,
+    samples_of,
 )
 from onlinels.saving import LABEL, NOTHING, TEXT, WHOLE, made_of, savable, table
 
@@ -24,11 +31,24 @@ MOST_FEATURES = 4096
 """Features at most: four inverses of that many rows and columns take half a gigabyte."""
 
 MOST_CATEGORIES = 64
-"""Different texts of one name that get a column each; later ones count as none of these."""
+"""Different texts of one name that get a column each; later ones are told apart by a hash."""
+
+N_HASHES = 1 << 16
+"""Hashes of the texts of a name: of 10,000 texts one in seven shares its hash with another."""
 
 
 Sample = tuple[Layout, Floats, list[tuple[Name, str]], list[Name]]
 """What one sample says: numbers in the order of a layout, (name, text), and names of gaps."""
+
+
+class StreamRow(NamedTuple):
+    """A sample in the columns of a stream."""
+
+    values: Floats
+    # Names of its gaps: also those of which no value has come yet.
+    gaps: Sequence[Name] = ()
+    # What stands for its texts that have no column, in names that have had too many.
+    texts: Sequence[int] = ()
 
 
 def read_stream_row(x: Any) -> Sample:
@@ -48,7 +68,56 @@ def read_stream_row(x: Any) -> Sample:
     numbers = read_row({name: value for name, value in x.items() if name not in others})
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
-    return *numbers, named, list(others.keys() - texts)
+    return *numbers, named, [plain_name(name) for name in others if name not in texts]
+
+
+def read_stream_batch(X: Any) -> list[Sample]:
+    """Read a mini-batch as `read_stream_row` does its rows, the numbers of all rows at once.
+
+    Numbers that are gaps are NaN.
+    """
+    # By row where there is anything else than numbers, texts and gaps: errors name the value.
+    samples = _read_matrix(X) or [read_stream_row(x) for x in samples_of(X)]
+    # One layout in place of equal ones: rows of one are placed together.
+    layouts: dict[Layout, Layout] = {}
+    return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
+
+
+def _read_matrix(X: Any) -> list[Sample]:
+    """Read what consists of columns of numbers and of texts; nothing if it is anything else."""
+    names: list[Any]
+    texts: dict[Any, list[Any]] = {}
+    if isinstance(X, (list, tuple)):
+        return []
+    if isinstance(X, np.ndarray):
+        if type(X) is not np.ndarray or X.ndim != 2 or X.dtype.type not in PLAIN_NUMBERS:
+            return []
+        names, values = list(range(X.shape[1])), X.astype(np.float64)
+    else:
+        frame = as_frame(X)
+        kinds = frame.schema
+        names = [name for name in kinds if kinds[name].is_numeric() or kinds[name] == nw.Boolean]
+        texts = {name: frame[name].to_list() for name in kinds if name not in names}
+        are_text = all(isinstance(y, str) or is_gap(y) for each in texts.values() for y in each)
+        if not are_text or any(kind.is_decimal() for kind in kinds.values()):
+            return []
+        values = np.zeros((len(frame), len(names)))
+        if names:
+            values[:] = to_numpy(frame.select(names))
+    # Without NaN.
+    if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
+        return []
+    check_distinct((*names, *texts))
+    layout: tuple[Name, ...] = tuple(map(plain_name, names))
+    plain = {plain_name(name): column for name, column in texts.items()}
+    unknown = values != values
+    samples: list[Sample] = []
+    for row, has_gaps in enumerate(unknown.any(axis=1).tolist()):
+        gaps = list(compress(layout, unknown[row])) if has_gaps else []
+        gaps += [name for name, column in plain.items() if not isinstance(column[row], str)]
+        named = [(name, str(each[row])) for name, each in plain.items() if name not in gaps]
+        samples.append((layout, values[row], named, gaps))
+    return samples
 
 
 def is_gap(value: Any) -> bool:
@@ -59,27 +128,38 @@ def is_gap(value: Any) -> bool:
 
 
 @savable(
-    {"_columns": made_of(Columns), "_texts": table(LABEL, table(TEXT, WHOLE)), "_reader": NOTHING},
-    lambda made: all(
-        column < len(made._columns) for texts in made._texts.values() for column in texts.values()
+    {
+        "_columns": made_of(Columns),
+        "_texts": table(LABEL, table(TEXT, WHOLE)),
+        "_crowded": table(LABEL, WHOLE),
+        "_reader": NOTHING,
+    },
+    lambda made: (
+        all(
+            column < len(made._columns) for each in made._texts.values() for column in each.values()
+        )
+        and [*made._crowded.values()] == [*range(len(made._crowded))]
     ),
 )
 class StreamColumns:
     """The columns of a stream of samples: numbers, entries of arrays, and texts.
 
     A text is a column of its own, named (name, text): 1 where that is the text of the name, else
-    0. What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
+    0. A name with more than 64 texts is crowded: what comes later has a hash instead of a column.
+    What a sample leaves out is 0, as in river's linear models; its gaps are NaN.
 
     Examples
     --------
     >>> columns, _ = StreamColumns().taking({"a": 2.0, "b": "x", "c": 1.0})
-    >>> columns.names, columns.row({"a": None, "b": "y"})
+    >>> columns.names, columns.row({"a": None, "b": "y"}).values
     (('a', 'c', ('b', 'x')), array([nan,  0.,  0.]))
     """
 
     def __init__(self) -> None:
         self._columns = Columns()
         self._texts: dict[Name, dict[str, int]] = {}
+        # Names with more texts than have columns, in the order in which they became so.
+        self._crowded: dict[Name, int] = {}
         # For speed: of the last names that came with numbers alone.
         self._reader: RowReader | None = None
 
@@ -91,51 +171,106 @@ class StreamColumns:
         """Names of the columns."""
         return self._columns.names
 
-    def row(self, x: Any) -> Floats:
-        """Return a sample as a row (n_columns,); what no column is for is left out."""
-        row = None if self._reader is None else self._reader.read(x)
-        return self._placed(read_stream_row(x)) if row is None else row
+    @property
+    def n_crowded(self) -> int:
+        """Number of names with texts that have no column."""
+        return len(self._crowded)
 
-    def taking(self, x: Any) -> tuple[StreamColumns, Floats]:
+    def row(self, x: Any) -> StreamRow:
+        """Return a sample as a row (n_columns,); what no column is for is left out."""
+        values = None if self._reader is None else self._reader.read(x)
+        return self._placed(read_stream_row(x)) if values is None else StreamRow(values)
+
+    def _placed(self, sample: Sample) -> StreamRow:
+        layout, _, texts, gaps = sample
+        if not texts and not gaps:
+            self._reader = reader_of(self._columns, layout)
+        return self.placed([sample])[0]
+
+    def columns_of(self, name: Name) -> list[int]:
+        """Return the columns of a name: of its number, its array and its texts."""
+        return [*self._columns.columns_of(name).tolist(), *self._texts.get(name, {}).values()]
+
+    def taking(self, x: Any) -> tuple[StreamColumns, StreamRow]:
         """Return columns that know a sample too, these if they do already, and it as their row."""
         reader = self._reader
-        row = reader.read(x) if reader is not None and reader.is_complete else None
-        if row is not None:
-            return self, row
-        sample = read_stream_row(x)
+        values = reader.read(x) if reader is not None and reader.is_complete else None
+        if values is not None:
+            return self, StreamRow(values)
+        return self.placing(read_stream_row(x))
+
+    def placing(self, sample: Sample) -> tuple[StreamColumns, StreamRow]:
+        """Return columns that know a sample too, these if they do already, and it as their row."""
         columns = self.knowing([sample])
         return columns, columns._placed(sample)
 
+    def n_known(self, samples: Iterable[Sample]) -> int:
+        """Return how many samples come before the first one with features that are new."""
+        known: Layout | None = None
+        n_known = 0
+        for sample in samples:
+            layout, _, texts, gaps = sample
+            if texts or layout is not known:
+                if self.knowing([sample]) is not self:
+                    break
+                known = None if gaps else layout
+            n_known += 1
+        return n_known
+
     def knowing(self, samples: Iterable[Sample]) -> StreamColumns:
         """Return columns that know all features of the samples too: these, if they do already."""
-        columns, texts = self._columns, self._texts
-        for layout, _, named, _ in samples:
+        columns, texts, crowded = self._columns, self._texts, self._crowded
+        known: Layout | None = None
+        for layout, _, named, gaps in samples:
+            if layout is known and not named:
+                continue
+            if gaps and (columns.locate(layout) < 0).any():
+                layout = tuple(name for name in layout if name not in gaps)
+            known = layout
             new = [(name, text) for name, text in named if text not in texts.get(name, {})]
-            new = [(name, text) for name, text in new if len(texts.get(name, {})) < MOST_CATEGORIES]
+            full = {name for name, _ in new if len(texts.get(name, {})) == MOST_CATEGORIES}
+            new = [(name, text) for name, text in new if name not in full]
+            for name in sorted(full - crowded.keys(), key=repr):
+                crowded = crowded | {name: len(crowded)}
             # Together and sorted, so that the order of a dict's keys is no matter.
             columns = columns.extended([(*layout, *new)])
             for name, text in sorted(new, key=repr):
                 (column,) = columns.columns_of((name, text))
                 texts = texts | {name: texts.get(name, {}) | {text: int(column)}}
-        if columns is self._columns:
+        if columns is self._columns and crowded is self._crowded:
             return self
         if len(columns) > MOST_FEATURES:
             came = f"x brings the features to {len(columns)}, expected at most {MOST_FEATURES}"
             raise ValueError(f"{came}. Hash them, with river's FeatureHasher(n_features=1024).")
         made = StreamColumns()
-        made._columns, made._texts = columns, texts
+        made._columns, made._texts, made._crowded = columns, texts, crowded
         return made
 
-    def _placed(self, sample: Sample) -> Floats:
-        layout, numbers, texts, gaps = sample
+    def placed(self, samples: Sequence[Sample]) -> list[StreamRow]:
+        """Return samples as rows (n_columns,); what no column is for is left out."""
+        rows: list[StreamRow] = []
+        # Rows of one layout are placed at once.
+        for _, group in groupby(samples, lambda sample: id(sample[0])):
+            alike = list(group)
+            numbers = np.array([each[1] for each in alike])
+            placed = self._columns.place((alike[0][0],), numbers)
+            rows += map(self._completed, placed, alike)
+        return rows
+
+    def _completed(self, row: Floats, sample: Sample) -> StreamRow:
+        """Return a row of numbers with the texts and gaps of its sample."""
+        _, _, texts, gaps = sample
         if not texts and not gaps:
-            self._reader = reader_of(self._columns, layout)
-        row: Floats = self._columns.place((layout,), numbers[None])[0]
+            return StreamRow(row)
+        hashed = []
         for name, text in texts:
             column = self._texts.get(name, {}).get(text)
             if column is not None:
                 row[column] = 1.0
+            elif name in self._crowded:
+                of_text = crc32(text.encode("utf-8", "surrogatepass")) % N_HASHES
+                hashed.append(N_HASHES * self._crowded[name] + of_text)
         for name in gaps:
-            row[self._columns.columns_of(name)] = np.nan
-            row[list(self._texts.get(name, {}).values())] = np.nan
-        return row
+            row[self.columns_of(name)] = np.nan
+        # Sorted, so that the order of a dict's keys is no matter.
+        return StreamRow(row, sorted(gaps, key=repr), sorted(hashed))
