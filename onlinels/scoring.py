@@ -132,8 +132,8 @@ def calibrate(scores: Floats, scale: float | Floats, count: int) -> Floats:
     array([0.972, 0.028])
     """
     # Relative to the highest score, so that nothing overflows.
-    likelihoods = np.exp(scale * (scores - scores.max(axis=-1, keepdims=True)))
-    shares = likelihoods / likelihoods.sum(axis=-1, keepdims=True)
+    likelihoods = np.exp(scale * (scores - np.maximum.reduce(scores, axis=-1, keepdims=True)))
+    shares = likelihoods / np.add.reduce(likelihoods, axis=-1, keepdims=True)
     probabilities: Floats = (count * shares + 1.0) / (count + scores.shape[-1])
     return probabilities
 
@@ -178,7 +178,7 @@ def best_scale(losses: Floats) -> float:
     >>> best_scale(np.zeros(len(SCALES)))
     4.0
     """
-    return float(SCALES[np.argmin(losses + PRIOR)])
+    return float(SCALES[(losses + PRIOR).argmin()])
 
 
 class ScoringClassifier(base.MiniBatchClassifier):

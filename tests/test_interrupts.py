@@ -220,6 +220,13 @@ def takeover():
     return model
 
 
+def many_texts():
+    """Return a stream in which every further text is told by the rows it came in."""
+    model = StreamClassifier()
+    model.learn_many([{"id": f"text {row}"} for row in range(66)], [LABELS[0], LABELS[1]] * 33)
+    return model
+
+
 def learn_row(model):
     model.learn_one(SAMPLES[12], LABELS[12])
 
@@ -238,6 +245,7 @@ STREAMS = {
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], ["yes", "third"]),
     ),
     "refused": (lambda: stream(4), lambda m: m.learn_many([SAMPLES[4], {"d": []}], ["yes", "no"])),
+    "new text": (many_texts, lambda m: m.learn_one({"id": "text 66"}, LABELS[0])),
     "turned": (takeover, lambda m: m.learn_one({0: 1e-3, 1: 1.0, 2: 1e6}, True)),
     "predictions": (lambda: stream(6), lambda m: m.predict_proba_many([SAMPLES[7], {"d": "x"}])),
 }

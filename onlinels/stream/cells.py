@@ -46,6 +46,9 @@ TEXT_VISITED = 0.98
 COUNTED = 0.995
 """What is left of the log-loss of a partition after each further row: some 200 rows count."""
 
+LEAST_WEIGHT = 1e-300
+"""Share in the mixture below which no partition falls, so that each may come back."""
+
 MOST_LABELS = 32
 """Classes that are told apart in what is remembered of labels: the first ones."""
 
@@ -66,7 +69,7 @@ class Sight(NamedTuple):
 
 def _fits(made: Any) -> bool:
     n_features, n_texts = len(made._ranks), len(made._texts)
-    fits = made._ranks.shape[1] == len(made._losses) == N_PARTITIONS
+    fits = made._ranks.shape[1] == len(made._weights) == N_PARTITIONS
     fits = fits and made._seen.shape == made._shifts.shape == BINS.shape
     fits = fits and bool(((made._seen >= -(n_features == 0)) & (made._seen < n_features)).all())
     fits = fits and made._sums.shape[1] >= FIRST_TEXT + n_texts + made._n_names
@@ -80,7 +83,7 @@ def _fits(made: Any) -> bool:
         "_ranks": MATRIX,
         "_seen": array("i8", 2),
         "_sums": MATRIX,
-        "_losses": VECTOR,
+        "_weights": VECTOR,
         "_texts": table(WHOLE, WHOLE),
         "_n_names": WHOLE,
     },
@@ -120,7 +123,8 @@ class Cells:
         self._seen: Integers = np.full(BINS.shape, -1, dtype=np.intp)
         # Classes by cells: measured, a third of the time of cells by classes.
         self._sums = np.zeros((1, FIRST_TEXT))
-        self._losses = np.zeros(N_PARTITIONS)
+        # exp(-L) of every partition, with the sum 1.
+        self._weights = ONES / N_PARTITIONS
         # The cells of texts, and how many texts a sample may have.
         self._texts: dict[int, int] = {}
         self._n_names = 0
@@ -176,11 +180,9 @@ class Cells:
 
     def mixture(self, sight: Sight) -> Floats:
         """Return the shares of the classes (..., n_classes), mixed, less equal ones."""
-        losses, shares = self._losses, sight.shares
+        weights, shares = self._weights, sight.shares
         if sight.texts:
             shares = shares[:, :N_PARTITIONS]
-        weights = np.exp(losses[losses.argmin()] - losses)
-        weights /= weights.dot(ONES)
         if shares.ndim == 2:
             mixture: Floats = shares.dot(weights)
         else:
@@ -197,7 +199,7 @@ class Cells:
     def plan(self, sight: Sight, column: int, is_new: bool = False) -> tuple[Calls, State]:
         """Plan to learn a row that was looked at, and whose class is in a column.
 
-        Of a new class no partition could know: then log-losses stay as they are.
+        Of a new class no partition could know: then the mixture stays as it is.
         """
         cells, sums, shares, texts = sight
         sums = sums * (np.append(VISITED, [TEXT_VISITED] * len(texts)) if texts else VISITED)
@@ -206,9 +208,11 @@ class Cells:
         if column < len(shares):
             sums[1 + column] += 1.0
             if not is_new:
-                losses = COUNTED * self._losses
-                losses -= np.log(shares[column, :N_PARTITIONS])
-                state.append((self, "_losses", losses))
+                weights = self._weights**COUNTED
+                weights *= shares[column, :N_PARTITIONS]
+                weights /= weights.dot(ONES)
+                np.maximum(weights, LEAST_WEIGHT, out=weights)
+                state.append((self, "_weights", weights))
         if not texts:
             return ((self._sums.__setitem__, (ALL, cells), sums),), tuple(state)
         of_texts = zip(texts, cells[N_PARTITIONS:].tolist(), strict=True)

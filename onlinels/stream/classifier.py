@@ -275,17 +275,19 @@ class StreamClassifier(ScoringClassifier):
             columns = self._columns.knowing(samples)
             classes = self._classes.extended(labels)
             self._activations.grown(columns.names, len(classes), columns.n_crowded)
-            ahead, first, by = list[Laid](), 0, self._activations
+            # Rows laid out, the first of them, and by what: of another one, or past them, anew.
+            ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
 
             def plan(block: slice) -> tuple[Calls, State]:
-                nonlocal ahead, first, by
+                nonlocal ahead
                 row = block.start
-                if by is not self._activations or row - first >= len(ahead):
-                    ahead = self._lay_out(samples[row : row + AHEAD])
-                    first, by = row, self._activations
-                if not ahead:
+                if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
+                    # Together: what is raised in between must not leave one without the other.
+                    ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
+                _, first, rows = ahead
+                if not rows:
                     return self._plan(*self._columns.placing(samples[row]), labels[row])
-                laid = ahead[row - first]
+                laid = rows[row - first]
                 return self._plan(self._columns, laid.row, labels[row], laid)
 
             apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
@@ -393,19 +395,20 @@ class StreamClassifier(ScoringClassifier):
         pairs = zip(views, self._memories, strict=True)
         seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
-        product = np.dot if wide.ndim == 1 else row_products
         for (view, expert), out in zip(seen, scores, strict=True):
-            product(view, expert.weights, out)
+            row_products(view, expert.weights, out)
         return Outlook(sight, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
         low, high = CREDIBLE
         credible = np.minimum(np.maximum(scores, low), high)
-        if scores.ndim > 2:
+        shares = shares_of(self._errors, RATE)
+        if scores.ndim == 2:
+            mixture: Floats = shares.dot(credible)
+        else:
             # Every row as if it were alone, bit for bit.
-            credible = np.ascontiguousarray(credible.swapaxes(0, 1))
-        mixture: Floats = np.matmul(shares_of(self._errors, RATE), credible)
+            mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
     def _likelihoods(self, mixture: Floats, column: int) -> Floats:

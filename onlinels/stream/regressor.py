@@ -260,8 +260,8 @@ class StreamRegressor(base.MiniBatchRegressor):
 
     Notes
     -----
-    Features are those of `StreamClassifier`: numbers, bools, arrays, text of which every value is a
-    feature of its own, None and NaN for what is unknown; new ones at any time. Multiply a feature
+    Features are those of `StreamClassifier`: numbers, bools, arrays, text of which the first 64
+    values are a feature each, None and NaN for what is unknown; new ones at any time. Multiply one
     or the targets by anything, or add anything to them from the first row on: forecasts follow.
     Before anything is learnt the prediction is 0.0.
 
