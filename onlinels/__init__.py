@@ -19,7 +19,7 @@ from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
 from onlinels.saving import load, save
-from onlinels.stream import StreamClassifier
+from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.windowed import WindowedClassifier, windows_of
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
 
@@ -48,6 +48,7 @@ __all__ = [
     "RecursiveAccumulator",
     "ShallowConvClassifier",
     "StreamClassifier",
+    "StreamRegressor",
     "TwoSidedRectifier",
     "WhitenedPatches",
     "WindowFeatures",

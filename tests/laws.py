@@ -1,11 +1,13 @@
 """Reusable laws: what must hold between an online model and the batch solution."""
 
 import copy
+import itertools
 import pickle
 import tempfile
 import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import StreamClassifier
 from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.numerics import Update, apply
+from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
 from strategies import splits
 
 FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
@@ -311,7 +315,14 @@ stream_state = saved
 def assert_alike_streams(a, b, samples):
     """Assert that two models are one, bit for bit, and answer alike."""
     assert stream_state(a) == stream_state(b)
-    assert a.predict_proba_many(samples) == b.predict_proba_many(samples)
+    assert answers_of(a, samples) == answers_of(b, samples)
+
+
+def answers_of(model, samples):
+    """Return probabilities, or means and deviations, of all samples."""
+    if isinstance(model, StreamClassifier):
+        return model.predict_proba_many(samples)
+    return [(each.mu, each.sigma) for each in model.predict_many(samples, with_dist=True)]
 
 
 def learn_stream(stream, model=None, rows=None):
@@ -320,3 +331,63 @@ def learn_stream(stream, model=None, rows=None):
     for row in range(len(stream)) if rows is None else rows:
         model.learn_one(stream.samples[row], stream.labels[row])
     return model
+
+
+class MemoryLog:
+    """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
+
+    def __init__(self):
+        self.activations, self.targets, self.takeovers = [], [], []
+
+    def weights(self, long):
+        """Return the weights of the rows in the long or in the short memory."""
+        ages = np.arange(len(self.targets))[::-1]
+        weights = SHORT_MEMORY ** ages.astype(float)
+        if long:
+            last = self.takeovers[-1] if self.takeovers else 0
+            weights[last:] = 1.0
+            weights[:last] = SHORT_MEMORY ** ages[len(ages) - last :].astype(float)
+        return weights
+
+    def assert_solved_by(self, expert, long):
+        """Assert that a memory's weights solve weighted ridge regression on the rows."""
+        n_activations, n_targets = expert.weights.shape
+        A, Y = (np.zeros((len(self.targets), size)) for size in (n_activations, n_targets))
+        for row, other, activations, targets in zip(
+            A, Y, self.activations, self.targets, strict=True
+        ):
+            row[: len(activations)], other[: len(targets)] = activations, targets
+        diagonal = np.full(n_activations, expert.level)
+        assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
+        assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
+
+
+def learn_logged(model, learn, forced=frozenset()):
+    """Learn, and return what all pairs of memories learnt; they take over after `forced` rows."""
+    logs = [MemoryLog() for _ in model._memories]
+    original, turns = Memories.plan, itertools.cycle(logs)
+
+    def logged(memories, activations, targets, scores, difference):
+        calls, state = original(memories, activations, targets, scores, difference)
+        log, row = next(turns), len(logs[-1].targets)
+        log.activations.append(activations.copy())
+        log.targets.append(targets.copy())
+        if {name: new for one, name, new in state if one is memories}["long"] is not memories.long:
+            log.takeovers.append(row)
+        if row in forced:
+            log.takeovers.append(row + 1)
+            apply(Update(calls, state))
+            memories.long = memories.short.copied()
+            return (), ()
+        return calls, state
+
+    with mock.patch.object(Memories, "plan", logged):
+        learn(model)
+    return logs
+
+
+def assert_memories_exact(model, logs):
+    """Assert that all memories solve weighted ridge regression on the rows of their logs."""
+    for memories, log in zip(model._memories, logs, strict=True):
+        log.assert_solved_by(memories.long, long=True)
+        log.assert_solved_by(memories.short, long=False)

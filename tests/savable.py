@@ -25,6 +25,7 @@ from onlinels import (
     RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
     TwoSidedRectifier,
     WhitenedPatches,
     WindowedClassifier,
@@ -81,6 +82,14 @@ def learn_mixed(model, random):
         sample = {"a": row[0], "text": str(label), "gap": None if row[2] > 0 else 1.0}
         model.predict_one(sample)
         model.learn_one(sample, ("class", int(label)))
+
+
+def learn_mixed_numbers(model, random):
+    X, _ = rows(random, 30)
+    for row in X:
+        sample = {"a": row[0], "text": str(row[1] > 0), "gap": None if row[2] > 0 else 1.0}
+        model.predict_one(sample)
+        model.learn_one(sample, row[0] + row[3])
 
 
 def learn_readings(model, random):
@@ -240,6 +249,8 @@ MODELS = {
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
     "delayed": (of(StreamClassifier, label_delay=4), learn_mixed),
+    "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
+    "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
     "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
     "union": (union, learn_singly),

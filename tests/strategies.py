@@ -455,6 +455,16 @@ def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False):
     return Stream(samples, y)
 
 
+@st.composite
+def number_streams(draw, **what):
+    """Draw a stream as `streams` does, of numbers of any scale in place of labels."""
+    stream = draw(streams(**what))
+    scale, offset = draw(st.sampled_from([(1.0, 0.0), (1e-6, 0.0), (3.7, 1e3), (1e100, -1e100)]))
+    noise = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).standard_normal(len(stream))
+    places = [stream.labels.index(label) for label in stream.labels]
+    return Stream(stream.samples, (scale * (places + 0.3 * noise) + offset).tolist())
+
+
 def turned_labels(n_rows, every, seed):
     """Return a stream (n_rows, 3) whose labels are turned round again and again."""
     random = np.random.default_rng(seed)

@@ -17,6 +17,7 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     StreamClassifier,
+    StreamRegressor,
 )
 from onlinels.rows import (
     ArrayFeature,
@@ -284,7 +285,9 @@ indices = st.lists(
 )
 
 
-@pytest.mark.parametrize("kind", [*dict(strategies.KINDS.values()), StreamClassifier])
+@pytest.mark.parametrize(
+    "kind", [*dict(strategies.KINDS.values()), StreamClassifier, StreamRegressor]
+)
 @settings(max_examples=20)
 @given(st.data(), indices)
 def test_targets_of_the_index_of_the_frame_come_in_its_order(kind, data, index):

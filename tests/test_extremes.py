@@ -28,6 +28,7 @@ from onlinels import (
     RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
     WindowedClassifier,
 )
 from onlinels import checks as memory
@@ -135,6 +136,7 @@ def test_numbers_too_large_for_a_float_are_named(value, shown):
         (LeastSquaresClassifier(), value, 1),
         (StreamClassifier(), value, 1),
         (LeastSquaresRegressor(), 1, value),
+        (StreamRegressor(), 1, value),
     ):
         with pytest.raises(ValueError, match=re.escape(shown)):
             model.learn_one({"a": x}, y)
@@ -243,6 +245,7 @@ FORMS = [
     CalibratedClassifier(LeastSquaresClassifier()),
     DriftAwareClassifier(LeastSquaresClassifier()),
     StreamClassifier(),
+    StreamRegressor(),
 ]
 
 
@@ -252,7 +255,7 @@ def test_features_that_cannot_fit_are_refused_before_anything_changes(form, room
     model, wide = form.clone(), dict.fromkeys(range(2000), 1.0)
     # The detector of a wrapper may hear of a row for which there is no room.
     inner = model.classifier if isinstance(model, DriftAwareClassifier) else model
-    dump = laws.saved if isinstance(model, StreamClassifier) else pickle.dumps
+    dump = laws.saved if isinstance(model, (StreamClassifier, StreamRegressor)) else pickle.dumps
     model.learn_many([{0: 1.0}, {0: 2.0}], [0, 1])
     model.predict_one({0: 1.0})
     room(1e6)

@@ -23,6 +23,7 @@ from onlinels import (
     RecursiveAccumulator,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
     WindowedClassifier,
 )
 
@@ -248,6 +249,40 @@ STREAMS = {
     "turned": (takeover, lambda m: m.learn_one({0: 1e-3, 1: 1.0, 2: 1e6}, True)),
     "predictions": (lambda: stream(6), lambda m: m.predict_proba_many([SAMPLES[7], {"d": "x"}])),
 }
+
+
+def numbers(n_rows, **settings):
+    model = StreamRegressor(**settings)
+    for row, number in zip(SAMPLES[:n_rows], range(n_rows), strict=True):
+        model.learn_one(row, number**2)
+    return model
+
+
+def three_more_numbers(model):
+    for number, row in enumerate(SAMPLES[:3]):
+        model.predict_one(row)
+        model.learn_one(row, number)
+
+
+def forecasts(model):
+    return [model.predict_many(SAMPLES[20:23]), model.count]
+
+
+NUMBERS = {
+    "known row": (lambda: numbers(5), lambda m: m.learn_one(SAMPLES[12], 3.0)),
+    "late targets": (lambda: numbers(9, label_delay=2), lambda m: m.learn_one(SAMPLES[12], 3.0)),
+    "growing batch": (
+        lambda: numbers(4, label_delay=1),
+        lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], [1e6, 0.0]),
+    ),
+}
+
+
+@often
+@pytest.mark.parametrize("name", NUMBERS)
+def test_streams_of_numbers(name, most):
+    make, act = NUMBERS[name]
+    assert_before_or_after(make(), act, three_more_numbers, forecasts, 2 * most, name)
 
 
 @often

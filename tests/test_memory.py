@@ -13,6 +13,7 @@ from onlinels import (
     LeastSquaresClassifier,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
     WindowedClassifier,
 )
 
@@ -56,7 +57,11 @@ def test_size_does_not_depend_on_the_length_of_the_stream(model):
     assert abs(grown) < 100_000
 
 
-@pytest.mark.parametrize("model", [LeastSquaresClassifier(), StreamClassifier()], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [LeastSquaresClassifier(), StreamClassifier(), StreamRegressor(label_delay=5)],
+    ids=repr,
+)
 def test_one_by_one_keeps_nothing_either(model):
     random = np.random.default_rng(0)
     sizes = []

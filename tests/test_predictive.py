@@ -3,14 +3,19 @@
 import math
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import datasets
+from river import datasets, proba
+from scipy import stats
 
 import laws
 import strategies
-from onlinels import LeastSquaresRegressor
+from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+
+X_NEW = np.array([[1.0], [2.0]])
 
 
 @given(
@@ -18,22 +23,35 @@ from onlinels import LeastSquaresRegressor
     strategies.accumulators,
     st.booleans(),
     st.floats(0.5, 100.0),
+    st.sampled_from([1.0, 0.9]),
 )
-def test_the_predictive_variance_by_definition(rows, accumulator, fit_intercept, ridge):
-    model = laws.learnt(lambda: LeastSquaresRegressor(ridge, accumulator, fit_intercept), rows)
+def test_distributions_and_intervals_by_definition(
+    rows, accumulator, fit_intercept, ridge, forgetting_factor
+):
+    """Those of Bayesian linear regression on the rows, as they are weighted at the end."""
+    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept, forgetting_factor)
+    model.learn_many(rows.X, rows.y, rows.w)
     X, Y = rows.X.astype(np.float64), np.array(rows.y)[:, None]
-    A, T, x_mean, _ = laws.weighted_centred(X, Y, rows.w, fit_intercept)
-    inverse = np.linalg.inv(A.T @ A + ridge * np.eye(A.shape[1]))
-    n_free = rows.w.sum() - np.trace(inverse @ A.T @ A) - fit_intercept
+    w = rows.w * forgetting_factor ** np.arange(len(rows))[::-1]
+    A, T, x_mean, _ = laws.weighted_centred(X, Y, w, fit_intercept)
+    inverse = np.linalg.inv(A.T @ A + np.diag(model.ridge_diagonal))
+    n_free = w.sum() - np.trace(inverse @ A.T @ A) - fit_intercept
     noise = ((T - A @ (inverse @ A.T @ T)) ** 2).sum() / n_free if n_free > 1e-6 else np.inf
     about = X - x_mean
-    leverages = np.einsum("ij,jk,ik->i", about, inverse, about) + fit_intercept / rows.w.sum()
+    leverages = np.einsum("ij,jk,ik->i", about, inverse, about) + fit_intercept / w.sum()
     for x, leverage in zip(rows.dicts(), leverages, strict=True):
+        lower, upper = model.predict_interval_one(x, level=0.8)
         if np.isfinite(noise):
             expected = np.sqrt(noise * (1.0 + leverage))
             assert spread(model, x) == pytest.approx(expected, rel=1e-5, abs=1e-6)
+            expected *= stats.t.ppf(0.9, n_free)
+            assert (upper - lower) / 2 == pytest.approx(expected, rel=1e-4, abs=1e-5)
+            assert (upper + lower) / 2 == pytest.approx(
+                model.predict_one(x), abs=1e-6 + 1e-9 * upper
+            )
         elif n_free < -1e-6:
             assert spread(model, x) == math.inf
+            assert (lower, upper) == (-math.inf, math.inf)
 
 
 @given(st.data(), strategies.real_rows(), strategies.classifier_settings())
@@ -66,11 +84,8 @@ def spread(model, x):
 
 def covered(model, X, y):
     """Return the share of targets inside the interval that is to hold 95% of them."""
-    inside = 0
-    for row, target in zip(X.tolist(), y.tolist(), strict=True):
-        fresh = model.predict_one(dict(enumerate(row)), with_dist=True)
-        inside += abs(target - fresh.mu) <= 1.959964 * fresh.sigma
-    return inside / len(y)
+    mean, deviation = model.predict_many(X, with_dist=True)
+    return np.mean(abs(y - mean) <= 1.959964 * deviation)
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -100,9 +115,109 @@ def test_intervals_of_few_rows_widen_by_the_leverage():
         X, y = linear_data(random, 60, 0.5, slopes)
         model = LeastSquaresRegressor(ridge=1e-6)
         model.learn_many(X[:30], y[:30])
-        shares.append(covered(model, X[30:], y[30:]))
-    # Student's t of 14 degrees of freedom holds 93.0% within 1.96 deviations.
-    assert 0.92 <= np.mean(shares) <= 0.94
+        lower, upper = model.predict_interval_many(X[30:], level=0.9)
+        shares.append(
+            (covered(model, X[30:], y[30:]), ((lower <= y[30:]) & (y[30:] <= upper)).mean())
+        )
+    # Student's t of 14 degrees of freedom holds 93.0% within 1.96 deviations, and 90% in its own.
+    normal, own = np.mean(shares, axis=0)
+    assert 0.92 <= normal <= 0.94
+    assert 0.89 <= own <= 0.91
+
+
+def test_intervals_of_many_rows_hold_what_they_say():
+    random = np.random.default_rng(0)
+    X, y = linear_data(random, 14_000, 0.5, random.normal(size=6))
+    model = LeastSquaresRegressor(forgetting_factor=0.995)
+    model.learn_many(X[:4000], y[:4000])
+    for level in (0.5, 0.9):
+        lower, upper = model.predict_interval_many(X[4000:], level)
+        assert ((lower <= y[4000:]) & (y[4000:] <= upper)).mean() == pytest.approx(level, abs=0.02)
+
+
+@given(
+    st.data(),
+    strategies.real_rows(("b", "a", 7), scales=(1.0,), whole=True),
+    strategies.accumulators,
+    st.booleans(),
+    st.sampled_from([1.0, 0.9]),
+)
+def test_many_are_one_by_one_and_every_target_is_alone(
+    data, rows, accumulator, fit_intercept, forgetting_factor
+):
+    settings = 2.0, accumulator, fit_intercept, forgetting_factor
+    model, alone = LeastSquaresMultiTargetRegressor(*settings), LeastSquaresRegressor(*settings)
+    laws.learn_in_batches(model, rows, data, ask=True)
+    alone.learn_many(rows.X, [y["a"] for y in rows.y], rows.w)
+    asked, near = [*rows.dicts(), {0: 3.0, 99: 1.0}, {}], {"rel": 1e-5, "abs": 1e-6}
+    dists, singles = model.predict_many(asked, with_dist=True), alone.predict_many(asked, True)
+    ends, single_ends = model.predict_interval_many(asked), alone.predict_interval_many(asked)
+    for x, dist, single, end, single_end in zip(
+        asked, dists, singles, ends, single_ends, strict=True
+    ):
+        one, one_end = model.predict_one(x, with_dist=True), model.predict_interval_one(x)
+        assert tuple(one) == tuple(dist) == tuple(end) == tuple(one_end) == model.target_names
+        for name in one:
+            assert isinstance(dist[name], proba.Gaussian)
+            assert dist[name].mu == pytest.approx(one[name].mu, **near)
+            assert dist[name].sigma == pytest.approx(one[name].sigma, **near)
+            assert end[name] == pytest.approx(one_end[name], **near)
+        assert single.mu == pytest.approx(one["a"].mu, **near)
+        assert single.sigma == pytest.approx(one["a"].sigma, **near)
+        assert single_end == pytest.approx(one_end["a"], **near)
+        assert alone.predict_interval_one(x) == pytest.approx(one_end["a"], **near)
+
+
+def test_distributions_and_intervals_come_in_kind():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    Y = pd.DataFrame({"down": X[:, 0], "up": X[:, 1] + X[:, 0] ** 2})
+    frame = pd.DataFrame(X, columns=["a", "b"], index=range(100, 140))
+    one, many = LeastSquaresRegressor(), LeastSquaresMultiTargetRegressor()
+    one.learn_many(frame, Y["up"].to_numpy())
+    many.learn_many(frame, Y)
+    by_array = LeastSquaresRegressor()
+    by_array.learn_many(X, Y["up"].to_numpy())
+    mean, std = by_array.predict_many(X, with_dist=True)
+    lower, upper = by_array.predict_interval_many(X)
+    assert mean.shape == std.shape == lower.shape == upper.shape == (40,)
+    for kind in (pd.DataFrame, pl.DataFrame):
+        table = kind(frame) if kind is pd.DataFrame else pl.from_pandas(frame)
+        found = one.predict_many(table, with_dist=True), one.predict_interval_many(table)
+        assert all(isinstance(each, kind) for each in found)
+        assert [list(each.columns) for each in found] == [["mean", "std"], ["lower", "upper"]]
+        np.testing.assert_allclose(found[0].to_numpy(), np.c_[mean, std])
+        np.testing.assert_allclose(found[1].to_numpy(), np.c_[lower, upper])
+        found = many.predict_many(table, with_dist=True), many.predict_interval_many(table)
+        names = [f"{name}_{part}" for name in ("down", "up") for part in ("mean", "std")]
+        assert list(found[0].columns) == names
+        assert list(found[1].columns) == ["down_lower", "down_upper", "up_lower", "up_upper"]
+        assert found[0]["up_std"].to_list() == pytest.approx(std, rel=0.3)
+    assert one.predict_many(frame, with_dist=True).index.tolist() == frame.index.tolist()
+    many = LeastSquaresMultiTargetRegressor()
+    many.learn_many(X, Y.to_numpy())
+    for pair in (many.predict_many(X, with_dist=True), many.predict_interval_many(X)):
+        assert [each.shape for each in pair] == [(40, 2)] * 2
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+def test_levels_are_between_0_and_1(kind):
+    for level in (0.0, 1.0, -0.5, 90, np.nan, "0.9", None, True):
+        for call, x in (("predict_interval_one", {"a": 1.0}), ("predict_interval_many", X_NEW)):
+            with pytest.raises((TypeError, ValueError), match="level="):
+                getattr(kind(), call)(x, level)
+
+
+def test_nothing_learnt_is_infinitely_wide():
+    model, many = LeastSquaresRegressor(), LeastSquaresMultiTargetRegressor()
+    assert model.predict_interval_one({"a": 1.0}) == (-math.inf, math.inf)
+    assert [each.tolist() for each in model.predict_interval_many(X_NEW)] == [
+        [-math.inf] * 2,
+        [math.inf] * 2,
+    ]
+    assert many.predict_one({"a": 1.0}, with_dist=True) == {}
+    assert many.predict_interval_one({"a": 1.0}) == {}
+    assert many.predict_interval_many([{}, {}]) == [{}, {}]
+    assert [each.shape for each in many.predict_many(X_NEW, with_dist=True)] == [(2, 0)] * 2
 
 
 def test_nothing_known_is_infinitely_uncertain():

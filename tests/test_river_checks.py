@@ -18,6 +18,7 @@ from onlinels import (
     LeastSquaresRegressor,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
 )
 from onlinels.features.convolution import Power, TwoSidedRectifier
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
@@ -111,6 +112,7 @@ DRIFT_AWARE = [
 MODELS = [
     *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*BALANCED, *SETTINGS]], 7),
     *the_rest_slow([StreamClassifier(seed) for seed in (0, 7)], 1),
+    *the_rest_slow([StreamRegressor(seed) for seed in (0, 7)], 1),
     *(
         model
         for kind in REGRESSORS
@@ -140,6 +142,7 @@ def test_models(model):
     "model",
     [
         preprocessing.StandardScaler() | StreamClassifier(),
+        pytest.param(preprocessing.StandardScaler() | StreamRegressor(), marks=pytest.mark.slow),
         *the_rest_slow([scaled_hidden(settings) for settings in SETTINGS[:8]], 1),
     ],
     ids=lambda model: " ".join(str(model).split()),
@@ -155,6 +158,7 @@ def test_models_behind_a_scaler(model):
         [
             LeastSquaresClassifier(),
             StreamClassifier(),
+            StreamRegressor(),
             HiddenLayer(),
             *(kind() for kind in REGRESSORS),
             DRIFT_AWARE[0],

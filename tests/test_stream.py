@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,65 +17,8 @@ from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
 from laws import stream_state as state_of
 from onlinels import StreamClassifier
-from onlinels.numerics import Update, apply
-from onlinels.stream.classifier import LEAST_RIDGE, RIDGE, SHORT_MEMORY
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
-
-
-class Log:
-    """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
-
-    def __init__(self):
-        self.activations, self.columns, self.takeovers = [], [], []
-
-    def weights(self, long):
-        ages = np.arange(len(self.columns))[::-1]
-        weights = SHORT_MEMORY ** ages.astype(float)
-        if long:
-            last = self.takeovers[-1] if self.takeovers else 0
-            weights[last:] = 1.0
-            weights[:last] = SHORT_MEMORY ** ages[len(ages) - last :].astype(float)
-        return weights
-
-    def assert_solved_by(self, expert, long):
-        n_activations, n_classes = expert.weights.shape
-        A = np.zeros((len(self.columns), n_activations))
-        for row, activations in zip(A, self.activations, strict=True):
-            row[: len(activations)] = activations
-        Y = np.eye(n_classes)[self.columns]
-        diagonal = np.full(n_activations, expert.level)
-        assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
-        laws.assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
-
-
-def learn_logged(model, learn, forced=frozenset()):
-    """Learn, and return what both pairs of memories learnt; they take over after `forced` rows."""
-    logs = Log(), Log()
-    original = StreamClassifier._plan_experts
-
-    def logged(model, outlook, column, is_new):
-        calls, state, changes = original(model, outlook, column, is_new)
-        apply(Update(calls, state))
-        for long, log, activations in zip((0, 2), logs, outlook.views, strict=True):
-            row, experts = len(log.columns), changes["_experts"]
-            log.activations.append(activations.copy())
-            log.columns.append(column)
-            if experts[long] is not model._experts[long]:
-                log.takeovers.append(row)
-            if row in forced:
-                experts[long] = experts[long + 1].copied()
-                log.takeovers.append(row + 1)
-        return [], [], changes
-
-    with mock.patch.object(StreamClassifier, "_plan_experts", logged):
-        learn(model)
-    return logs
-
-
-def assert_exact(model, logs):
-    for number, expert in enumerate(model._experts):
-        logs[number // 2].assert_solved_by(expert, long=number % 2 == 0)
 
 
 @settings(max_examples=25)
@@ -94,16 +36,16 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
                 model.learn_many(stream.samples[some], stream.labels[some])
 
     model = StreamClassifier(seed)
-    assert_exact(model, learn_logged(model, learn, forced))
+    laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
     assert model.count == len(stream)
 
 
 def test_experts_are_exact_across_takeovers_of_their_own():
     X, y = strategies.turned_labels(900, 300, seed=3)
     model = StreamClassifier()
-    logs = learn_logged(model, lambda model: model.learn_many(X, y))
+    logs = laws.learn_logged(model, lambda model: model.learn_many(X, y))
     assert all(len(log.takeovers) >= 2 for log in logs)
-    assert_exact(model, logs)
+    laws.assert_memories_exact(model, logs)
 
 
 def in_kind(stream, rows, kind):

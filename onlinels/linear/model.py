@@ -1006,11 +1006,15 @@ class LinearModel(base.Estimator, ABC):
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
         batch = read_batch(X)
+        return batch.source, self._scores_of(batch)
+
+    def _scores_of(self, batch: Batch) -> Floats:
+        """Return the raw outputs (n, n_targets) of rows that are read."""
         activations = self._columns.place(batch.layouts, batch.matrix)
         solution = self._solved()
         scores: Floats = product(activations, solution.output_weights)
         scores += solution.intercept
-        return batch.source, self._corrected(scores)
+        return self._corrected(scores)
 
     def _corrected(self, per_target: Floats) -> Floats:
         """Return weights, constants or scores, targets last, as answers are made of them."""

@@ -8,15 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 from river import base, proba
+from scipy.special import stdtrit
 
-from onlinels.checks import Floats, Integers, check_values, read_number
+from onlinels.checks import Floats, Integers, check_number, check_values, read_number
 from onlinels.labels import as_list
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.linear.penalty import Scaling
 from onlinels.rows import (
+    Batch,
     Name,
+    check_mapping,
     numbers_like,
     plain_name,
     read_batch,
@@ -32,6 +35,27 @@ OF_TARGETS = {
     "text": "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor.",
 }
 """Remedies for targets."""
+
+Ends = tuple[float, float]
+"""Lower and upper end of an interval."""
+
+
+def gaussian(mean: float, variance: float) -> Any:
+    """Return river's normal distribution; it has no constructor from its parameters.
+
+    Examples
+    --------
+    >>> gaussian(1.0, 4.0).mu, gaussian(1.0, 4.0).sigma
+    (1.0, 2.0)
+    """
+    of_state: Any = proba.Gaussian
+    return of_state._from_state(n=1, m=mean, var=variance, ddof=0)
+
+
+def check_level(level: Any) -> float:
+    """Return the probability of an interval, or raise unless it is between 0 and 1."""
+    check_number("level", level, lambda number: 0.0 < number < 1.0, "above 0 and below 1")
+    return float(level)
 
 
 class RealValuedModel(LinearModel):
@@ -82,6 +106,23 @@ class RealValuedModel(LinearModel):
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
             if not (plain and self._learn_row(x, targets.tobytes())):
                 self._learn_sample(x, read, w, t)
+
+    def _read_one(self, x: Any) -> Batch:
+        """Return a sample, of which nothing is read before anything is learnt."""
+        check_mapping(x)
+        return read_sample({} if self._is_blank else x)
+
+    def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
+        """Return means and variances of fresh targets, (n, n_targets) each."""
+        return self._scores_of(batch), self._variances(batch, own=1.0)
+
+    def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
+        """Return the ends of the intervals that hold fresh targets, (n, n_targets) each."""
+        means, variances = self._normals(batch)
+        free = self._statistics.weight - self._spread()[1].n_parameters
+        # Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
+        reach = (stdtrit(free, (1.0 + level) / 2.0) if free > 0.0 else 1.0) * np.sqrt(variances)
+        return means - reach, means + reach
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         mine, theirs = self._target_names, other._target_names
@@ -152,19 +193,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         outputs = {"_target_names": self._target_names}
         if n_rows is None:
             return np.array([[read_number("y", y, OF_TARGETS)]]), outputs
-        if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
-            raise ValueError(
-                f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
-                "targets are for LeastSquaresMultiTargetRegressor."
-            )
-        values = y
-        if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
-            entries = enumerate(as_list(y, each="target"))
-            values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
-        if len(values) != n_rows:
-            raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
-        check_values("y", values)
-        return values.astype(np.float64)[:, None], outputs
+        return read_numbers(y, n_rows)[:, None], outputs
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -205,25 +234,109 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             prediction = float(self._row_scores(x)[0])
             if not with_dist:
                 return prediction
-            variance = np.inf
-            if not self._is_blank:
-                variance = float(self._variances(read_sample(x), own=1.0)[0, 0])
-            gaussian: Any = proba.Gaussian
-            return gaussian._from_state(n=1, m=prediction, var=variance, ddof=0)
+            variances = self._variances(self._read_one(x), own=1.0)
+            return gaussian(prediction, float(variances[0, 0]))
 
-    def predict_many(self, X: Any) -> Any:
-        """Return the prediction for every row, in the kind of `X`: array, series or list.
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
+        """Return the prediction for every row, or a normal distribution, in the kind of `X`.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        with_dist : bool
+            Whether to return distributions of fresh targets instead of numbers; see `predict_one`.
+
+        Returns
+        -------
+        array, series or list
+            With distributions: of an array the means and the standard deviations, two arrays
+            (n_rows,); of a frame one with the columns "mean" and "std"; of a list one of
+            river.proba.Gaussian.
 
         Examples
         --------
         >>> model = LeastSquaresRegressor(ridge=0.0)
-        >>> model.learn_many(np.array([[0.0], [1.0]]), [1.0, 3.0])
-        >>> model.predict_many(np.array([[2.0], [3.0]])).round(9)
-        array([5., 7.])
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0]]), [1.0, 3.0, 5.3])
+        >>> model.predict_many(np.array([[2.0], [3.0]])).round(2)
+        array([5.25, 7.4 ])
+        >>> model.predict_many(np.array([[2.0], [3.0]]), with_dist=True)[1].round(2)
+        array([0.17, 0.22])
         """
         with self._lock:
-            source, scores = self._batch_scores(X)
-            return numbers_like(source, scores[:, 0])
+            if not with_dist:
+                source, scores = self._batch_scores(X)
+                return numbers_like(source, scores[:, 0])
+            batch = read_batch(X)
+            means, variances = self._normals(batch)
+            return normals_like(batch.source, means[:, 0], variances[:, 0])
+
+    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
+        """Return the ends of an interval that holds a fresh target with a given probability.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        level : float
+            The probability, above 0 and below 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper end: the prediction less and plus the quantile of Student's t with
+            n - p degrees of freedom times the deviation of `predict_one(x, with_dist=True)`. From
+            minus to plus infinity as long as n is not above p, as before anything is learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `level` is no such number, or `x` cannot be read.
+
+        Notes
+        -----
+        The deviation is estimated from few rows at first; Student's t allows for that, the normal
+        distribution of `with_dist` does not. With 15 features and 30 rows, intervals of 0.9 hold
+        90% of fresh targets; those of the normal distribution hold 88%. For Gaussian noise of one
+        variance and a small ridge the level is exact; where rows are weighted or decay, n is their
+        total weight.
+
+        References
+        ----------
+        G. A. F. Seber and A. J. Lee, "Linear Regression Analysis", 2nd edition, 2003, section 5.3.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> [round(end, 2) for end in model.predict_interval_one({0: 1.5}, level=0.9)]
+        [1.09, 1.91]
+        """
+        with self._lock:
+            lower, upper = self._ends(self._read_one(x), check_level(level))
+            return float(lower[0, 0]), float(upper[0, 0])
+
+    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
+        """Return an interval for every row, in the kind of `X`; see `predict_interval_one`.
+
+        Returns
+        -------
+        tuple, frame or list
+            Of an array the lower and the upper ends, two arrays (n_rows,); of a frame one with the
+            columns "lower" and "upper"; of a list one of tuples.
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=0.0)
+        >>> model.learn_many(np.array([[0.0], [1.0], [2.0], [3.0]]), [0.1, 0.9, 2.1, 2.9])
+        >>> model.predict_interval_many(np.array([[1.5], [3.0]]), level=0.5)[1].round(2)
+        array([1.62, 3.07])
+        """
+        with self._lock:
+            level, batch = check_level(level), read_batch(X)
+            ends = [each[:, 0] for each in self._ends(batch, level)]
+            if isinstance(batch.source, (list, tuple)):
+                return list(zip(*(each.tolist() for each in ends), strict=True))
+            return pair_like(batch.source, ("lower", "upper"), *ends)
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -294,14 +407,39 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             )
         return targets, {"_target_names": names}
 
-    def predict_one(self, x: Mapping[Any, Any]) -> dict[Name, float]:
-        """Return the prediction of every target for one sample; {} before anything is learnt."""
-        with self._lock:
-            scores = self._row_scores(x)
-            return dict(zip(self._target_names, scores.tolist(), strict=True))
+    def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> dict[Name, Any]:
+        """Return the prediction of every target for one sample; {} before anything is learnt.
 
-    def predict_many(self, X: Any) -> Any:
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers or arrays of numbers.
+        with_dist : bool
+            Whether to return a river.proba.Gaussian for every target instead of a number; see
+            `LeastSquaresRegressor.predict_one`. Every target has a noise of its own.
+        """
+        with self._lock:
+            means = self._row_scores(x).tolist()
+            if with_dist:
+                variances = self._variances(self._read_one(x), own=1.0)[0].tolist()
+                means = list(map(gaussian, means, variances))
+            return dict(zip(self._target_names, means, strict=True))
+
+    def predict_many(self, X: Any, with_dist: bool = False) -> Any:
         """Return predictions, a column per target, in the kind of `X`: array, frame or list.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        with_dist : bool
+            Whether to return distributions of fresh targets instead of numbers.
+
+        Returns
+        -------
+        array (n_rows, n_targets), frame or list of dicts
+            With distributions: of an array the means and the standard deviations, two arrays
+            (n_rows, n_targets); of a frame one with the columns "<target>_mean" and "<target>_std"
+            of every target; of a list dicts of target names to river.proba.Gaussian.
 
         Examples
         --------
@@ -311,8 +449,93 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
         array([[5., 2.]])
         """
         with self._lock:
-            source, scores = self._batch_scores(X)
-            return table_like(source, self._target_names, scores)
+            if not with_dist:
+                source, scores = self._batch_scores(X)
+                return table_like(source, self._target_names, scores)
+            batch = read_batch(X)
+            means, variances = self._normals(batch)
+            if isinstance(batch.source, (list, tuple)):
+                return self._dicts_of(gaussian, means, variances)
+            return self._pairs_like(batch.source, ("mean", "std"), means, np.sqrt(variances))
+
+    def predict_interval_one(
+        self, x: Mapping[Any, Any], level: float = 0.9
+    ) -> dict[Name, tuple[float, float]]:
+        """Return the interval of every target; see `LeastSquaresRegressor.predict_interval_one`.
+
+        Examples
+        --------
+        >>> model = LeastSquaresMultiTargetRegressor(ridge=0.0)
+        >>> model.learn_one({"size": 1.0}, {"price": 2.0})
+        >>> model.predict_interval_one({"size": 4.0})
+        {'price': (-inf, inf)}
+        """
+        with self._lock:
+            lower, upper = self._ends(self._read_one(x), check_level(level))
+            ends = zip(lower[0].tolist(), upper[0].tolist(), strict=True)
+            return dict(zip(self._target_names, ends, strict=True))
+
+    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
+        """Return the intervals of all targets for every row, in the kind of `X`.
+
+        Returns
+        -------
+        tuple, frame or list
+            Of an array the lower and the upper ends, two arrays (n_rows, n_targets); of a frame one
+            with the columns "<target>_lower" and "<target>_upper" of every target; of a list dicts
+            of target names to tuples.
+        """
+        with self._lock:
+            level, batch = check_level(level), read_batch(X)
+            ends = self._ends(batch, level)
+            if isinstance(batch.source, (list, tuple)):
+                return self._dicts_of(lambda *both: both, *ends)
+            return self._pairs_like(batch.source, ("lower", "upper"), *ends)
+
+    def _dicts_of(self, make: Any, first: Floats, second: Floats) -> list[dict[Name, Any]]:
+        """Return what is made of two numbers for every row and target, by the targets' names."""
+        rows, names = zip(first.tolist(), second.tolist(), strict=True), self._target_names
+        return [dict(zip(names, map(make, *row), strict=True)) for row in rows]
+
+    def _pairs_like(
+        self, source: Any, parts: tuple[str, str], first: Floats, second: Floats
+    ) -> Any:
+        """Return two numbers for every row and target: two arrays, or a frame."""
+        if isinstance(source, np.ndarray):
+            return first, second
+        columns = [f"{name}_{part}" for name in self._target_names for part in parts]
+        return table_like(source, columns, np.stack((first, second), 2).reshape(len(first), -1))
+
+
+def read_numbers(y: Any, n_rows: int) -> Floats:
+    """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
+    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
+        raise ValueError(
+            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
+            "targets are for LeastSquaresMultiTargetRegressor."
+        )
+    values = y
+    if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
+        entries = enumerate(as_list(y, each="target"))
+        values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
+    if len(values) != n_rows:
+        raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
+    check_values("y", values)
+    numbers: Floats = values.astype(np.float64)
+    return numbers
+
+
+def normals_like(source: Any, means: Floats, variances: Floats) -> Any:
+    """Return a normal distribution per row: two arrays, a frame of two columns, or a list."""
+    if isinstance(source, (list, tuple)):
+        return list(map(gaussian, means.tolist(), variances.tolist()))
+    return pair_like(source, ("mean", "std"), means, np.sqrt(variances))
+
+
+def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats) -> Any:
+    """Return two numbers per row: two arrays (n,) for an array, else a frame of two columns."""
+    pair = first, second
+    return pair if isinstance(source, np.ndarray) else table_like(source, names, np.stack(pair, 1))
 
 
 def read_named_targets(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from math import exp
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
 from onlinels.rows import Name, check_aligned, check_mapping, source_of
 from onlinels.saving import (
     NOTHING,
-    REAL,
     SHARE,
     VECTOR,
     WHOLE,
@@ -30,27 +27,9 @@ from onlinels.saving import (
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.cells import MOST_LABELS, Cells, Sight
+from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
-
-RIDGE = 1.0
-"""Ridge on every weight.
-
-Activations are of about unit size, so this is the weight of one row. From 0.1 to 3 the mean
-accuracy on nineteen streams stayed within 0.2 points.
-"""
-
-LEAST_RIDGE = 0.0625
-"""Share of the ridge to which it may decay: a quarter of the restoring that 0.5 needs."""
-
-SHORT_MEMORY = 0.99
-"""Forgetting factor of the short memory: the last 100 rows weigh as much as all before."""
-
-COMPARED = 0.995
-"""What is left of a comparison after each further row: some 200 rows are compared."""
-
-CLEARLY = 2.0
-"""Standard deviations by which the short memory must be better to be taken over."""
 
 RECENT = 0.995
 """What is left of an error after each further row: some 200 rows count."""
@@ -58,8 +37,7 @@ RECENT = 0.995
 RATE = 0.5
 """An expert's share falls by the factor exp(-0.5) with each recent error more.
 
-Expert i has the share exp(-0.5 L_i) / sum_j exp(-0.5 L_j) in the forecast, where L_i counts its
-discounted errors made before learning each row: the exponentially weighted average forecaster.
+These are errors made before learning each row.
 """
 
 CREDIBLE = -0.5, 1.5
@@ -98,15 +76,14 @@ class Outlook(NamedTuple):
 def _is_sound(model: Any) -> bool:
     n_features, n_classes = len(model._columns.names), len(model._classes)
     activations, cells = model._activations, model._cells
-    shapes = [each.weights.shape for each in model._experts]
-    expected = [(n, n_classes) for n in _widths(activations)]
-    fits = shapes == (expected if n_classes else [(0, 0)] * len(EXPERTS))
+    shapes = [each.shape for each in model._memories]
+    expected = [(n, n_classes) for n in (activations.n_wide, activations.n_narrow)]
+    fits = shapes == (expected if n_classes else [(0, 0)] * len(VIEWS))
     fits = fits and len(model._scaler.means) == len(activations._features) == n_features
     fits = fits and len(activations._texts) == cells._n_names == model._columns.n_crowded
     n_shares = len(cells._sums) - 1
     fits = fits and len(activations._labels) == n_shares == min(n_classes, MOST_LABELS)
     fits = fits and len(cells._ranks) == n_features
-    fits = fits and len(model._leads) == len(model._squares) == 2
     fits = fits and (len(model._errors), len(model._losses)) == (len(EXPERTS), len(SCALES))
     fits = fits and model._recent.maxlen == model.label_delay + 1
     fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
@@ -120,9 +97,7 @@ def _is_sound(model: Any) -> bool:
     _scaler=made_of(RunningScaler),
     _activations=made_of(Activations),
     _cells=made_of(Cells),
-    _experts=listed(made_of(Recursion)),
-    _leads=listed(REAL),
-    _squares=listed(SHARE),
+    _memories=listed(made_of(Memories)),
     _errors=listed(SHARE),
     _losses=VECTOR,
     _classes=made_of(Classes),
@@ -219,10 +194,7 @@ class StreamClassifier(ScoringClassifier):
         self._scaler = RunningScaler()
         self._activations = Activations(seed)
         self._cells = Cells(seed)
-        self._experts = [Recursion(0, 0, RIDGE, LEAST_RIDGE) for _ in EXPERTS]
-        # For each view, the discounted sum of the errors of the long memory less those of the
-        # short one, and that of the squares of these differences.
-        self._leads, self._squares = [0.0, 0.0], [0.0, 0.0]
+        self._memories = [Memories() for _ in VIEWS]
         # Of every expert. Plain floats: numpy takes longer over four numbers.
         self._errors = [0.0] * len(EXPERTS)
         self._losses = np.zeros(len(SCALES))
@@ -249,7 +221,7 @@ class StreamClassifier(ScoringClassifier):
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, _shares(self._errors).tolist(), strict=True))
+        return dict(zip(EXPERTS, shares_of(self._errors, RATE).tolist(), strict=True))
 
     @property
     def count(self) -> int:
@@ -363,14 +335,8 @@ class StreamClassifier(ScoringClassifier):
     def _plan_experts(
         self, outlook: Outlook, column: int, is_new: bool
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls and states of the recursions, and new attributes, to learn a row looked at.
-
-        The errors of both memories on the same rows are compared as in a sign test: for a takeover
-        the discounted sum of the differences must exceed 2, and 2 roots of the sum of squares.
-        """
-        scores = outlook.scores
-        experts, leads, squares = list(self._experts), self._leads.copy(), self._squares.copy()
-        changes = {"_experts": experts, "_leads": leads, "_squares": squares}
+        """Return calls and states of the memories, and new attributes, to learn a row looked at."""
+        scores, changes = outlook.scores, dict[str, Any]()
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
@@ -380,21 +346,15 @@ class StreamClassifier(ScoringClassifier):
             if self._count % SAMPLED == 0:
                 likelihoods = self._likelihoods(self._mixture(scores), column)
                 changes["_losses"] = self._losses - np.log(likelihoods)
-        errors = -scores
-        errors[:, column] += 1.0
+        targets = np.zeros(len(self._classes))
+        targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
         for view, row in enumerate(outlook.views):
             long, short = 2 * view, 2 * view + 1
-            difference = errs[long] - errs[short]
-            leads[view] = COMPARED * leads[view] + difference
-            squares[view] = COMPARED * squares[view] + difference**2
-            if leads[view] > max(CLEARLY, CLEARLY * squares[view] ** 0.5):
-                experts[long], errors[long] = experts[short].copied(), errors[short]
-                leads[view] = squares[view] = 0.0
-            for_long = experts[long].plan(row, errors[long])
-            for_short = experts[short].plan(row, errors[short], 1.0, SHORT_MEMORY)
-            calls += for_long[0] + for_short[0]
-            state += for_long[1] + for_short[1]
+            both, difference = scores[long : short + 1], errs[long] - errs[short]
+            planned = self._memories[view].plan(row, targets, both, difference)
+            calls += planned[0]
+            state += planned[1]
         return calls, state, changes
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
@@ -405,8 +365,9 @@ class StreamClassifier(ScoringClassifier):
         model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
         sizes = len(classes), columns.n_crowded
         model._activations = activations = self._activations.grown(columns.names, *sizes)
-        experts = zip(self._experts, _widths(activations), strict=True)
-        model._experts = [expert.grown(size, len(classes)) for expert, size in experts]
+        widths = activations.n_wide, activations.n_narrow
+        pairs = zip(self._memories, widths, strict=True)
+        model._memories = [each.grown(size, len(classes)) for each, size in pairs]
         return model
 
     def _look(self, row: StreamRow, last: int | None) -> Outlook:
@@ -431,9 +392,10 @@ class StreamClassifier(ScoringClassifier):
             names = [text // N_HASHES for text in texts]
             activations.add_texts(wide, names, cells.of_texts(sight))
         views = wide, activations.narrow(wide)
-        seen = views[0], views[0], views[1], views[1]
+        pairs = zip(views, self._memories, strict=True)
+        seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
-        for view, expert, out in zip(seen, self._experts, scores, strict=True):
+        for (view, expert), out in zip(seen, scores, strict=True):
             row_products(view, expert.weights, out)
         return Outlook(sight, views, scores)
 
@@ -441,7 +403,7 @@ class StreamClassifier(ScoringClassifier):
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
         low, high = CREDIBLE
         credible = np.minimum(np.maximum(scores, low), high)
-        shares = _shares(self._errors)
+        shares = shares_of(self._errors, RATE)
         if scores.ndim == 2:
             mixture: Floats = shares.dot(credible)
         else:
@@ -482,16 +444,3 @@ class StreamClassifier(ScoringClassifier):
 
     def _probabilities(self, scores: Floats) -> Floats:
         return calibrate(scores, best_scale(self._losses), self._count) if scores.size else scores
-
-
-def _widths(activations: Activations) -> tuple[int, ...]:
-    """Return how many activations each expert sees."""
-    return *[activations.n_wide] * len(MEMORIES), *[activations.n_narrow] * len(MEMORIES)
-
-
-def _shares(errors: list[float]) -> Floats:
-    """Return the shares of experts in the forecast, of sum 1, by their discounted errors."""
-    fewest = min(errors)
-    shares = [exp(RATE * (fewest - of_expert)) for of_expert in errors]
-    total = sum(shares)
-    return np.array([share / total for share in shares])
