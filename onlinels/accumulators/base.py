@@ -40,6 +40,9 @@ MOST_ROWS = int(np.iinfo(np.int64).max)
 RESIDUE = 1e-13
 """Sum of squares, relative to what was taken out of it, up to which nothing is left."""
 
+SMALLEST_DEVIATION = 1e-150
+"""Deviation of a feature below which it counts as constant."""
+
 SLACK = 1e-9
 """Relative excess that rounding errors and decayed weights may cause."""
 
@@ -288,9 +291,11 @@ class Accumulator(ABC):
     def deviations(self) -> Floats:
         """Every feature's standard deviation, (n_features,); about 0 where there is no intercept.
 
-        It is that of the rows as they weigh, and 0 where only rounding errors can be left.
+        It is that of the rows as they weigh, and 0 where only rounding errors can be left, or
+        where its square would leave the range of float64.
         """
         deviations: Floats = np.sqrt(self.diagonal / (self.weight or np.inf))
+        deviations[deviations < SMALLEST_DEVIATION] = 0.0
         return deviations
 
     @property

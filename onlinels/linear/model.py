@@ -404,8 +404,9 @@ class LinearModel(base.Estimator, ABC):
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
             ridge, units = self._in_force()
-            diagonal = self._statistics.ridge_diagonal(ridge)
-            return read_only(diagonal if units is None else ridge * units**2)
+            with np.errstate(over="ignore"):  # Of features at 1e150.
+                own = None if units is None else ridge * units**2
+            return read_only(self._statistics.ridge_diagonal(ridge) if own is None else own)
 
     # The ridge.
 
@@ -1055,7 +1056,7 @@ class LinearModel(base.Estimator, ABC):
                 apart = (known != self._statistics.feature_mean) & (units == 0.0)
                 known = known * reciprocal(units)
                 # Of the size that they would have if this row had been learnt.
-                weight = self._statistics.weight
+                weight = self._statistics.weight or 1.0
                 unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5
             leverages = covariance.leverages(known)
             if ridge > 0.0:

@@ -302,7 +302,7 @@ class StreamRegressor(base.MiniBatchRegressor):
     --------
     >>> from river import datasets, evaluate, metrics
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), StreamRegressor(), metrics.MAE())
-    MAE: 19.064693
+    MAE: 18.672245
     """
 
     save = save_method
