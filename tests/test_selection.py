@@ -126,7 +126,7 @@ def test_fewer_rows_than_features_have_the_spectrum_of_the_rows(seed, n_features
     acc = GramAccumulator()
     acc.update(X, random.normal(size=(n_rows, 2)))
     whole, reduced = eigenvalues_of(acc.sums()), reduced_to_rank(acc.sums())
-    assert len(reduced.gram) == np.linalg.matrix_rank(X)
+    assert np.linalg.matrix_rank(X) <= len(reduced.gram) <= min(X.shape)
     ridges = 10.0 ** np.arange(-6.0, 4.0)
     few = likelihood_criterion(eigenvalues_of(reduced), ridges)
     np.testing.assert_allclose(few, likelihood_criterion(whole, ridges), atol=1e-8)

@@ -613,7 +613,8 @@ class LinearModel(base.Estimator, ABC):
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         penalty, recursion = self._penalty, None
-        if ahead is None and not penalty.is_due:
+        if ahead is None:
+            # Nothing is chosen now: if it is once more, then from the statistics as they are.
             penalty = Penalty(has_warned=penalty.has_warned)
         if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
