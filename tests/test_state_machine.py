@@ -31,6 +31,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from onlinels.linear.penalty import next_checkpoint
 
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 LABELS = ["cat", "dog", 3, None, ("a", 1), "late", "later", "latest"]
@@ -67,6 +68,8 @@ class Truth:
     """Sum of squares that rounding errors are relative to, beside that of the rows."""
     selected: list[Row] | None = field(default_factory=list)
     """The rows that the ridge was selected from; None where that cannot be said simply."""
+    until: float = 16
+    """Count of rows at which it is selected next; infinite where that cannot be said simply."""
 
     @property
     def count(self):
@@ -85,7 +88,10 @@ class Truth:
             self.names |= set(row.x)
             if self.recursive:
                 self.moved += squares(row)
-            if self.count & (self.count - 1) == 0:
+            if self.settings.get("half_life") is not None:
+                # Four memories after the last time, too.
+                self.forget_selection()
+            if self.count >= self.until:
                 self.select()
 
     def _pass_time(self, t):
@@ -122,7 +128,7 @@ class Truth:
 
     def merge(self, other):
         empty = not (self.rows and other.rows)
-        selected = self.selected if self.rows else other.selected
+        selected, until = (each := self if self.rows else other).selected, each.until
         self.timed |= other.timed
         if self.timed and self.now is not None and other.now is not None:
             late = max(self.now, other.now)
@@ -135,10 +141,24 @@ class Truth:
         self.moved += other.moved
         self.select()
         if empty:
-            self.selected = selected
+            self.selected, self.until = selected, until
 
     def select(self):
         self.selected = [replace(row) for row in self.rows]
+        varies = [len(values) > 1 for values in self.values().values()]
+        past = 1.0 - self.settings.get("forgetting_factor", 1.0)
+        memory = 1.0 / past if past else np.inf
+        self.until = next_checkpoint(self.count, sum(varies), memory)
+
+    def values(self):
+        """Return the values that every feature had in rows that weigh something."""
+        weighing = [row.x for row in self.rows if row.w > 0.0]
+        plain = set() if self.settings["fit_intercept"] else {0.0}
+        return {name: plain | {x.get(name, 0.0) for x in weighing} for name in self.names}
+
+    def forget_selection(self):
+        """Take note that the ridge is changed: what is selected later depends on who asks when."""
+        self.selected, self.until = None, np.inf
 
     def table(self, names):
         """Return the rows that are in, as columns of some features."""
@@ -391,7 +411,7 @@ class Calls(RuleBasedStateMachine):
         ridge = data.draw(st.sampled_from([*numbers, *named]))
         if ridge != self.model.ridge:
             self.model.mutate({"ridge": ridge})
-            self.truth.selected = None
+            self.truth.forget_selection()
 
     @rule(seed=SEEDS, pickled=st.booleans(), n_rows=st.integers(1, 4))
     def go_on_with_a_copy(self, seed, pickled, n_rows):
