@@ -241,16 +241,16 @@ def test_ridges_are_the_same_numbers_whatever_the_data():
         first, last = exponents(norm)
         assert first <= last
         assert np.isfinite(10.0 ** (last / FINEST))
-        assert first % 64 == last % 64 == 0
+        assert first % 128 == last % 128 == 0
     first, last = exponents(3.7)
-    assert 1e-13 <= 10.0 ** (first / FINEST) / 3.7 < 2e-13
-    assert 0.5e3 < 10.0 ** (last / FINEST) / 3.7 <= 1e3
+    assert 1e-13 <= 10.0 ** (first / FINEST) / 3.7 < 3.2e-13
+    assert 0.3e3 < 10.0 ** (last / FINEST) / 3.7 <= 1e3
     assert exponents(0.0) == (0, 0)
 
 
 def test_equally_good_ridges_give_the_largest():
     flat = best_of(lambda ridges: np.where(ridges < 100.0, 1.0, 1.1), -512, 1024)
-    assert 90.0 < flat.ridge < 100.0
+    assert 80.0 < flat.ridge < 100.0
     assert not flat.is_at_end
     end = best_of(lambda ridges: 1e-10 * np.log(ridges), -512, 512)
     assert (end.ridge, end.is_at_end) == (100.0, True)

@@ -81,10 +81,10 @@ class Choice(NamedTuple):
     """Whether it is the smallest or largest of the ridges searched."""
 
 
-PER_DECADE = 4
+PER_DECADE = 2
 """Ridges in a decade of those that are looked at first."""
 
-FINER = 16, 64
+FINER = 8, 32
 """Ridges in a decade of those that are looked at next, beside the best one."""
 
 FINEST = 256
@@ -120,7 +120,7 @@ BAND = 64, 128
 TINY = 1e-300
 """In place of a 0 by which is divided."""
 
-COLUMNS = 1024
+COLUMNS = 512
 """Columns of a Gram that are changed at once, so that what is in between stays small."""
 
 
@@ -242,7 +242,7 @@ def exponents(largest: float) -> tuple[int, int]:
     Examples
     --------
     >>> [f"{10.0 ** (power / 256):.3g}" for power in exponents(2.0)]
-    ['3.16e-13', '1.78e+03']
+    ['3.16e-13', '1e+03']
     """
     if largest < 10.0**-DECADES:
         return 0, 0
