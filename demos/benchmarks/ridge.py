@@ -360,8 +360,8 @@ def cost_table(sizes: list[int]) -> Table:
     columns = "M", "solve", "auto", "auto / solve", "auto, features as they are", "KFold(5)"
     table = table_of(*columns, title="Cost, 10 targets")
     for size in sizes:
-        settings = (1.0, None), ("auto", "auto"), ("auto", None), (KFold(5), None)
-        solve, auto, plain, folds = (cost(*each, size) for each in settings)
+        settings: list[Any] = [(1.0, None), ("auto", "auto"), ("auto", None), (KFold(5), None)]
+        solve, auto, plain, folds = (cost(ridge, scaling, size) for ridge, scaling in settings)
         times = in_words(solve), in_words(auto), f"{auto / solve:.1f}", in_words(plain)
         table.add_row(str(size), *times, in_words(folds))
     return table

@@ -130,7 +130,8 @@ def hidden(x: Floats, n_hidden: int, activation: str) -> Floats:
 
 def chicks() -> tuple[Floats, Array]:
     """Return age, and indicators of chick and diet; the weight."""
-    rows = list(streams.ChickWeights())
+    stream: Any = streams.ChickWeights
+    rows = list(stream())
     names = sorted({(key, row[key]) for row, _ in rows for key in ("chick", "diet")})
     x = np.array([[row["time"], *(row[key] == value for key, value in names)] for row, _ in rows])
     return x.astype(float), np.array([float(y) for _, y in rows])
