@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 import laws
+import onlinels
 import strategies
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
 
@@ -256,3 +257,27 @@ def test_with_a_number_the_default_is_that_number():
             model.learn_many(rows.X, rows.y)
         assert (default.ridge_diagonal == default.ridge_).all()
         assert np.array_equal(default.output_weights, plain.output_weights)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_models_of_other_features_merge_while_they_are_standardised(accumulator, tmp_path):
+    """The merged model is saved, and learns on in a batch, before anybody asks it."""
+    random = np.random.default_rng(0)
+    sizes = 10.0 ** np.arange(0, 10, 2)
+    X = random.normal(size=(440, 5)) * sizes
+    X[:70, 3:], X[70:140, :2] = 0.0, 0.0
+    y = (X[:, 2] / sizes[2] + random.normal(size=440) > 0.0).tolist()
+    rows = strategies.Rows(X, y, np.ones(440))
+    parts = []
+    for part, names in ((range(70), range(3)), (range(70, 140), range(2, 5))):
+        model = LeastSquaresClassifier(accumulator=accumulator)
+        samples = [{name: x[name] for name in names} for x in rows.take(part).dicts()]
+        model.learn_many(samples, rows.take(part).y)
+        assert model.predict_one(samples[0]) in (True, False)
+        parts.append(model)
+    merged = parts[0] + parts[1]
+    merged.save(tmp_path / "model.npz")
+    for model in (merged, onlinels.load(tmp_path / "model.npz")):
+        model.learn_many(X[140:], y[140:])
+        assert model.count == 440
+        assert_solves(model, rows)

@@ -615,7 +615,7 @@ class LinearModel(base.Estimator, ABC):
         penalty, recursion = self._penalty, None
         if ahead is None:
             # Nothing is chosen now: if it is once more, then from the statistics as they are.
-            penalty = Penalty(has_warned=penalty.has_warned)
+            penalty = penalty.anew()
         if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
         if ahead is not None:
@@ -711,8 +711,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
-        penalty = self._penalty._replace(is_due=True, values=None)
-        news = {"_statistics": statistics, "_penalty": penalty}
+        news = {"_statistics": statistics, "_penalty": self._penalty.anew()}
         apply(Update(state=self._anew(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:

@@ -139,6 +139,10 @@ class Penalty(NamedTuple):
     values: Floats | None = None
     has_warned: bool = False
 
+    def anew(self) -> Penalty:
+        """Return one of which everything is due, from statistics of which nothing is known."""
+        return Penalty(has_warned=self.has_warned)
+
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return it for more features, of which those known so far stand at given places."""
         values, units = self.values, self.units
