@@ -163,7 +163,7 @@ def test_the_seed_settles_everything():
 def test_river_finds_nothing(monkeypatch):
     """Values are named by time and channel: twelve times of two channels."""
     generator = np.random.default_rng(0)
-    windows = generator.normal(size=(300, 12, 2)) + np.arange(300)[:, None, None] % 2
+    windows = generator.normal(size=(120, 12, 2)) + np.arange(120)[:, None, None] % 2
     rows = [{f"v_{t}_{c}": float(w[t, c]) for t in range(12) for c in range(2)} for w in windows]
     stream = [(x, k % 2) for k, x in enumerate(rows)]
     monkeypatch.setattr(checks, "_yield_datasets", lambda model, scale=1: iter([stream]))

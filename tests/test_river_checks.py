@@ -72,11 +72,12 @@ def scaled_hidden(settings):
     return preprocessing.StandardScaler() | layer | LeastSquaresClassifier(**settings[0])
 
 
-SETTINGS = [({}, {}), *drawn_settings(18)]
+# Defaults, with fewer hidden units: the long run has the 300 of the default, too.
+SETTINGS = [({}, {"n_hidden": 20}), *drawn_settings(18), ({}, {})]
 REGRESSORS = LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
 DRAW = random.Random(1)
 REGRESSOR_SETTINGS = [
-    ({}, {}),
+    SETTINGS[0],
     *((model_settings(DRAW, ACCUMULATORS[k % 3]), SETTINGS[k + 1][1]) for k in range(7)),
 ]
 
@@ -128,7 +129,7 @@ MODELS = [
     *the_rest_slow(DRIFT_AWARE, 2),
     *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS], 2),
     *the_rest_slow(
-        [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 2
+        [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 1
     ),
 ]
 
@@ -248,14 +249,13 @@ PIPELINES = {
 }
 
 
-def slow_where(number):
-    return pytest.mark.slow if number in ("5", "1000") else ()
+IN_THE_LONG_RUN = ", 5", ", 1000", "downsampled, with whitened patches", "with clusters"
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=slow_where(name.split()[-1]))
+        pytest.param(name, marks=pytest.mark.slow if name.endswith(IN_THE_LONG_RUN) else ())
         for name in (*TRANSFORMERS, *NETWORKS, *PIPELINES)
     ],
 )

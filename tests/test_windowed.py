@@ -343,7 +343,11 @@ def test_river_finds_nothing_but_channels_that_come_and_go():
         else:
             check(model.clone())
     assert refused == model._unit_test_skips()
-    checks.check_estimator(model)
+
+
+@pytest.mark.slow
+def test_river_itself_finds_nothing():
+    checks.check_estimator(WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1))
 
 
 def learnt(**settings):
