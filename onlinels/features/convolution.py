@@ -27,7 +27,7 @@ SQUARE_ROOTS = {1.0: 0, 0.5: 1, 0.25: 2}
 @savable_settings()
 @dataclass(frozen=True)
 class Power:
-    """The power |u|^exponent of every response u.
+    """The power ``|u|^exponent`` of every response u.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ FOURTH_ROOT = Power(0.25)
 def lp_pooling(exponent: float) -> tuple[Power, Power]:
     """Return what to do before and after averaging so that responses are pooled by an Lp norm.
 
-    (mean |u|^p)^(1/p), the Lp norm up to a constant: p = 1 averages the sizes of responses, larger
-    ones come closer to their maximum.
+    ``(mean |u|^p)^(1/p)``, the Lp norm up to a constant: p = 1 averages the sizes of responses,
+    larger ones come closer to their maximum.
 
     Parameters
     ----------

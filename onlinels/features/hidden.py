@@ -125,7 +125,7 @@ class HiddenLayer(base.MiniBatchTransformer):
     receptive_fields : ReceptiveFields, optional
         Lets every unit see only a random rectangle of features that are maps.
     prefix : str
-        What the names of outputs begin with: "u_" gives "u_h0", "u_h1", …
+        What the names of outputs begin with: ``"u_"`` gives ``u_h0``, ``u_h1``, …
 
     Notes
     -----

@@ -233,7 +233,8 @@ class MiniRocketFeatures(ImageTransformer):
     kernels : DilatedKernels, optional
         Kernels that are made already.
     prefix : str
-        What the names of outputs begin with, for a TransformerUnion: "u_" gives "u_h0", "u_h1", …
+        What the names of outputs begin with, for a TransformerUnion: ``"u_"`` gives
+        ``u_h0``, ``u_h1``, …
 
     Notes
     -----

@@ -334,7 +334,8 @@ class ConvolutionalFeatures(FilteringTransformer):
         What positions are averaged with: the Q x Q alike, as in the paper, or by a gaussian about
         their middle that is as wide (standard deviation Q / sqrt(12)), which classifies better.
     prefix : str
-        What the names of outputs begin with, for a TransformerUnion: "u_" gives "u_h0", "u_h1", …
+        What the names of outputs begin with, for a TransformerUnion: ``"u_"`` gives
+        ``u_h0``, ``u_h1``, …
 
     Notes
     -----

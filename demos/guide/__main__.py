@@ -1,0 +1,26 @@
+"""Build the guide into a site: HTML with search, two themes and an API reference.
+
+Run `python demos/guide` with the extra `docs` installed. Whatever Sphinx warns of is an error.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from sphinx.cmd.build import build_main
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=Path("site"), help="folder (%(default)s)")
+    output = parser.parse_args().output
+    code = build_main(["-W", "--keep-going", "-q", str(HERE), str(output)])
+    if code == 0:
+        print(f"Open {output / 'index.html'}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
