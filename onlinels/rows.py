@@ -365,7 +365,7 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
 
 def _remedy_for(frame: nw.DataFrame[Any], name: str, argument: str) -> str:
     """Return what to do about a column that holds no numbers."""
-    column, library = frame[name], frame.implementation
+    column, library = frame.get_column(name), frame.implementation
     values = column.drop_nulls().to_list()
     if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
         return OF_TIMES

@@ -255,6 +255,19 @@ def test_advice_on_categories_works(X):
         np.testing.assert_allclose(np.asarray(model.predict_many(X)), np.asarray(y), atol=1e-3)
 
 
+@pytest.mark.parametrize("names", [(0, 1), (("a", 1), ("b", 2)), ("a", 0), (1, "a")])
+def test_names_of_columns_need_not_be_text(names):
+    X, y = pd.DataFrame({names[0]: [1.0, 2.0, 3.0], names[1]: ["red", "blue", "red"]}), [1, 0, 1]
+    batches, rows = StreamClassifier(), StreamClassifier()
+    batches.learn_many(X, y)
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        rows.learn_one(x, label)
+    assert batches.feature_names == (names[0], (names[1], "red"), (names[1], "blue"))
+    assert batches.predict_many(X).tolist() == rows.predict_many(X.to_dict("records"))
+    with pytest.raises(TypeError, match=re.escape(f"a column {names[1]!r} of type")):
+        LeastSquaresClassifier().learn_many(X, y)
+
+
 @pytest.mark.parametrize("X", [*tables(NUMBERS), *WITH_GAPS])
 def test_advice_on_numbers_in_text_works(X):
     cast = eval(advice(X, r"Pass (.*\))\.$"), {"X": X, "polars": pl})

@@ -98,13 +98,15 @@ def _read_matrix(X: Any) -> list[Sample]:
         frame = as_frame(X)
         kinds = frame.schema
         names = [name for name in kinds if kinds[name].is_numeric() or kinds[name] == nw.Boolean]
-        texts = {name: frame[name].to_list() for name in kinds if name not in names}
+        texts = {name: frame.get_column(name).to_list() for name in kinds if name not in names}
         are_text = all(isinstance(y, str) or is_gap(y) for each in texts.values() for y in each)
         if not are_text or any(kind.is_decimal() for kind in kinds.values()):
             return []
         values = np.zeros((len(frame), len(names)))
         if names:
-            values[:] = to_numpy(frame.select(names))
+            # By position: narwhals selects by names only if they are text.
+            places = [place for place, name in enumerate(kinds) if name not in texts]
+            values[:] = to_numpy(frame[:, places])
     # Without NaN.
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
         return []
