@@ -333,6 +333,16 @@ def learn_stream(stream, model=None, rows=None):
     return model
 
 
+def learn_stream_in(batches, stream, model):
+    """Let a model learn the batches of a stream, given as ranges of rows; those of one row alone."""
+    for rows in batches:
+        if len(rows) == 1:
+            learn_stream(stream, model, rows)
+        else:
+            some = slice(rows.start, rows.stop)
+            model.learn_many(stream.samples[some], stream.labels[some])
+
+
 class MemoryLog:
     """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
 

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
-from onlinels.rows import Name, check_aligned, check_mapping, source_of
+from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
+from onlinels.rows import check_mapping, source_of
 from onlinels.saving import (
     NOTHING,
     SHARE,
     VECTOR,
     WHOLE,
     listed,
-    locked_copy,
-    locked_state,
     made_of,
     savable_settings,
-    save_method,
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
+from onlinels.stream.base import StreamModel
 from onlinels.stream.cells import MOST_LABELS, Cells, Sight
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
@@ -105,7 +103,7 @@ def _is_sound(model: Any) -> bool:
     _count=WHOLE,
     _seen=NOTHING,
 )
-class StreamClassifier(ScoringClassifier):
+class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
     Every row is put on one scale by the rows before it, spread over 160 fixed random units, looked
@@ -183,9 +181,6 @@ class StreamClassifier(ScoringClassifier):
     Accuracy: 90.39%
     """
 
-    save = save_method
-    __copy__ = locked_copy
-
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
@@ -205,28 +200,15 @@ class StreamClassifier(ScoringClassifier):
         # The row looked at last with the last label then: what is predicted is often learnt next.
         self._seen: tuple[tuple[Any, ...], int | None, Outlook] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
-
     @property
     def classes(self) -> tuple[Label, ...]:
         """Labels seen so far, in the order in which they were first learnt."""
         return self._classes.labels
 
     @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._columns.names
-
-    @property
     def shares(self) -> dict[str, float]:
         """Shares of the four experts in the forecast, by what they see and how they remember."""
         return dict(zip(EXPERTS, shares_of(self._errors, RATE).tolist(), strict=True))
-
-    @property
-    def count(self) -> int:
-        """Number of rows learnt."""
-        return self._count
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -253,44 +235,26 @@ class StreamClassifier(ScoringClassifier):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), y))
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a mini-batch row by row, as `learn_one` would.
+    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+        labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
+        n_classes = len(self._classes.extended(labels))
+        self._activations.grown(columns.names, n_classes, columns.n_crowded)
+        # The activations that rows were laid out by, the number of the first row, and the rows.
+        # Once the activations have grown, or after the last of these rows, more are laid out.
+        ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
 
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows labels
+        def plan(row: int) -> tuple[Calls, State]:
+            nonlocal ahead
+            if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
+                # Together: what is raised in between must not leave one without the other.
+                ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
+            _, first, rows = ahead
+            if not rows:
+                return self._plan(*self._columns.placing(samples[row]), labels[row])
+            laid = rows[row - first]
+            return self._plan(self._columns, laid.row, labels[row], laid)
 
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-        """
-        with self._lock:
-            check_aligned(X, y=y)
-            samples = read_stream_batch(X)
-            check_not_empty("X", len(samples))
-            labels = read_labels(y, len(samples))
-            # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing(samples)
-            classes = self._classes.extended(labels)
-            self._activations.grown(columns.names, len(classes), columns.n_crowded)
-            # Rows laid out, the first of them, and by what: of another one, or past them, anew.
-            ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
-
-            def plan(block: slice) -> tuple[Calls, State]:
-                nonlocal ahead
-                row = block.start
-                if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
-                    # Together: what is raised in between must not leave one without the other.
-                    ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
-                _, first, rows = ahead
-                if not rows:
-                    return self._plan(*self._columns.placing(samples[row]), labels[row])
-                laid = rows[row - first]
-                return self._plan(self._columns, laid.row, labels[row], laid)
-
-            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
+        return plan
 
     def _lay_out(self, samples: list[Sample]) -> list[Laid]:
         """Lay out rows that are learnt one after another, up to the first with new features."""

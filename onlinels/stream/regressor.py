@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -12,8 +12,8 @@ from river import base
 
 from onlinels.checks import Floats, check_count, check_not_empty, read_number
 from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_numbers
-from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, enlarged, shallow_copy
-from onlinels.rows import Name, check_aligned, check_mapping, numbers_like, source_of
+from onlinels.numerics import Calls, Lock, State, apply, enlarged, shallow_copy
+from onlinels.rows import check_mapping, numbers_like, source_of
 from onlinels.saving import (
     COLUMNS,
     NOTHING,
@@ -22,17 +22,15 @@ from onlinels.saving import (
     VECTOR,
     WHOLE,
     listed,
-    locked_copy,
-    locked_state,
     made_of,
     savable,
     savable_settings,
-    save_method,
     settings_hold,
 )
+from onlinels.stream.base import StreamModel
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 
 N_LAGS = 2
 """Features that tell of the last targets: the last one, and its difference to that before.
@@ -239,7 +237,7 @@ def _is_sound(model: Any) -> bool:
     _count=WHOLE,
     _seen=NOTHING,
 )
-class StreamRegressor(base.MiniBatchRegressor):
+class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict a number from a stream of dicts, whatever is in them and however it changes.
 
     What `StreamClassifier` is for labels. Features and targets are put on one scale by the rows
@@ -305,9 +303,6 @@ class StreamRegressor(base.MiniBatchRegressor):
     MAE: 18.672245
     """
 
-    save = save_method
-    __copy__ = locked_copy
-
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
@@ -333,23 +328,10 @@ class StreamRegressor(base.MiniBatchRegressor):
         # The row looked at last: what is predicted is often learnt next.
         self._seen: tuple[bytes, Outlook] | None = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
-
-    @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._columns.names
-
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by what they forecast, see and remember."""
         return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
-
-    @property
-    def count(self) -> int:
-        """Number of rows learnt."""
-        return self._count
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -375,33 +357,10 @@ class StreamRegressor(base.MiniBatchRegressor):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), read_number("y", y, OF_TARGETS)))
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a mini-batch row by row, as `learn_one` would.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows numbers
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-        """
-        with self._lock:
-            check_aligned(X, y=y)
-            samples = read_stream_batch(X)
-            check_not_empty("X", len(samples))
-            targets = read_numbers(y, len(samples)).tolist()
-            # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing(samples)
-            self._activations.grown(columns.names, 0)
-
-            def plan(block: slice) -> tuple[Calls, State]:
-                place = block.start
-                return self._plan(*self._columns.placing(samples[place]), targets[place])
-
-            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
+    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+        targets = read_numbers(y, len(samples)).tolist()
+        self._activations.grown(self._columns.knowing(samples).names, 0)
+        return lambda row: self._plan(*self._columns.placing(samples[row]), targets[row])
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -431,7 +390,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         """
         with self._lock:
             check_mapping(x)
-            forecast = self._forecast(self._columns.row(x)) if self._count else 0.0
+            forecast = self._look(self._columns.row(x)).forecast if self._count else 0.0
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -444,7 +403,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         with self._lock:
             rows = self._columns.placed(read_stream_batch(X))
             check_not_empty("X", len(rows))
-            forecasts = np.array([self._forecast(row) for row in rows])
+            forecasts = np.array([self._look(row).forecast for row in rows])
             source = source_of(X)
             if not with_dist:
                 return numbers_like(source, forecasts)
@@ -457,15 +416,12 @@ class StreamRegressor(base.MiniBatchRegressor):
         scales = self._scaler, self._activations, self._targets
         return Forecaster(*scales, weights, self._losses, self._limits, self._past)
 
-    def _look(self, row: Floats) -> Outlook:
+    def _look(self, row: StreamRow) -> Outlook:
         """Return what is thought of a row now: once, if it is learnt next."""
-        key, seen = row.tobytes(), self._seen
+        key, seen = row.values.tobytes(), self._seen
         if seen is None or seen[0] != key:
-            self._seen = seen = key, self._forecaster().look(row)
+            self._seen = seen = key, self._forecaster().look(row.values)
         return seen[1]
-
-    def _forecast(self, row: StreamRow) -> float:
-        return self._look(row.values).forecast if self._count else 0.0
 
     def _deviation(self) -> float:
         """Return the standard deviation of a fresh target; one error says little."""
@@ -478,7 +434,7 @@ class StreamRegressor(base.MiniBatchRegressor):
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
         if not self.label_delay:
-            past, outlook = self._past, model._look(row)
+            past, outlook = self._past, model._look(known)
             judged = outlook if past else None
         else:
             # This row was predicted by what was known then, and is learnt with the last rows then.
