@@ -334,7 +334,7 @@ def learn_stream(stream, model=None, rows=None):
 
 
 def learn_stream_in(batches, stream, model):
-    """Let a model learn the batches of a stream, given as ranges of rows; those of one row alone."""
+    """Let a model learn a stream in batches, given as ranges of rows; a single row as such."""
     for rows in batches:
         if len(rows) == 1:
             learn_stream(stream, model, rows)
