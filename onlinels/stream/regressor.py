@@ -242,7 +242,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     What `StreamClassifier` is for labels. Features and targets are put on one scale by the rows
     before them, and learnt by recursive least-squares models with a long and a short memory: the
-    target, by 200 random units and by the features alone; and its change since the last target, by
+    target, by 160 random units and by the features alone; and its change since the last target, by
     the units and by the features' changes. The forecast mixes them, the last target and the
     running mean by their recent absolute errors, made before learning each row. Where a short
     memory turns out better than the long one beside it, the long one goes on from there. So scale,
@@ -279,8 +279,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
     cost, and models neither merge nor unlearn. A row of M features costs about
-    ``6 ((M + 200)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 200)^2 + 2 M^2)`` bytes
-    and, for every row of `label_delay`, ``32 (M + 200)`` more: it does not depend on the number of
+    ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 160)^2 + 2 M^2)`` bytes
+    and, for every row of `label_delay`, ``96 M + 5,300`` more: it does not depend on the number of
     rows learnt.
 
     Whatever is raised while it learns, the model is as before or as after, as in
