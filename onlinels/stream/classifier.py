@@ -24,7 +24,7 @@ from onlinels.saving import (
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
 from onlinels.stream.base import StreamModel
-from onlinels.stream.cells import MOST_LABELS, Cells, Sight
+from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
@@ -53,7 +53,7 @@ AHEAD = 64
 """Rows of a batch that are laid out together, before they are learnt one by one."""
 
 
-class Laid(NamedTuple):
+class LaidOut(NamedTuple):
     """All of a row that does not depend on what is learnt, and the scaler after it."""
 
     row: StreamRow
@@ -62,10 +62,11 @@ class Laid(NamedTuple):
     wide: Floats
 
 
-class Outlook(NamedTuple):
-    """What is thought of rows before they are learnt."""
+class Scored(NamedTuple):
+    """Rows with the scores that they have before they are learnt."""
 
-    sight: Sight
+    # What the cells of rows hold.
+    found: Lookup
     # What each view sees, (..., n_activations), and the scores of experts, (4, ..., n_classes).
     views: tuple[Floats, Floats]
     scores: Floats
@@ -197,8 +198,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         # The labels learnt last, by column: as many as come between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
         self._count = 0
-        # The row looked at last with the last label then: what is predicted is often learnt next.
-        self._seen: tuple[tuple[Any, ...], int | None, Outlook] | None = None
+        # The row scored last, and the label before it: what is predicted is often learnt next.
+        self._seen: tuple[tuple[Any, ...], int | None, Scored] | None = None
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -241,7 +242,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._activations.grown(columns.names, n_classes, columns.n_crowded)
         # The activations that rows were laid out by, the number of the first row, and the rows.
         # Once the activations have grown, or after the last of these rows, more are laid out.
-        ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
+        ahead: tuple[Activations | None, int, list[LaidOut]] = None, 0, []
 
         def plan(row: int) -> tuple[Calls, State]:
             nonlocal ahead
@@ -256,7 +257,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
         return plan
 
-    def _lay_out(self, samples: list[Sample]) -> list[Laid]:
+    def _lay_out(self, samples: list[Sample]) -> list[LaidOut]:
         """Lay out rows that are learnt one after another, up to the first with new features."""
         known = samples[: self._columns.n_known(samples)]
         if not known:
@@ -264,10 +265,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         rows = self._columns.placed(known)
         scalers, features = self._scaler.along([(row.values, row.gaps) for row in rows])
         cells, wide = self._cells.of(features), self._activations.of(features)
-        return [*map(Laid, rows, scalers, cells, wide)]
+        return [*map(LaidOut, rows, scalers, cells, wide)]
 
     def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, laid: Laid | None = None
+        self, columns: StreamColumns, row: StreamRow, y: Any, laid: LaidOut | None = None
     ) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""
         column, model = self._classes.column(y), self
@@ -281,12 +282,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         was_there = len(self._recent) > self.label_delay
         last = self._recent[0] if was_there else None
         if laid is None or model is not self:
-            outlook, scaler = model._look(row, last), model._scaler.learnt(row.values, row.gaps)
+            scored, scaler = model._score(row, last), model._scaler.learnt(row.values, row.gaps)
         else:
-            outlook = self._outlook(laid.cells, laid.wide, last, row.texts)
+            scored = self._score_laid_out(laid.cells, laid.wide, last, row.texts)
             scaler = laid.scaler
-        calls, state, changes = model._plan_experts(outlook, column, is_new)
-        of_cells = model._cells.plan(outlook.sight, column, is_new)
+        calls, state, changes = model._plan_experts(scored, column, is_new)
+        of_cells = model._cells.plan(scored.found, column, is_new)
         calls += of_cells[0]
         state += of_cells[1]
         if model is not self:
@@ -297,10 +298,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return tuple(calls), tuple(state)
 
     def _plan_experts(
-        self, outlook: Outlook, column: int, is_new: bool
+        self, scored: Scored, column: int, is_new: bool
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls and states of the memories, and new attributes, to learn a row looked at."""
-        scores, changes = outlook.scores, dict[str, Any]()
+        """Return calls, states of the memories and new attributes to learn a row with scores."""
+        scores, changes = scored.scores, dict[str, Any]()
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
@@ -313,7 +314,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
-        for view, row in enumerate(outlook.views):
+        for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
             both, difference = scores[long : short + 1], errs[long] - errs[short]
             planned = self._memories[view].plan(row, targets, both, difference)
@@ -334,34 +335,34 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         model._memories = [each.grown(size, len(classes)) for each, size in pairs]
         return model
 
-    def _look(self, row: StreamRow, last: int | None) -> Outlook:
-        """Return what the experts think of a row after a label: once, if it is learnt next."""
+    def _score(self, row: StreamRow, last: int | None) -> Scored:
+        """Return a row, after a label, with its scores: made once, if it is learnt next."""
         key, seen = (row.values.tobytes(), *row.texts), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row.values)
         laid = self._cells.of(features), self._activations.of(features)
-        outlook = self._outlook(*laid, last, row.texts)
-        self._seen = key, last, outlook
-        return outlook
+        scored = self._score_laid_out(*laid, last, row.texts)
+        self._seen = key, last, scored
+        return scored
 
-    def _outlook(
+    def _score_laid_out(
         self, places: Integers, wide: Floats, last: int | None, texts: Sequence[int] = ()
-    ) -> Outlook:
-        """Return what the experts think of rows that are laid out (..., n_wide) after a label."""
+    ) -> Scored:
+        """Return rows that are laid out (..., n_wide), after a label, with their scores."""
         cells, activations = self._cells, self._activations
-        sight = cells.look(places, texts)
-        activations.add_labels(wide, last, cells.mixture(sight))
+        found = cells.lookup(places, texts)
+        activations.add_labels(wide, last, cells.mixture(found))
         if texts:
             names = [text // N_HASHES for text in texts]
-            activations.add_texts(wide, names, cells.of_texts(sight))
+            activations.add_texts(wide, names, cells.of_texts(found))
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
         seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
         for (view, expert), out in zip(seen, scores, strict=True):
             row_products(view, expert.weights, out)
-        return Outlook(sight, views, scores)
+        return Scored(found, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
@@ -387,7 +388,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if not self._recent:
             check_mapping(x)
             return np.zeros(0)
-        return self._mixture(self._look(self._columns.row(x), self._recent[-1]).scores)
+        return self._mixture(self._score(self._columns.row(x), self._recent[-1]).scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         rows = self._columns.placed(read_stream_batch(X))
@@ -397,13 +398,13 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return source, np.zeros((len(rows), 0))
         last = self._recent[-1]
         if any(row.texts for row in rows):
-            mixtures = [self._mixture(self._look(row, last).scores) for row in rows]
+            mixtures = [self._mixture(self._score(row, last).scores) for row in rows]
             return source, np.array(mixtures)
         values, parts = np.array([row.values for row in rows]), []
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
             features = self._scaler.transform(values[some])
             laid = self._cells.of(features), self._activations.of(features)
-            parts.append(self._mixture(self._outlook(*laid, last).scores))
+            parts.append(self._mixture(self._score_laid_out(*laid, last).scores))
         return source, np.concatenate(parts)
 
     def _probabilities(self, scores: Floats) -> Floats:

@@ -121,15 +121,15 @@ Past = tuple[float, Floats]
 """The target and the values of a row that was learnt."""
 
 
-class Outlook(NamedTuple):
-    """What is thought of a row before it is learnt."""
+class Forecast(NamedTuple):
+    """The forecast for a row, and what it is mixed from."""
 
     # By pair of memories: what it sees, and its scores (2, n_targets).
     rows: Sequence[Floats]
     scores: Sequence[Floats]
-    # Of every expert, in units of the target.
-    forecasts: Floats
-    forecast: float
+    # The forecasts of all experts, and their mixture, in units of the target.
+    of_experts: Floats
+    value: float
 
 
 @savable(
@@ -159,8 +159,8 @@ class Forecaster(NamedTuple):
     # The last two rows learnt, or as many as there are.
     past: tuple[Past, ...]
 
-    def look(self, row: Floats) -> Outlook:
-        """Return what is thought of a row; features that were not known yet are left out."""
+    def forecast(self, row: Floats) -> Forecast:
+        """Return the forecast for a row; features that were not known yet are left out."""
         row = row[: len(self.scaler.means)]
         scaled, changes, lags = self.scaler.transform(row), np.zeros(len(row)), np.zeros(N_LAGS)
         means, deviations = self.targets.means, np.sqrt(self.targets.variances)
@@ -186,8 +186,8 @@ class Forecaster(NamedTuple):
         margin = MARGIN * (high - low)
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
-        forecast = float(shares_of(self.losses, RATE).dot(forecasts))
-        return Outlook(rows, scores, forecasts, forecast)
+        value = float(shares_of(self.losses, RATE).dot(forecasts))
+        return Forecast(rows, scores, forecasts, value)
 
 
 def _sizes(n_wide: int) -> tuple[int, ...]:
@@ -325,8 +325,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # What the last rows were predicted by whose targets have not come yet.
         self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
         self._count = 0
-        # The row looked at last: what is predicted is often learnt next.
-        self._seen: tuple[bytes, Outlook] | None = None
+        # The row predicted last, with its forecast: it is often the next one learnt.
+        self._seen: tuple[bytes, Forecast] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -390,20 +390,34 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             check_mapping(x)
-            forecast = self._look(self._columns.row(x)).forecast if self._count else 0.0
+            forecast = self._forecast(self._columns.row(x)).value if self._count else 0.0
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
-        """Return the prediction for every row, in the kind of `X`: array, series or list.
+        """Return the prediction for every row, or a normal distribution; all as for the next row.
 
-        All rows are predicted as the next one would be. With `with_dist` the answers are those of
-        `LeastSquaresRegressor.predict_many`: two arrays, a frame with the columns "mean" and "std",
-        or a list of river.proba.Gaussian.
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        with_dist : bool
+            Whether to return the distributions of fresh targets, as `predict_one` has them.
+
+        Returns
+        -------
+        ndarray (n_rows,), series or list
+            In the kind of `X`. With `with_dist`: two arrays (n_rows,), of means and of standard
+            deviations; a frame with the columns "mean" and "std"; a list of river.proba.Gaussian.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` cannot be read, or has no rows.
         """
         with self._lock:
             rows = self._columns.placed(read_stream_batch(X))
             check_not_empty("X", len(rows))
-            forecasts = np.array([self._look(row).forecast for row in rows])
+            forecaster = self._forecaster()
+            forecasts = np.array([forecaster.forecast(row.values).value for row in rows])
             source = source_of(X)
             if not with_dist:
                 return numbers_like(source, forecasts)
@@ -416,11 +430,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         scales = self._scaler, self._activations, self._targets
         return Forecaster(*scales, weights, self._losses, self._limits, self._past)
 
-    def _look(self, row: StreamRow) -> Outlook:
-        """Return what is thought of a row now: once, if it is learnt next."""
+    def _forecast(self, row: StreamRow) -> Forecast:
+        """Return the forecast for a row now: made once, if it is learnt next."""
         key, seen = row.values.tobytes(), self._seen
         if seen is None or seen[0] != key:
-            self._seen = seen = key, self._forecaster().look(row.values)
+            self._seen = seen = key, self._forecaster().forecast(row.values)
         return seen[1]
 
     def _deviation(self) -> float:
@@ -434,20 +448,20 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
         if not self.label_delay:
-            past, outlook = self._past, model._look(known)
-            judged = outlook if past else None
+            past, forecast = self._past, model._forecast(known)
+            judged = forecast if past else None
         else:
             # This row was predicted by what was known then, and is learnt with the last rows then.
             then = self._delayed[0] if len(self._delayed) == self.label_delay else None
             past = () if then is None else then.past
-            judged = then.look(row) if then is not None and past else None
-            outlook = model._forecaster()._replace(past=past).look(row)
+            judged = then.forecast(row) if then is not None and past else None
+            forecast = model._forecaster()._replace(past=past).forecast(row)
         both = np.array([target, target - past[-1][0] if past else math.nan])
-        errors = None if judged is None else np.abs(judged.forecasts - target).tolist()
-        calls, state = model._plan_memories(outlook, errors, self._targets.transform(both))
+        errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
+        calls, state = model._plan_memories(forecast, errors, self._targets.transform(both))
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
-            changes |= self._judged(abs(judged.forecast - target), errors)
+            changes |= self._judged(abs(judged.value - target), errors)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -465,15 +479,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return tuple(calls), tuple(state)
 
     def _plan_memories(
-        self, outlook: Outlook, errors: list[float] | None, scaled: Floats
+        self, forecast: Forecast, errors: list[float] | None, scaled: Floats
     ) -> tuple[list[Any], list[Any]]:
-        """Return calls and states of the memories to learn a row looked at.
+        """Return calls and states of the memories to learn a row with its forecast.
 
         Both memories are compared on the target of a pair that they have forecast better.
         """
         calls, state, losses = list[Any](), list[Any](), self._losses
         pairs = zip(
-            self._memories, PAIRS.values(), RIVALS, outlook.rows, outlook.scores, strict=True
+            self._memories, PAIRS.values(), RIVALS, forecast.rows, forecast.scores, strict=True
         )
         for memories, targets, rivals, seen, scores in pairs:
             difference = 0
