@@ -297,6 +297,12 @@ def test_arrays_of_text_are_told_to_be_numbers():
     LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
 
 
+def test_frames_of_complex_numbers_are_told_to_be_real():
+    X = pd.DataFrame({"a b": [3.0 + 4.0j, 1.0j]})
+    assert advice(X, r"with (abs)") == "abs"
+    LeastSquaresRegressor().learn_many(X.abs(), [1.0, 2.0])
+
+
 def test_frames_of_rivers_encoders_are_read(tmp_path):
     random = np.random.default_rng(0)
     frame = pd.DataFrame(
