@@ -309,12 +309,9 @@ def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
     assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
 
 
-stream_state = saved
-
-
 def assert_alike_streams(a, b, samples):
     """Assert that two models are one, bit for bit, and answer alike."""
-    assert stream_state(a) == stream_state(b)
+    assert saved(a) == saved(b)
     assert answers_of(a, samples) == answers_of(b, samples)
 
 

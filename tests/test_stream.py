@@ -16,7 +16,6 @@ import laws
 import strategies
 from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
-from laws import stream_state as state_of
 from onlinels import StreamClassifier
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
@@ -130,9 +129,9 @@ def test_copies_and_pickles_go_on_alike(stream, pickled):
     a = learnt(stream, rows=range(half))
     a.predict_one(stream.samples[half])
     b = pickle.loads(pickle.dumps(a)) if pickled else copy.deepcopy(a)
-    before = state_of(b)
+    before = laws.saved(b)
     learnt(stream, a, range(half, len(stream)))
-    assert state_of(b) == before
+    assert laws.saved(b) == before
     learnt(stream, b, range(half, len(stream)))
     assert_alike(a, b, stream.samples)
 
