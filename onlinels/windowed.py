@@ -70,7 +70,6 @@ DATES = (datetime, np.datetime64)
 MaybeLabel = tuple[Label, ...]
 """(label,), or () where there is none: None can be a label."""
 
-
 OF_READINGS = OF_FEATURES | {
     "missing": "Fill in the channel's last value, as river's PreviousImputer does for None, or "
     "leave the reading out.",

@@ -31,8 +31,10 @@ DENSITY = BINS / 4.0
 STRIDES = np.tile([[1, 1], [8, 4], [64, 16]], N_PARTITIONS // 2)
 STARTS = N_CELLS * np.arange(N_PARTITIONS)
 FIRST_TEXT = N_CELLS * N_PARTITIONS
-ALL, ONES = slice(None), np.ones(N_PARTITIONS)
 """Where bins, partitions and texts lie among all cells."""
+
+ALL, ONES = slice(None), np.ones(N_PARTITIONS)
+"""Made once, as every row needs them."""
 
 VISITED = np.tile([0.8, 0.8, 0.98, 0.98], N_PARTITIONS // 4)
 """What is left of the rows in a cell after each further one there: the last 5, or 50, count.

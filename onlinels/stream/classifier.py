@@ -48,7 +48,6 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
-
 AHEAD = 64
 """Rows of a batch that are laid out together, before they are learnt one by one."""
 
