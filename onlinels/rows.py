@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
+    OF_COMPLEX,
     OF_FEATURES,
     OF_FRAMES,
     OF_MATRICES,
@@ -365,10 +366,12 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
 
 def _remedy_for(frame: nw.DataFrame[Any], name: str, argument: str) -> str:
     """Return what to do about a column that holds no numbers."""
-    column, library = frame[name], frame.implementation
+    column, library = frame.get_column(name), frame.implementation
     values = column.drop_nulls().to_list()
     if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
         return OF_TIMES
+    if any(map(np.iscomplexobj, values)):
+        return OF_COMPLEX
     table = f"{argument}.to_pandas()" if library.is_pyarrow() else argument
     if all(is_decimal(each) or as_number(each) is not None for each in values):
         if library.is_polars():

@@ -255,6 +255,19 @@ def test_advice_on_categories_works(X):
         np.testing.assert_allclose(np.asarray(model.predict_many(X)), np.asarray(y), atol=1e-3)
 
 
+@pytest.mark.parametrize("names", [(0, 1), (("a", 1), ("b", 2)), ("a", 0), (1, "a")])
+def test_names_of_columns_need_not_be_text(names):
+    X, y = pd.DataFrame({names[0]: [1.0, 2.0, 3.0], names[1]: ["red", "blue", "red"]}), [1, 0, 1]
+    batches, rows = StreamClassifier(), StreamClassifier()
+    batches.learn_many(X, y)
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        rows.learn_one(x, label)
+    assert batches.feature_names == (names[0], (names[1], "red"), (names[1], "blue"))
+    assert batches.predict_many(X).tolist() == rows.predict_many(X.to_dict("records"))
+    with pytest.raises(TypeError, match=re.escape(f"a column {names[1]!r} of type")):
+        LeastSquaresClassifier().learn_many(X, y)
+
+
 @pytest.mark.parametrize("X", [*tables(NUMBERS), *WITH_GAPS])
 def test_advice_on_numbers_in_text_works(X):
     cast = eval(advice(X, r"Pass (.*\))\.$"), {"X": X, "polars": pl})
@@ -282,6 +295,12 @@ def test_arrays_of_text_are_told_to_be_numbers():
     with pytest.raises(TypeError, match=r"X\.astype\(float\)"):
         LeastSquaresRegressor().learn_many(X, [1.0])
     LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
+
+
+def test_frames_of_complex_numbers_are_told_to_be_real():
+    X = pd.DataFrame({"a b": [3.0 + 4.0j, 1.0j]})
+    assert advice(X, r"with (abs)") == "abs"
+    LeastSquaresRegressor().learn_many(X.abs(), [1.0, 2.0])
 
 
 def test_frames_of_rivers_encoders_are_read(tmp_path):

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -55,14 +56,7 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
     batches = data.draw(strategies.splits(len(stream)))
     forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
 
-    def learn(model):
-        for rows in batches:
-            if len(rows) == 1:
-                learnt(stream, model, rows)
-            else:
-                some = slice(rows.start, rows.stop)
-                model.learn_many(stream.samples[some], stream.labels[some])
-
+    learn = partial(laws.learn_stream_in, batches, stream)
     model = StreamRegressor(seed, delay)
     laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
     assert model.count == len(stream)

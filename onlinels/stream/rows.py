@@ -97,14 +97,17 @@ def _read_matrix(X: Any) -> list[Sample]:
     else:
         frame = as_frame(X)
         kinds = frame.schema
-        names = [name for name in kinds if kinds[name].is_numeric() or kinds[name] == nw.Boolean]
-        texts = {name: frame[name].to_list() for name in kinds if name not in names}
+        numeric = [kind.is_numeric() or kind == nw.Boolean for kind in kinds.values()]
+        names = list(compress(kinds, numeric))
+        others = (name for name, is_number in zip(kinds, numeric, strict=True) if not is_number)
+        texts = {name: frame.get_column(name).to_list() for name in others}
         are_text = all(isinstance(y, str) or is_gap(y) for each in texts.values() for y in each)
         if not are_text or any(kind.is_decimal() for kind in kinds.values()):
             return []
         values = np.zeros((len(frame), len(names)))
         if names:
-            values[:] = to_numpy(frame.select(names))
+            # By position: narwhals selects by names only if they are text.
+            values[:] = to_numpy(frame[:, np.flatnonzero(numeric).tolist()])
     # Without NaN.
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
         return []
