@@ -338,6 +338,7 @@ def test_a_changed_ridge_that_cannot_be_held_stops_learning_before_anything_chan
         with pytest.raises(ValueError, match="ridge="):
             model.learn_many([{"new": 1.0}] * 3, ["x", "y", "z"])
     model.mutate({"ridge": 1.0})
+    assert model.ridge_ == 1.0
     assert pickle.dumps(model) == before
 
 

@@ -124,11 +124,12 @@ class RecursiveAccumulator(Accumulator):
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
         """Return it with a ridge inside, in place of one that may be there."""
         check_fixable(ridge)
-        if ridge == self.fixed_ridge and units is None:
-            return self
-        new = self.copied()
+        inside = self.recursion
         if units is None:
             units = np.ones(self._n_features)
+            if inside is not None and ridge == inside.ridge and (inside.units == 1.0).all():
+                return self
+        new = self.copied()
         new.recursion, new._gram = self._recursion_of(self._sums(), float(ridge), units), None
         return new
 

@@ -44,7 +44,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         cross-validation from statistics in folds: with 16 rows, then after every fourth part more
         rows than before, and from twice as many rows as features vary after as many again; where
         rows are forgotten, after four times the rows (or the time) in which weights fall to 1/e;
-        and after merging, unlearning and fading. "paper" is the heuristic
+        and after merging, unlearning, fading and a change of the ridge. "paper" is the heuristic
         (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
         there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
         changed at any time, but not to a KFold; in the recursive form every change costs M^3,

@@ -368,7 +368,7 @@ class LinearModel(base.Estimator, ABC):
     def ridge(self, ridge: Any) -> None:
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
             with self._lock:
-                apply(Update(state=self._anew(_ridge=ridge)))
+                apply(Update(state=self._anew(_ridge=ridge, _penalty=self._penalty.anew())))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -449,11 +449,7 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_settled(self) -> bool:
         """Whether nothing is due from the statistics as they are."""
-        statistics, penalty = self._statistics, self._penalty
-        if not self._is_chosen:
-            return not statistics.holds_ridge or statistics.fixed_ridge == self._ridge
-        is_same = type(penalty.setting) is type(self._ridge) and penalty.setting == self._ridge
-        return is_same and not (penalty.is_due or penalty.is_stale)
+        return not (self._penalty.is_due or self._penalty.is_stale)
 
     def _settle(self) -> None:
         """Choose what is due from the statistics as they are, and hold it inside where it is."""
@@ -462,9 +458,12 @@ class LinearModel(base.Estimator, ABC):
         statistics, penalty = self._statistics, self._penalty
         ridge: Any = self._ridge
         if not self._is_chosen:
-            apply(Update(state=((self, "_statistics", statistics.with_ridge(float(ridge))),)))
+            if statistics.holds_ridge:
+                statistics = statistics.with_ridge(float(ridge))
+            penalty = penalty._replace(is_due=False)
+            apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
             return
-        if penalty.is_stale and not penalty.is_due and penalty.setting == ridge:
+        if penalty.is_stale and not penalty.is_due:
             holds_units = penalty.units is not None and statistics.fixed_ridge is None
             units = statistics.deviations if holds_units else penalty.units
             self._penalty = penalty._replace(units=units, is_stale=False)
@@ -613,9 +612,6 @@ class LinearModel(base.Estimator, ABC):
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         penalty, recursion = self._penalty, None
-        if ahead is None:
-            # Nothing is chosen now: if it is once more, then from the statistics as they are.
-            penalty = penalty.anew()
         if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
         if ahead is not None:

@@ -13,7 +13,7 @@ from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import spread
 from onlinels.linalg.selection import Choice, KFold, paper_ridge, reciprocal, select
 from onlinels.linear.forgetting import Clock
-from onlinels.saving import ANYTHING, FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
+from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
 
 Scaling = str | None
 """A setting: "auto", "standard" or None."""
@@ -96,7 +96,6 @@ def refreshed_after(n_varying: int) -> int:
 
 @savable(
     {
-        "setting": ANYTHING,
         "ridge": maybe(SHARE),
         "units": maybe(VECTOR),
         "is_due": FLAG,
@@ -112,8 +111,6 @@ class Penalty(NamedTuple):
 
     Attributes
     ----------
-    setting : float, str, KFold or None
-        Setting of the ridge for which it was selected; None before the first time.
     ridge : float or None
         None where statistics said too little.
     units : ndarray (n_features,), or None
@@ -129,7 +126,6 @@ class Penalty(NamedTuple):
         Whether its user was told that a ridge lies at the end of the range searched.
     """
 
-    setting: Any = None
     ridge: float | None = None
     units: Floats | None = None
     is_due: bool = True
@@ -358,7 +354,6 @@ def choose(
     values = penalty.values if penalty.values is not None else only_values(statistics)
     now = None if clock.now is None else clock.now + MEMORIES * clock.lasting
     new = penalty._replace(
-        setting=ridge,
         ridge=None if choice is None else choice.ridge,
         units=units,
         is_due=False,
