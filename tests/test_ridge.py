@@ -94,6 +94,19 @@ def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
 
 
+def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
+    X = stream(140).X
+    y = X[:, 0] + np.random.default_rng(1).normal(size=140) / 4.0
+    models = [LeastSquaresRegressor(half_life=10.0) for _ in range(2)]
+    for model in models:
+        model.learn_many(X[:80], y[:80])
+        model.unlearn_many(X[79:80], y[79:80])
+    models[0].learn_many(X[80:], y[80:])
+    for row in range(80, 140):
+        models[1].learn_many(X[row : row + 1], y[row : row + 1])
+    assert models[0].ridge_ == pytest.approx(models[1].ridge_)
+
+
 @pytest.mark.parametrize("n_rows", [16, 17, 31, 32, 33, 64, 100])
 def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
     rows = stream(n_rows)

@@ -547,8 +547,6 @@ class LinearModel(base.Estimator, ABC):
         check_ridge(self._ridge)
         check_scaling(self._scaling, self._ridge)
         check_folds(self._ridge, self._statistics)
-        if not self._is_chosen:
-            self._settle()
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
@@ -557,6 +555,7 @@ class LinearModel(base.Estimator, ABC):
         if targets.ndim == 2:
             check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
+        self._settle()
         ahead: Outlook | None = None
         if self._is_chosen:
             latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
@@ -565,8 +564,7 @@ class LinearModel(base.Estimator, ABC):
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
-            if ahead is not None and block.start >= ahead.due_at:
-                model._settle()
+            model._settle()
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
             size = block.stop - block.start

@@ -161,8 +161,8 @@ class Outlook(NamedTuple):
         The only value of every feature before the batch, NaN if it had several.
     firsts : ndarray (n_features,) of int
         The row in which each begins to vary: the length of the batch if in none, -1 if before it.
-    due_at, until, until_time
-        After how many rows everything is due last, 0 for never; and the next time after that.
+    due_at : int
+        After how many rows everything is due last; 0 for never.
     stale_at : int
         After how many rows units are due last, and everything is not; 0 for never.
     """
@@ -170,15 +170,13 @@ class Outlook(NamedTuple):
     values: Floats
     firsts: Integers
     due_at: int
-    until: int
-    until_time: float | None
     stale_at: int
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
         """Return what a penalty before the batch is after so many rows, at least 1, of it."""
         new = penalty._replace(values=np.where(self.firsts < n_rows, np.nan, self.values))
         if n_rows == self.due_at:
-            return new._replace(is_due=True, until=self.until, until_time=self.until_time)
+            return new._replace(is_due=True)
         return new._replace(is_stale=True) if n_rows == self.stale_at else new
 
 
@@ -195,7 +193,7 @@ def look_ahead(
     Parameters
     ----------
     penalty : Penalty
-        Before the batch, as are the statistics, and the clock.
+        Before the batch, as are the statistics and the clock. Nothing is due.
     statistics : Accumulator
     values : ndarray (n, n_features)
     w : ndarray (n,)
@@ -214,9 +212,8 @@ def look_ahead(
         only[:] = dense(values[used[:1]])[0]
     firsts = first_changes(only, values, used)
     steps = Steps(statistics.count, np.sort(firsts), clock, latest)
-    until = steps.next(0) if penalty.is_due else penalty.until
-    due_at, until, until_time = steps.last_due(n_rows, until, penalty.until_time)
-    return Outlook(only, firsts, due_at, until, until_time, steps.last_stale(n_rows, due_at))
+    due_at = steps.last_due(n_rows, penalty.until, penalty.until_time)
+    return Outlook(only, firsts, due_at, steps.last_stale(n_rows, due_at))
 
 
 class Steps(NamedTuple):
@@ -242,22 +239,17 @@ class Steps(NamedTuple):
         """Return how many features vary after so many rows of the batch."""
         return int(np.searchsorted(self.begun, at))
 
-    def next(self, at: int) -> int:
-        """Return the count of rows of the checkpoint after one at so many rows of the batch."""
-        return next_checkpoint(self.before + at, self.varying(at), self.clock.memory)
-
-    def last_due(
-        self, n_rows: int, until: int, until_time: float | None
-    ) -> tuple[int, int, float | None]:
-        """Return after how many rows everything is due last, 0 for never, and the next times."""
+    def last_due(self, n_rows: int, until: int, until_time: float | None) -> int:
+        """Return after how many rows everything is due last, 0 for never, given the next times."""
         last = 0
         while True:
             at = max(until - self.before, last + 1)
             if self.latest is not None and until_time is not None:
                 at = min(at, int(np.searchsorted(self.latest, until_time)) + 1)
             if at > n_rows:
-                return last, until, until_time
-            last, until = at, self.next(at)
+                return last
+            last = at
+            until = next_checkpoint(self.before + at, self.varying(at), self.clock.memory)
             if self.latest is not None:
                 until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
 
