@@ -772,9 +772,12 @@ class Accumulator(ABC):
         """
         return self
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, where a ridge is inside."""
-        return
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; itself, as `with_ridge`.
+
+        Both share memory: let one of the two learn.
+        """
+        return self
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""

@@ -83,7 +83,6 @@ class CentredAccumulator(Accumulator):
     holds_ridge = answer_of("comoments.holds_ridge")
     fixed_ridge = answer_of("comoments.fixed_ridge")
     recursion = answer_of("comoments.recursion")
-    set_units = answer_of("comoments.set_units")
     recursion_of = answer_of("comoments.recursion_of")
     refine = answer_of("comoments.refine")
     ridge_diagonal = answer_of("comoments.ridge_diagonal")
@@ -270,6 +269,12 @@ class CentredAccumulator(Accumulator):
         """Return it with a ridge inside the co-moments, where it is held there."""
         new = shallow_copy(self)
         new.comoments = self.comoments.with_ridge(ridge, units)
+        return new
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units in the co-moments; see `Accumulator.with_units`."""
+        new = shallow_copy(self)
+        new.comoments = self.comoments.with_units(features, units)
         return new
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:

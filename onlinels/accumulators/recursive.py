@@ -20,7 +20,7 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Sums, check_ridge
-from onlinels.numerics import Calls, State, enlarged
+from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -133,10 +133,11 @@ class RecursiveAccumulator(Accumulator):
         new.recursion, new._gram = self._recursion_of(self._sums(), float(ridge), units), None
         return new
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, in place: they change no weight."""
-        if self.recursion is not None:
-            self.recursion.set_units(features, units)
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; see `Accumulator`."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion and self.recursion.with_units(features, units)
+        return new
 
     def _sums(self) -> GramAccumulator:
         """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""

@@ -167,25 +167,20 @@ def _with_units(
     decay: float,
     statistics: Accumulator,
     recursion: Recursion | None,
-) -> Penalty:
-    """Give features that begin to vary in a block of rows the units that they have right then.
-
-    Those of features that were constant change nothing that can be seen, wherever they are held.
-    """
+) -> tuple[Penalty, Accumulator, Recursion | None]:
+    """Return them with the units that features which begin to vary in some rows have right then."""
     if penalty.units is None:
-        return penalty
+        return penalty, statistics, recursion
     weights = rows.weights()
     totals = decay * statistics.weight + np.cumsum(weights)
     shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)
     begins, own = own_units(ahead, block, rows.values, shares, statistics.is_centred)
     if not begins.size:
-        return penalty
+        return penalty, statistics, recursion
     units = penalty.units.copy()
     units[begins] = own
-    for holder in (statistics, recursion):
-        if holder is not None:
-            holder.set_units(begins, own)
-    return penalty._replace(units=units)
+    recursion = recursion and recursion.with_units(begins, own)
+    return penalty._replace(units=units), statistics.with_units(begins, own), recursion
 
 
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
@@ -475,8 +470,9 @@ class LinearModel(base.Estimator, ABC):
             units = penalty.units
             number = ridge_of(ridge, statistics, penalty, units)
             if number > 0.0:
-                units = None if units is None else np.where(units > 0.0, units, 1.0)
-                statistics = statistics.with_ridge(number, units)
+                # With units given it is c from here on, also where the same one is chosen again.
+                varying = np.ones(statistics.n_features) if units is None else units
+                statistics = statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
         warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
         penalty = penalty._replace(has_warned=penalty.has_warned or warns)
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
@@ -617,7 +613,8 @@ class LinearModel(base.Estimator, ABC):
             penalty = ahead.after(penalty.placed(known, size[0]), block.stop)
             if penalty.is_due or penalty.is_stale:
                 recursion = None
-            penalty = _with_units(penalty, ahead, block, rows, decay, statistics, recursion)
+            parts = statistics, recursion
+            penalty, statistics, recursion = _with_units(penalty, ahead, block, rows, decay, *parts)
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
