@@ -239,24 +239,25 @@ class CentredAccumulator(Accumulator):
         super()._check_kind(other)
         self.comoments._check_kind(other.comoments)
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        self.comoments._note_absorbed(other.comoments, sign)
-        self.comoments._absorb_sums(other.comoments, sign)
-        total = self._weight + sign * other._weight
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        self.comoments._note_absorbed(other.comoments, w)
+        self.comoments._absorb_sums(other.comoments, w)
+        weight = w * other._weight
+        total = self._weight + weight
         if not other._weight:
             return
         theirs = other._means(self._n_features, self._n_targets)
         if not self._weight:
             apply(Update(state=self._settled(*theirs)))
             return
-        if abs(total) <= EMPTY * (self._weight + other._weight):
+        if abs(total) <= EMPTY * (self._weight + abs(weight)):
             apply(self._plan_decay(0.0, ()))
             return
         apart = self._way_to(*theirs)
-        between = self._weight * (other._weight / total)
-        joining = self._row_of(apart, between)._replace(sign=sign)
+        between = self._weight * (abs(weight) / total)
+        joining = self._row_of(apart, between)._replace(sign=float(np.sign(w)))
         apply(self.comoments._plan_sums(joining, 1.0))
-        apply(Update(state=self._moved(apart, sign * other._weight / total)))
+        apply(Update(state=self._moved(apart, weight / total)))
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets

@@ -207,15 +207,15 @@ class GroupedAccumulator(Accumulator):
         new: State = ((grown, "_count", count), (grown, "_sum", None))
         return grown, joined(*updates, Update(state=new))
 
-    def absorb(self, other: Self, sign: float) -> None:
+    def absorb(self, other: Self, w: float) -> None:
         """Add checked statistics, or take them away, group by group, in place."""
         for mine, theirs in zip(self._members, other._members, strict=False):
-            mine.absorb(theirs, sign)
-        self._count += int(sign) * other._count
+            mine.absorb(theirs, w)
+        self._count += other._count if w > 0.0 else -other._count
         self._sum = None
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        self.absorb(other, sign)
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        self.absorb(other, w)
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
@@ -283,10 +283,10 @@ class ClasswiseAccumulator(GroupedAccumulator):
 
     Notes
     -----
-    Memory: K times that of one accumulator, once more for the balanced sum while it is in use,
-    and once more while it is made. Learning costs what it costs without classes. The sum is made
-    when something is first asked for after learning: ``3 K M^2`` operations for M features in the
-    Gram form, up to ``2 K M^3`` in the orthogonal form.
+    Memory: K times that of one accumulator, and once more for the balanced sum while it is in use.
+    Learning costs what it costs without classes. The sum is made when something is first asked for
+    after learning: ``2 K M^2`` operations for M features in the Gram form, up to ``2 K M^3`` in the
+    orthogonal form.
 
     A class whose weight has decayed to 1e-200 of all counts as one without weight, which adds
     nothing.
@@ -320,10 +320,7 @@ class ClasswiseAccumulator(GroupedAccumulator):
         with np.errstate(over="ignore", invalid="ignore"):
             for member, factor in zip(self._members, factors.tolist(), strict=True):
                 if factor > 0.0:
-                    balanced = copy.deepcopy(member)
-                    balanced.scale(factor)
-                    # Rounding errors of what was taken out grow by the same factor.
-                    total.absorb(balanced, 1.0)
+                    total.absorb(member, factor)
             squares = total._raw_squares()
         if not all(np.isfinite(sums).all() for sums in squares):
             raise ValueError(

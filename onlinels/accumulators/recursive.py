@@ -191,17 +191,17 @@ class RecursiveAccumulator(Accumulator):
             recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
         return (), ((self, "recursion", recursion), *noted)
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
+    def _absorb_sums(self, other: Self, w: float) -> None:
         sums = self._sums()
-        sums._absorb_sums(other._sums(), sign)
+        sums._absorb_sums(other._sums(), w)
         size = self._n_features, self._n_targets
-        self._squares = self._squares + sign * np.concatenate(
+        self._squares = self._squares + w * np.concatenate(
             [*map(enlarged, other._raw_squares(), size)]
         )
         if self.recursion is not None:
             ridge = self.recursion.ridge
             units = self.recursion.units
-            if sign > 0.0:
+            if w > 0.0:
                 self.recursion = self._recursion_of(sums, ridge, units)
             else:
                 own = sums.rescaled(1.0 / units)
