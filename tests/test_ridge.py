@@ -94,6 +94,24 @@ def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
 
 
+def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
+    rows, model = stream(100), LeastSquaresClassifier()
+
+    def out_of_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onlinels.linear.penalty.select", out_of_memory)
+        for call in (
+            lambda: model.learn_many(rows.X, rows.y),
+            lambda: model.predict_one(rows.dicts()[0]),
+        ):
+            with pytest.raises(MemoryError):
+                call()
+    assert model.ridge_ == pytest.approx(ridge_of(rows))
+    laws.assert_is_batch_solution(model, rows)
+
+
 def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
     X = stream(140).X
     y = X[:, 0] + np.random.default_rng(1).normal(size=140) / 4.0

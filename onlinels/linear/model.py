@@ -558,9 +558,18 @@ class LinearModel(base.Estimator, ABC):
             parts = self._penalty, self._statistics, values, weights, self._clock, latest
             ahead = look_ahead(*parts)
 
+        lacking: list[MemoryError] = []
+
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
-            model._settle()
+            try:
+                model._settle()
+            except MemoryError as error:
+                # A choice takes more memory than learning does. If it fails twice it stays due, the
+                # other blocks are learnt, and the error is raised after them.
+                if not lacking:
+                    lacking.append(error)
+                    raise
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
             size = block.stop - block.start
