@@ -1051,10 +1051,14 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
+        mean, inside = self._statistics.feature_mean, self._statistics.fixed_ridge is not None
+        if inside:
+            units = self._penalty.units
         with np.errstate(**OVERFLOW):
             if units is not None:
-                apart = (known != self._statistics.feature_mean) & (units == 0.0)
-                known = known * reciprocal(units)
+                apart = (known != mean) & (units == 0.0)
+                # Held inside, units are in the covariance.
+                known = np.where(units > 0.0, known, mean) if inside else known * reciprocal(units)
                 # Of the size that they would have if this row had been learnt.
                 weight = self._statistics.weight or 1.0
                 unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5
