@@ -821,10 +821,6 @@ class Accumulator(ABC):
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
         return self
 
-    def name_features(self, names: Sequence[Name]) -> None:
-        """Take the names of all features, in the order of their columns; most do not need them."""
-        self._become(self.named(names), Update())
-
     def named(self, names: Sequence[Name]) -> Self:
         """Return it with the names of all features, by column, which most do not need: itself."""
         return self

@@ -118,7 +118,6 @@ class GroupedAccumulator(Accumulator):
     deviations = answer_of("total.deviations")
     feature_mean = answer_of("total.feature_mean")
     sums = answer_of("total.sums")
-    rescaled = answer_of("total.rescaled")
     solve = answer_of("total.solve")
     covariance = answer_of("total.covariance")
     explained_squares = answer_of("total.explained_squares")
@@ -225,7 +224,7 @@ class GroupedAccumulator(Accumulator):
         self._sum = None
 
     def _rescale_sums(self, factors: Floats) -> None:
-        raise NotImplementedError  # What is solved is one accumulator.
+        self._sum = self.total.rescaled(factors)
 
     def _keep_sums(self, columns: Integers) -> None:
         self._prototype, *self._members = [

@@ -105,9 +105,6 @@ TIE = 1e-9
 NOTHING_LEFT = 1e-14
 """Squared error relative to the squares of the targets that is no more than rounding."""
 
-ANY_RIDGE = 1.0
-"""The answer where all features are constant: whatever the ridge is, their weights are 0."""
-
 DECOMPOSED = 512
 """Features up to which a Gram is decomposed; larger ones are reduced to a band.
 

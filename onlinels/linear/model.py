@@ -415,7 +415,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def _is_balanced(self) -> bool:
-        """Whether every row changes what all others weigh, so that no solution goes on."""
+        """Whether every row changes what all others weigh."""
         return isinstance(self._statistics, ClasswiseAccumulator)
 
     @property
@@ -959,7 +959,7 @@ class LinearModel(base.Estimator, ABC):
             # The paper's ridge is another one after every row, and so are units of "standard".
             selected = is_selected(self._ridge) and self._penalty.ridge is not None
             stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
-            stays = stays and self._own_scaling != "standard" and not self._is_balanced
+            stays = stays and self._own_scaling != "standard"
             if not (stays and self._follows(0)) or self._clock.forgets:
                 return
         going_on = None
