@@ -357,7 +357,7 @@ def _are_sound_folds(acc: Any) -> bool:
 
 @savable({**GROUPED, "_hashes": array("u8", 1), "_n_named": WHOLE}, _are_sound_folds)
 class FoldedAccumulator(GroupedAccumulator):
-    """Deal rows into K accumulators by their content; their sum is what is solved.
+    """Keep rows in K accumulators, chosen by their content; their sum is what is solved.
 
     A row's fold is a function of its features' names and values (`fold_of_rows`).
     So folds of two streams merge, and a row that is taken out leaves the fold that it went to.
@@ -430,7 +430,7 @@ class FoldedAccumulator(GroupedAccumulator):
         if needed > len(known):
             # Columns beyond those known count by their number.
             known = np.concatenate([known, name_hashes(range(len(known), needed))])
-        return deal(known, rows.values, self.n_folds)
+        return hashed_folds(known, rows.values, self.n_folds)
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
@@ -576,7 +576,7 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     >>> fold_of_rows(["b", "absent", "a"], rows[:2, [1, 1, 0]] * [1, 0, 1], n_folds=3)
     array([0, 0])
     """
-    return deal(name_hashes(names), check_matrix("values", values), n_folds)
+    return hashed_folds(name_hashes(names), check_matrix("values", values), n_folds)
 
 
 def name_hashes(names: Iterable[Name]) -> Hashes:
@@ -586,7 +586,7 @@ def name_hashes(names: Iterable[Name]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def deal(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
+def hashed_folds(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
     """Return the fold of every row (n,), given the hashes (n_features,) of its features' names."""
     sums = np.zeros(len(values), dtype=np.uint64)
     step = max(1, BLOCK_VALUES // max(1, values.shape[1]))

@@ -499,7 +499,7 @@ REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
 
-    Rows are dealt into folds by their content, so folds merge, and rows can be unlearnt.
+    Rows are put into folds by their content, so folds merge, and rows can be unlearnt.
 
     Parameters
     ----------

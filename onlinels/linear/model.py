@@ -43,13 +43,13 @@ from onlinels.linalg.selection import KFold, Ridge, check_ridge, reciprocal
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
     FIRST_ROWS,
-    Outlook,
+    Events,
     Penalty,
     check_folds,
     check_scaling,
     choose,
+    events_of,
     is_selected,
-    look_ahead,
     own_units,
     refreshed_after,
     ridge_of,
@@ -161,7 +161,7 @@ def _plan_row(
 
 def _with_units(
     penalty: Penalty,
-    ahead: Outlook,
+    events: Events,
     block: slice,
     rows: Rows,
     decay: float,
@@ -174,7 +174,7 @@ def _with_units(
     weights = rows.weights()
     totals = decay * statistics.weight + np.cumsum(weights)
     shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)
-    begins, own = own_units(ahead, block, rows.values, shares, statistics.is_centred)
+    begins, own = own_units(events, block, rows.values, shares, statistics.is_centred)
     if not begins.size:
         return penalty, statistics, recursion
     units = penalty.units.copy()
@@ -286,8 +286,8 @@ class LinearModel(base.Estimator, ABC):
     unless the statistics hold it inside (the recursive form).
 
     Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums, and is made anew after max(64, n_features) rows, and whenever something but
-    single rows has changed.
+    beside the sums. It is made anew at multiples of max(64, n_features rounded up to a power of
+    two) rows, and whenever something but single rows has changed.
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
@@ -552,11 +552,11 @@ class LinearModel(base.Estimator, ABC):
             check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
         self._settle()
-        ahead: Outlook | None = None
+        events: Events | None = None
         if self._is_chosen:
             latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
             parts = self._penalty, self._statistics, values, weights, self._clock, latest
-            ahead = look_ahead(*parts)
+            events = events_of(*parts)
 
         lacking: list[MemoryError] = []
 
@@ -577,27 +577,28 @@ class LinearModel(base.Estimator, ABC):
             weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
             news = outputs | {"_clock": clock, "_columns": columns}
-            return model._plan_rows(rows, past, n_targets, news, block, ahead)
+            return model._plan_rows(rows, past, n_targets, news, block, events)
 
         holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
         if not holds or (n_rows == 1 and fixed_ridge is not None):
-            apply_in_blocks(self._blocks(n_rows, len(columns), ahead), partial(plan, self))
+            apply_in_blocks(self._blocks(n_rows, len(columns), events), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         aside = shallow_copy(self)
         aside._statistics = self._statistics.copied()
-        for block in aside._blocks(n_rows, len(columns), ahead):
+        for block in aside._blocks(n_rows, len(columns), events):
             apply(plan(aside, block))
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
 
-    def _blocks(self, n_rows: int, n_features: int, ahead: Outlook | None) -> Iterator[slice]:
+    def _blocks(self, n_rows: int, n_features: int, events: Events | None) -> Iterator[slice]:
         """Cut rows at checkpoints, and into blocks of some MiB."""
         if self._statistics.holds_ridge and self._clock.forgets:
             # A ridge that fades with the rows and is restored: no cutting of them may change it.
             yield from (slice(row, row + 1) for row in range(n_rows))
             return
         start = 0
-        for stop in sorted({n_rows} if ahead is None else {ahead.due_at, ahead.stale_at, n_rows}):
+        checkpoints = set() if events is None else {events.due_at, events.stale_at}
+        for stop in sorted({n_rows, *checkpoints}):
             for block in row_blocks(stop - start, n_features, LEAST_ROWS):
                 yield slice(start + block.start, start + block.stop)
             start = stop
@@ -609,7 +610,7 @@ class LinearModel(base.Estimator, ABC):
         n_targets: int,
         news: dict[str, Any],
         block: slice,
-        ahead: Outlook | None,
+        events: Events | None,
     ) -> tuple[Calls, State]:
         """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
@@ -617,13 +618,14 @@ class LinearModel(base.Estimator, ABC):
         penalty, recursion = self._penalty, None
         if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
-        if ahead is not None:
+        if events is not None:
             known = np.arange(self._statistics.n_features)
-            penalty = ahead.after(penalty.placed(known, size[0]), block.stop)
+            penalty = events.after(penalty.placed(known, size[0]), block.stop)
             if penalty.is_due or penalty.is_stale:
                 recursion = None
-            parts = statistics, recursion
-            penalty, statistics, recursion = _with_units(penalty, ahead, block, rows, decay, *parts)
+            penalty, statistics, recursion = _with_units(
+                penalty, events, block, rows, decay, statistics, recursion
+            )
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:

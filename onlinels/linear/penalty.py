@@ -152,7 +152,7 @@ class Penalty(NamedTuple):
         return all(each is None or len(each) == n_features for each in (self.values, self.units))
 
 
-class Outlook(NamedTuple):
+class Events(NamedTuple):
     """What comes in a batch: features that begin to vary, and checkpoints.
 
     Attributes
@@ -180,14 +180,14 @@ class Outlook(NamedTuple):
         return new._replace(is_stale=True) if n_rows == self.stale_at else new
 
 
-def look_ahead(
+def events_of(
     penalty: Penalty,
     statistics: Accumulator,
     values: Matrix,
     w: Floats,
     clock: Clock,
     latest: Floats | None,
-) -> Outlook:
+) -> Events:
     """Return what comes in a batch.
 
     Parameters
@@ -213,7 +213,7 @@ def look_ahead(
     firsts = first_changes(only, values, used)
     steps = Steps(statistics.count, np.sort(firsts), clock, latest)
     due_at = steps.last_due(n_rows, penalty.until, penalty.until_time)
-    return Outlook(only, firsts, due_at, steps.last_stale(n_rows, due_at))
+    return Events(only, firsts, due_at, steps.last_stale(n_rows, due_at))
 
 
 class Steps(NamedTuple):
@@ -296,13 +296,13 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
 
 
 def own_units(
-    outlook: Outlook, rows: slice, values: Matrix, shares: Floats, is_centred: bool
+    events: Events, rows: slice, values: Matrix, shares: Floats, is_centred: bool
 ) -> tuple[Integers, Floats]:
     """Return features that begin to vary in some rows of a batch, and their units right then.
 
     Parameters
     ----------
-    outlook : Outlook
+    events : Events
     rows : slice
     values : ndarray (n, n_features)
         Of these rows.
@@ -311,12 +311,12 @@ def own_units(
     is_centred : bool
         Whether units are about the mean: deviations of a feature with two values.
     """
-    begins = np.flatnonzero((outlook.firsts >= rows.start) & (outlook.firsts < rows.stop))
-    first = outlook.firsts[begins] - rows.start
+    begins = np.flatnonzero((events.firsts >= rows.start) & (events.firsts < rows.stop))
+    first = events.firsts[begins] - rows.start
     share = shares[first]
     if is_centred:
         share = share * (1.0 - share)
-    units = np.sqrt(share) * np.abs(values[first, begins] - outlook.values[begins])
+    units = np.sqrt(share) * np.abs(values[first, begins] - events.values[begins])
     there = units > 0.0
     return begins[there], units[there]
 
