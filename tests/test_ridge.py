@@ -94,6 +94,37 @@ def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, rtol=1e-6, atol=1e-9)
 
 
+def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
+    rows, model = stream(100), LeastSquaresClassifier()
+
+    def out_of_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("onlinels.linear.penalty.select", out_of_memory)
+        for call in (
+            lambda: model.learn_many(rows.X, rows.y),
+            lambda: model.predict_one(rows.dicts()[0]),
+        ):
+            with pytest.raises(MemoryError):
+                call()
+    assert model.ridge_ == pytest.approx(ridge_of(rows))
+    laws.assert_is_batch_solution(model, rows)
+
+
+def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
+    X = stream(140).X
+    y = X[:, 0] + np.random.default_rng(1).normal(size=140) / 4.0
+    models = [LeastSquaresRegressor(half_life=10.0) for _ in range(2)]
+    for model in models:
+        model.learn_many(X[:80], y[:80])
+        model.unlearn_many(X[79:80], y[79:80])
+    models[0].learn_many(X[80:], y[80:])
+    for row in range(80, 140):
+        models[1].learn_many(X[row : row + 1], y[row : row + 1])
+    assert models[0].ridge_ == pytest.approx(models[1].ridge_)
+
+
 @pytest.mark.parametrize("n_rows", [16, 17, 31, 32, 33, 64, 100])
 def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
     rows = stream(n_rows)
@@ -116,16 +147,24 @@ def test_merging_and_unlearning_select_anew():
     laws.assert_is_batch_solution(merged, rows.take(range(40)), size=300.0)
 
 
-def test_a_setting_that_changes_takes_effect():
-    rows = stream(45)
-    model = LeastSquaresClassifier(ridge="auto")
-    model.learn_many(rows.X, rows.y)
-    selected = model.ridge_
-    model.mutate({"ridge": 7.0})
-    assert model.ridge_ == 7.0
-    model.mutate({"ridge": "auto"})
-    assert model.ridge_ == selected
-    assert selected == pytest.approx(ridge_of(rows.take(range(32))))
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_a_setting_that_changes_takes_effect(accumulator):
+    """The number that was selected, too: it then acts on features as they are."""
+    rows = stream(380)
+    model = LeastSquaresClassifier(accumulator=accumulator)
+    model.learn_many(rows.X[:300], rows.y[:300])
+    for stop, ridge in ((340, 7.0), (380, model.ridge_)):
+        model.mutate({"ridge": ridge})
+        part = rows.take(range(stop - 40, stop))
+        for x, y in zip(part.dicts(), part.y, strict=True):
+            np.testing.assert_array_equal(model.ridge_diagonal, ridge)
+            model.predict_one(x)
+            model.learn_one(x, y)
+        other = LeastSquaresClassifier(1.0, accumulator)
+        other.learn_many(rows.X[:stop], rows.y[:stop])
+        for each in (model, other):
+            each.mutate({"ridge": "auto"})
+        assert model.ridge_ == pytest.approx(other.ridge_)
 
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
