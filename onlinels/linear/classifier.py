@@ -41,7 +41,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ridge : float, "auto", "paper" or KFold
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
-        cross-validation from statistics in folds: with 16 rows, then after every fourth part more
+        cross-validation from statistics in folds: with two rows, then after every fourth part more
         rows than before, and from twice as many rows as features vary after as many again; where
         rows are forgotten, after four times the rows (or the time) in which weights fall to 1/e;
         and after merging, unlearning, fading and a change of the ridge. "paper" is the heuristic

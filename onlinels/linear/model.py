@@ -362,7 +362,9 @@ class LinearModel(base.Estimator, ABC):
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
+            self.clone({"ridge": ridge})  # Raises what making such a model raises.
             with self._lock:
+                check_folds(ridge, self._statistics)
                 apply(Update(state=self._anew(_ridge=ridge, _penalty=self._penalty.anew())))
 
     @property
@@ -430,8 +432,6 @@ class LinearModel(base.Estimator, ABC):
         "standard", and balanced statistics, follow every row. None: features as they are, or
         units inside the statistics.
         """
-        check_ridge(self._ridge)
-        check_scaling(self._scaling, self._ridge)
         self._settle()
         statistics, penalty = self._statistics, self._penalty
         if statistics.fixed_ridge is not None:
@@ -540,9 +540,6 @@ class LinearModel(base.Estimator, ABC):
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""
         targets, outputs = read
-        check_ridge(self._ridge)
-        check_scaling(self._scaling, self._ridge)
-        check_folds(self._ridge, self._statistics)
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
