@@ -331,6 +331,26 @@ def test_rows_that_are_refused_late_in_a_batch_leave_a_model_as_it_was(monkeypat
     laws.assert_refused(lambda: model.learn_many(rows, list("xy" * 8)), model, "outweigh")
 
 
+@pytest.mark.parametrize("unlearn", ["one", "many"])
+def test_rows_that_outweigh_the_rest_are_taken_out_exactly_or_not_at_all(unlearn):
+    random, taken = np.random.default_rng(0), 0
+    X = random.normal(size=(300, 2))
+    y = X @ [2.0, -1.0]
+    for size in 10.0 ** np.arange(1.0, 9.0, 0.25):
+        model = LeastSquaresRegressor(1.0, accumulator="recursive")
+        model.learn_many(X, y)
+        weights, outlier = model.output_weights.copy(), size * random.normal(size=(1, 2))
+        model.learn_many(outlier, [0.0])
+        with suppress(ValueError):
+            if unlearn == "one":
+                model.unlearn_one(dict(enumerate(outlier[0].tolist())), 0.0)
+            else:
+                model.unlearn_many(outlier, [0.0])
+            np.testing.assert_allclose(model.output_weights, weights, rtol=1e-4)
+            taken += 1
+    assert taken > 5
+
+
 def test_a_ridge_that_cannot_be_held_is_refused():
     model = LeastSquaresClassifier(ridge=1.0, accumulator="recursive", forgetting_factor=0.5)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
