@@ -340,8 +340,8 @@ def test_rows_that_outweigh_the_rest_are_taken_out_exactly_or_not_at_all(unlearn
         model = LeastSquaresRegressor(1.0, accumulator="recursive")
         model.learn_many(X, y)
         weights, outlier = model.output_weights.copy(), size * random.normal(size=(1, 2))
-        model.learn_many(outlier, [0.0])
         with suppress(ValueError):
+            model.learn_many(outlier, [0.0])
             if unlearn == "one":
                 model.unlearn_one(dict(enumerate(outlier[0].tolist())), 0.0)
             else:
