@@ -457,8 +457,9 @@ def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED, left: floa
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
     if sign < 0 and not pivot > left:
         raise ValueError(
-            f"rows to take out leave {max(pivot, 0.0):.1g} of what is known in a direction, expected "
-            f"at least {left:.1g}. Take out only rows that are in, as they are; or {REMEDY}."
+            f"rows to take out leave {max(pivot, 0.0):.1g} of what is known in a direction, "
+            f"expected at least {left:.1g}. Take out only rows that are in, as they are; or "
+            f"{REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(
