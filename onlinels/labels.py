@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Integers, equals_itself
+from onlinels.checks import Integers, equals_itself, remedy_by
 from onlinels.saving import LABEL, WHOLE, savable, table
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
+
+OF_ONE_HOT = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
 
 
 @savable(
@@ -96,18 +99,34 @@ def read_labels(y: Any, n_rows: int) -> list[Label]:
     return labels
 
 
-def as_list(y: Any, each: str = "label") -> list[Any]:
-    """Return the entries of an array, series or list; errors speak of one `each` per row."""
+def as_list(y: Any, each: str = "label", several: str = OF_ONE_HOT) -> list[Any]:
+    """Return the entries of an array, series or list; errors speak of one `each` per row.
+
+    They say what to do with `several` columns.
+    """
     if isinstance(y, (list, tuple, range)):
         return list(y)
-    if getattr(y, "ndim", 1) != 1:
-        raise ValueError(f"y has shape {y.shape}, expected (n_rows,). Pass no one-hot rows.")
+    check_one_column(y, several)
     if isinstance(y, np.ndarray):
         # Entry by entry: dates and masked entries would otherwise become numbers and None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return list(getattr(y, method)())
+    remedy = remedy_by("y", y, {"__next__": "Pass list({name})."}, "Pass one.")
     raise TypeError(
-        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per row."
+        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per "
+        f"row. {remedy}"
     )
+
+
+def check_one_column(y: Any, several: str) -> None:
+    """Raise ValueError if targets are a table; `several` says what to do with several columns."""
+    # pyarrow's tables have both, and the second is no names.
+    names = next((name for name in ("column_names", "columns") if hasattr(type(y), name)), None)
+    shape = getattr(y, "shape", (0,))
+    if names is None and len(shape) == 1:
+        return
+    if prod(shape[1:]) == 1:
+        several = f"Pass y[{getattr(y, names)[0]!r}]." if names else "Pass y.ravel()."
+    raise ValueError(f"y has shape {tuple(shape)}, expected (n_rows,). {several}")
