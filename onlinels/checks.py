@@ -272,7 +272,7 @@ def remedy_by(name: str, value: Any, remedies: Mapping[str, str], other: str) ->
     # Of its type: an instance may call anything so, and need not have it at hand.
     kind = type(value)
     fitting = (remedy for method, remedy in remedies.items() if hasattr(kind, method))
-    return next(fitting, other).format(name=name)
+    return next(fitting, other).replace("{name}", name)
 
 
 def is_unknown(value: Any) -> bool:

@@ -93,20 +93,17 @@ def read_label(y: Any) -> Label:
 
 def read_labels(y: Any, n_rows: int) -> list[Label]:
     """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list."""
+    check_one_column(y, OF_ONE_HOT)
     labels = list(map(read_label, as_list(y)))
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
     return labels
 
 
-def as_list(y: Any, each: str = "label", several: str = OF_ONE_HOT) -> list[Any]:
-    """Return the entries of an array, series or list; errors speak of one `each` per row.
-
-    They say what to do with `several` columns.
-    """
+def as_list(y: Any, each: str = "label") -> list[Any]:
+    """Return the entries of an array, series or list; errors speak of one `each` per row."""
     if isinstance(y, (list, tuple, range)):
         return list(y)
-    check_one_column(y, several)
     if isinstance(y, np.ndarray):
         # Entry by entry: dates and masked entries would otherwise become numbers and None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
