@@ -268,10 +268,13 @@ class Recursion:
         new.units = new.units * factors
         return new
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, in place: they change no weight."""
-        self.units[features] = units
-        self._base[features, features] = self._scale / (self.level * units**2)
+    def with_units(self, features: Integers, units: Floats) -> Recursion:
+        """Return it with other units of features that are constant so far; it may share arrays."""
+        new = shallow_copy(self)
+        new._base, new.units = self._base.copy(order="F"), self.units.copy()
+        new.units[features] = units
+        new._base[features, features] = self._scale / (self.level * units**2)
+        return new
 
     def restored(self) -> Recursion:
         """Return a copy whose ridge is c."""
