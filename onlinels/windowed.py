@@ -70,9 +70,14 @@ DATES = (datetime, np.datetime64)
 MaybeLabel = tuple[Label, ...]
 """(label,), or () where there is none: None can be a label."""
 
+OF_MISSING = (
+    "Fill in the channel's last value, as river's PreviousImputer does for None, or leave the "
+    "reading out."
+)
+
 OF_READINGS = OF_FEATURES | {
-    "missing": "Fill in the channel's last value, as river's PreviousImputer does for None, or "
-    "leave the reading out.",
+    "missing": OF_MISSING,
+    "nan": OF_MISSING,
     "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
     "such as {'mode_on': x['mode'] == 'on'}.",
 }

@@ -180,7 +180,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes.
+            Time of the sample, for models with a `half_life`; by default one unit passes. Not used
+            without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------

@@ -9,9 +9,18 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
+from scipy.special import ndtri
 
 from onlinels.checks import Floats, check_count, check_not_empty, read_number
-from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_numbers
+from onlinels.linear.regressors import (
+    OF_TARGETS,
+    Ends,
+    check_level,
+    gaussian,
+    intervals_like,
+    normals_like,
+    read_numbers,
+)
 from onlinels.numerics import Calls, Lock, State, apply, enlarged, shallow_copy
 from onlinels.rows import check_mapping, numbers_like, source_of
 from onlinels.saving import (
@@ -389,8 +398,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            check_mapping(x)
-            forecast = self._forecast(self._columns.row(x)).value if self._count else 0.0
+            forecast = self._forecast_one(x)
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
@@ -414,15 +422,78 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             If `X` cannot be read, or has no rows.
         """
         with self._lock:
-            rows = self._columns.placed(read_stream_batch(X))
-            check_not_empty("X", len(rows))
-            forecaster = self._forecaster()
-            forecasts = np.array([forecaster.forecast(row.values).value for row in rows])
-            source = source_of(X)
+            source, forecasts = self._forecast_many(X)
             if not with_dist:
                 return numbers_like(source, forecasts)
             variance = self._deviation() ** 2
             return normals_like(source, forecasts, np.full(len(forecasts), variance))
+
+    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
+        """Return the ends of an interval that holds a fresh target with a given probability.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers, arrays of numbers, text, None or NaN.
+        level : float
+            The probability, above 0 and below 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. What is
+            said there goes for it: 0.9 is held by any stream, other levels as errors are normal.
+            From minus to plus infinity until three rows are learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `level` is no such number, or `x` cannot be read.
+
+        Examples
+        --------
+        >>> model = StreamRegressor()
+        >>> model.learn_many(np.arange(100.0)[:, None], 3.0 * np.arange(100.0))
+        >>> lower, upper = model.predict_interval_one({0: 100.0}, level=0.9)
+        >>> lower < 300.0 < upper
+        True
+        """
+        with self._lock:
+            reach = self._reach(check_level(level))
+            forecast = self._forecast_one(x)
+            return forecast - reach, forecast + reach
+
+    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
+        """Return an interval for every row, all as for the next row; see `predict_interval_one`.
+
+        Returns
+        -------
+        tuple, frame or list
+            Of an array the lower and the upper ends, two arrays (n_rows,); of a frame one with the
+            columns "lower" and "upper"; of a list one of tuples.
+
+        Examples
+        --------
+        >>> StreamRegressor().predict_interval_many([{"size": 3.0}])
+        [(-inf, inf)]
+        """
+        with self._lock:
+            reach = self._reach(check_level(level))
+            source, forecasts = self._forecast_many(X)
+            return intervals_like(source, forecasts - reach, forecasts + reach)
+
+    def _forecast_one(self, x: Any) -> float:
+        """Return the forecast for a sample; before anything is learnt its values are not read."""
+        check_mapping(x)
+        return self._forecast(self._columns.row(x)).value if self._count else 0.0
+
+    def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
+        """Return what answers to a batch are like, and the forecast for every row, (n_rows,)."""
+        rows = self._columns.placed(read_stream_batch(X))
+        check_not_empty("X", len(rows))
+        forecaster = self._forecaster()
+        forecasts = np.array([forecaster.forecast(row.values).value for row in rows])
+        return source_of(X), forecasts
 
     def _forecaster(self) -> Forecaster:
         """Return what a forecast is made of now; weights change in place."""
@@ -442,6 +513,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         if self._weight < FEWEST_ERRORS:
             return math.inf
         return OF_ABSOLUTE * self._error * math.exp(self._width)
+
+    def _reach(self, level: float) -> float:
+        """Return how far an interval reaches to each side of the forecast."""
+        deviation = self._deviation()
+        # Infinity times the quantile of a level near 0 would be NaN.
+        return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _plan(self, columns: StreamColumns, known: StreamRow, target: float) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""

@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_numpy
 
-from onlinels.checks import LARGEST_VALUE, Floats, is_unknown
+from onlinels.checks import LARGEST_VALUE, OF_STREAMS, Floats, is_unknown
 from onlinels.rows import (
     ARRAYS,
     PLAIN_NUMBERS,
@@ -64,9 +64,10 @@ def read_stream_row(x: Any) -> Sample:
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return *read_row(x), [], []
+        return *read_row(x, OF_STREAMS), [], []
     check_distinct(x)
-    numbers = read_row({name: value for name, value in x.items() if name not in others})
+    known = {name: value for name, value in x.items() if name not in others}
+    numbers = read_row(known, OF_STREAMS)
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
     return *numbers, named, [plain_name(name) for name in others if name not in texts]
