@@ -137,7 +137,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 88.79%
+    Accuracy: 88.87%
     """
 
     balance = setting("balance")

@@ -234,7 +234,8 @@ def setting(name: str) -> Any:
             f"instance with clone({{{name!r}: {value!r}}})."
         )
 
-    return property(attrgetter(f"_{name}"), refuse)
+    doc = f"The setting `{name}`, as the model was made with it."
+    return property(attrgetter(f"_{name}"), refuse, doc=doc)
 
 
 LINEAR = {
@@ -480,7 +481,7 @@ class LinearModel(base.Estimator, ABC):
             warnings.warn(
                 f"ridge={ridge!r} chose {penalty.ridge:.3g}, the end of the range searched: "
                 "features say nothing of the targets, or all of them. If that cannot be, pass a "
-                'number as ridge, or accumulator="gram".',
+                "number as ridge.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -515,6 +516,7 @@ class LinearModel(base.Estimator, ABC):
             Weights, at least 0; 1 by default.
         t : number or datetime, or array, series or list of n_rows of them, optional
             Times of the rows, for models with a `half_life`; by default one unit passes per row.
+            Not used without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
