@@ -41,13 +41,25 @@ OF_ARRAYS = {
 LARGE = "Remove infinite values, and rescale large ones with river's StandardScaler."
 
 OF_FEATURES = {
-    "missing": "Fill missing values first, for instance with river's preprocessing.StatImputer "
-    "(it fills None, not nan).",
+    "missing": "Leave it out (it then counts as 0), or fill None with river's "
+    "preprocessing.StatImputer.",
+    "nan": "Leave nan out, with {k: v for k, v in x.items() if v == v} (it then counts as 0), or "
+    "put None for it and fill that with river's preprocessing.StatImputer. Scalers in front may "
+    "give nan: linear models need none.",
     "large": LARGE,
     "text": "Encode text first, with river's compose.SelectType(numbers.Number) + "
     "(compose.SelectType(str) | preprocessing.OneHotEncoder()).",
+    "dict": "Flatten it, with x.update({name}) and del {name}.",
+    "list": "Use np.asarray for arrays.",
+    "object": "Pass float({name}), or str({name}) and encode that with river's OneHotEncoder.",
 }
-"""Remedies for samples of features."""
+"""Remedies for samples of features; the last three of `name`, see `remedy_by`."""
+
+OF_STREAMS = OF_FEATURES | {
+    "expected": "a number or text",
+    "object": "Pass float({name}) or str({name}).",
+}
+"""Remedies for samples of which text is a feature, too."""
 
 OF_MATRICES = {
     "missing": "Fill missing values first, for instance with np.nan_to_num(X).",
@@ -65,7 +77,20 @@ OF_FRAMES = {
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
 
-OF_TIMES = "Turn it into seconds since a fixed time, its hour or day."
+OF_TIMES = "Turn {names} into seconds since a fixed time, its hour or day."
+
+OF_OBJECTS = {
+    "filled": "Leave masked values out.",
+    "timestamp": "Pass {name}.timestamp(), its hour or day.",
+    "total_seconds": "Pass {name}.total_seconds().",
+    "toordinal": "Pass {name}.toordinal().",
+    "ordinal": "Pass {name}.ordinal.",
+    "hour": "Pass {name}.hour.",
+    "decode": "Pass {name}.decode().",
+}
+"""Remedies for what is no number, whoever reads it; see `remedy_by`."""
+
+OF_NUMPY_TIMES = {"astype": "Pass {name}.astype(float)."}
 
 TIMES = datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64
 
@@ -126,7 +151,7 @@ def within_bounds(values: Matrix) -> bool:
 def _expected(value: float, remedies: Mapping[str, str]) -> str:
     """Say what was expected instead of a value that cannot be learnt, and what to do about it."""
     if np.isnan(value):
-        return f"expected finite numbers. {remedies['missing']}"
+        return f"expected finite numbers. {remedies.get('nan', remedies['missing'])}"
     return f"expected finite numbers of magnitude at most {LARGEST_VALUE:g}. {remedies['large']}"
 
 
@@ -151,7 +176,11 @@ def dense(values: Any) -> Any:
 def check_two_dimensional(name: str, array: Matrix) -> None:
     """Raise ValueError unless an array has rows and columns."""
     if array.ndim != 2:
-        raise ValueError(f"{name} has shape {array.shape}, expected (n_rows, n_columns). Reshape.")
+        n_rows = (*array.shape, 1)[0]
+        raise ValueError(
+            f"{name} has shape {array.shape}, expected (n_rows, n_columns). Pass "
+            f"{name}.reshape({n_rows}, -1) for {n_rows} rows."
+        )
 
 
 def check_not_empty(name: str, n_rows: int) -> None:
@@ -210,19 +239,40 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
         raise ValueError(f"{name} is {value}, expected a number. {remedies['missing']}")
     number = as_number(value)
     if number is None:
-        text, kind, remedy = reprlib.repr(value), type(value).__name__, remedies["text"]
-        if isinstance(value, (list, tuple)):
-            raise TypeError(f"{name} is a {kind}, expected a number. Use np.asarray for arrays.")
-        if isinstance(value, TIMES):
-            text, remedy = str(value), OF_TIMES
-        elif np.iscomplexobj(value):
-            remedy = OF_COMPLEX
-        elif is_decimal(value):
-            remedy = f"Pass float({name})."
-        raise TypeError(f"{name} is {text} of type {kind}, expected a number. {remedy}")
+        text = str(value) if isinstance(value, TIMES) else reprlib.repr(value)
+        came = f"{name} is {text} of type {type(value).__name__}"
+        remedy = _remedy_for(name, value, remedies)
+        raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
     if not abs(number) <= LARGEST_VALUE:
         raise ValueError(f"{name} is {shown(value, number)}, {_expected(number, remedies)}")
     return number
+
+
+def _remedy_for(name: str, value: Any, remedies: Mapping[str, str]) -> str:
+    """Return what to do about a value that is no number."""
+    if is_decimal(value):
+        return f"Pass float({name})."
+    if np.iscomplexobj(value):
+        return OF_COMPLEX
+    of_kinds = {"encode": "text", "popitem": "dict", "__len__": "list"}
+    of_value = {method: remedies[kind] for method, kind in of_kinds.items()}
+    return remedy_by(name, value, OF_OBJECTS | of_value | OF_NUMPY_TIMES, remedies["object"])
+
+
+def remedy_by(name: str, value: Any, remedies: Mapping[str, str], other: str) -> str:
+    """Return the remedy under the first attribute that a value of another library or kind has.
+
+    Remedies call the value {name}.
+
+    Examples
+    --------
+    >>> remedy_by("y", iter([]), {"__next__": "Pass list({name})."}, other="Pass a list.")
+    'Pass list(y).'
+    """
+    # Of its type: an instance may call anything so, and need not have it at hand.
+    kind = type(value)
+    fitting = (remedy for method, remedy in remedies.items() if hasattr(kind, method))
+    return next(fitting, other).replace("{name}", name)
 
 
 def is_unknown(value: Any) -> bool:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from onlinels.checks import Integers, equals_itself
+from onlinels.checks import Integers, equals_itself, remedy_by
 from onlinels.saving import LABEL, WHOLE, savable, table
 
 Label = Any
 """Any hashable value; river's own label types are narrower, so this is left open."""
+
+OF_ONE_HOT = "Pass one label per row; of one-hot rows np.asarray(y).argmax(axis=1)."
 
 
 @savable(
@@ -90,6 +93,7 @@ def read_label(y: Any) -> Label:
 
 def read_labels(y: Any, n_rows: int) -> list[Label]:
     """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list."""
+    check_one_column(y, OF_ONE_HOT)
     labels = list(map(read_label, as_list(y)))
     if len(labels) != n_rows:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
@@ -100,14 +104,26 @@ def as_list(y: Any, each: str = "label") -> list[Any]:
     """Return the entries of an array, series or list; errors speak of one `each` per row."""
     if isinstance(y, (list, tuple, range)):
         return list(y)
-    if getattr(y, "ndim", 1) != 1:
-        raise ValueError(f"y has shape {y.shape}, expected (n_rows,). Pass no one-hot rows.")
     if isinstance(y, np.ndarray):
         # Entry by entry: dates and masked entries would otherwise become numbers and None.
         return y.tolist() if y.dtype.kind in "biufUO" and type(y) is np.ndarray else list(y)
     for method in ("to_pylist", "to_list", "tolist"):
         if hasattr(y, method):
             return list(getattr(y, method)())
+    remedy = remedy_by("y", y, {"__next__": "Pass list({name})."}, "Pass one.")
     raise TypeError(
-        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per row."
+        f"y is of type {type(y).__name__}, expected an array, series or list of one {each} per "
+        f"row. {remedy}"
     )
+
+
+def check_one_column(y: Any, several: str) -> None:
+    """Raise ValueError if targets are a table; `several` says what to do with several columns."""
+    # pyarrow's tables have both, and the second is no names.
+    names = next((name for name in ("column_names", "columns") if hasattr(type(y), name)), None)
+    shape = getattr(y, "shape", (0,))
+    if names is None and len(shape) == 1:
+        return
+    if prod(shape[1:]) == 1:
+        several = f"Pass y[{getattr(y, names)[0]!r}]." if names else "Pass y.ravel()."
+    raise ValueError(f"y has shape {tuple(shape)}, expected (n_rows,). {several}")

@@ -99,6 +99,7 @@ def _held(value: Any) -> Iterator[base.Base]:
 
 
 LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
+"""Methods that do nothing in these classes: a step that learns has its own."""
 
 
 def has_learnt(step: Any) -> bool:
@@ -123,14 +124,15 @@ def _first_steps(model: Any) -> dict[str, Any]:
     """Return the parts of all steps but the last; raise ValueError if one has learnt."""
     *first, _ = model.steps.items()
     found = dict(_parts(dict(first)))
-    for name in filter(lambda name: has_learnt(found[name]), found):
-        raise ValueError(
-            f"The step {name!r} has learnt, expected steps before the last one that learn nothing: "
-            "what came out of it depends on what it had seen, so no rows can be joined or taken "
-            "out exactly. Leave a scaler out: linear models need none, and HiddenLayer."
-            "from_examples(X) fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns "
-            "nothing."
-        )
+    for name, step in found.items():
+        if has_learnt(step):
+            raise ValueError(
+                f"The step {name!r} has learnt, expected steps before the last one that learn "
+                "nothing: what came out of it depends on what it had seen, so no rows can be "
+                "joined or taken out exactly. Leave a scaler out: linear models need none, and "
+                "HiddenLayer.from_examples(X) fixes scales for hidden units. "
+                "OneHotEncoder(drop_zeros=True) learns nothing."
+            )
     return found
 
 

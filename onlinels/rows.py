@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
+    OF_COMPLEX,
     OF_FEATURES,
     OF_FRAMES,
     OF_MATRICES,
@@ -42,6 +43,7 @@ from onlinels.checks import (
     equals_itself,
     is_decimal,
     read_number,
+    remedy_by,
     within_bounds,
 )
 from onlinels.numerics import shallow_copy
@@ -210,14 +212,31 @@ PYTHON_NUMBERS = frozenset({float, int, bool})
 """Those that Python sums by itself."""
 
 
+OF_SAMPLES = {
+    "columns": "Batches go to *_many.",
+    "to_dict": "Pass {name}.to_dict().",
+    "_asdict": "Pass {name}._asdict().",
+}
+"""Remedies for samples that are no mappings; see `remedy_by`."""
+
+OF_TABLES = {
+    "collect": "Pass {name}.collect().",
+    "to_frame": "Pass {name}.to_frame().",
+    "popitem": "Pass pandas.DataFrame({name}) of columns, [{name}] of one row.",
+    "__next__": "Pass list({name}) of dicts, np.stack(list({name})) of arrays.",
+    "__array__": "Convert it with np.asarray.",
+}
+"""Remedies for batches that cannot be read; see `remedy_by`."""
+
+
 def check_mapping(x: Any) -> None:
     """Raise TypeError unless a sample is a mapping; its values are not looked at."""
     if not isinstance(x, Mapping):
-        kind = type(x).__name__
-        raise TypeError(f"x is of type {kind}, expected a dict of features. Batches go to *_many.")
+        remedy = remedy_by("x", x, OF_SAMPLES, "Batches go to *_many, a row as dict(enumerate(x)).")
+        raise TypeError(f"x is of type {type(x).__name__}, expected a dict of features. {remedy}")
 
 
-def read_row(x: Row) -> tuple[Layout, Floats]:
+def read_row(x: Row, remedies: Mapping[str, str] = OF_FEATURES) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
 
     Examples
@@ -243,7 +262,7 @@ def read_row(x: Row) -> tuple[Layout, Floats]:
             parts.append(value.astype(np.float64).ravel())
         else:
             layout.append(name)
-            parts.append(np.array([read_number(f"x[{name!r}]", value, OF_FEATURES)]))
+            parts.append(np.array([read_number(f"x[{name!r}]", value, remedies)]))
     return tuple(layout), np.concatenate(parts)
 
 
@@ -326,11 +345,15 @@ def _read_frame(X: Any, argument: str) -> Batch:
     frame = as_frame(X, argument)
     check_not_empty(argument, len(frame))
     names = tuple(frame.columns)
-    for name, kind in frame.schema.items():
-        if not (kind.is_numeric() or kind == nw.Boolean or _is_sparse(frame, name)):
-            remedy = _remedy_for(frame, name, argument)
-            came = f"{argument} has a column {name!r} of type {kind}, expected numbers"
-            raise TypeError(f"{came}. {remedy}")
+    odd = {
+        name: kind
+        for name, kind in frame.schema.items()
+        if not (kind.is_numeric() or kind == nw.Boolean or _is_sparse(frame, name))
+    }
+    if odd:
+        came = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
+        remedies = _remedies_for(frame, odd, argument)
+        raise TypeError(f"{argument} has {came}, expected numbers. {remedies}")
 
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
@@ -363,25 +386,50 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
     return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
 
 
-def _remedy_for(frame: nw.DataFrame[Any], name: str, argument: str) -> str:
-    """Return what to do about a column that holds no numbers."""
-    column, library = frame[name], frame.implementation
+_ENCODED = "Encode text: pass pandas.get_dummies({table}, columns=[{names}])"
+_ENCODER = ", or put compose.Select({names}) | preprocessing.OneHotEncoder() beside the numbers."
+
+OF_COLUMNS = {
+    "times": OF_TIMES,
+    "complex": OF_COMPLEX,
+    "numbers": "Pass {table}.astype(dict.fromkeys([{names}], float)).",
+    "text": _ENCODED + _ENCODER,
+}
+"""Remedies for columns of frames that hold no numbers."""
+
+OF_POLARS = OF_COLUMNS | {
+    "numbers": "Pass {table}.with_columns(polars.col({names}).cast(polars.String)"
+    ".cast(polars.Float64)).",
+    "text": "Encode text: pass {table}.to_dummies([{names}])" + _ENCODER,
+}
+
+# Of pyarrow's dictionaries river's encoder takes none.
+OF_ARROW = OF_COLUMNS | {"text": _ENCODED + "."}
+
+
+def _remedies_for(frame: nw.DataFrame[Any], names: Iterable[str], argument: str) -> str:
+    """Return what to do about columns that hold no numbers, once for all that are alike."""
+    library, table, remedies = frame.implementation, argument, OF_COLUMNS
+    if library.is_polars():
+        remedies = OF_POLARS
+    elif library.is_pyarrow():
+        table, remedies = f"{argument}.to_pandas()", OF_ARROW
+    alike: dict[str, list[str]] = {}
+    for name in names:
+        alike.setdefault(_kind_of(frame.get_column(name)), []).append(repr(name))
+    each = (remedies[kind].format(table=table, names=", ".join(alike[kind])) for kind in alike)
+    return " ".join(each)
+
+
+def _kind_of(column: nw.Series[Any]) -> str:
+    """Return the kind of values of a column that holds no numbers."""
     values = column.drop_nulls().to_list()
     if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
-        return OF_TIMES
-    table = f"{argument}.to_pandas()" if library.is_pyarrow() else argument
-    if all(is_decimal(each) or as_number(each) is not None for each in values):
-        if library.is_polars():
-            as_text = f"{table}.cast({{{name!r}: polars.String}})"
-            return f"Pass {as_text}.cast({{{name!r}: polars.Float64}})."
-        return f"Pass {table}.astype({{{name!r}: float}})."
-    if library.is_polars():
-        encoded = f"{table}.to_dummies([{name!r}])"
-    else:
-        encoded = f"pandas.get_dummies({table}, columns=[{name!r}])"
-    river = f", or put compose.Select({name!r}) | preprocessing.OneHotEncoder() beside the numbers"
-    # Of pyarrow's dictionaries river's encoder takes none.
-    return f"Encode it: pass {encoded}{'' if library.is_pyarrow() else river}."
+        return "times"
+    if any(map(np.iscomplexobj, values)):
+        return "complex"
+    are_numbers = all(is_decimal(each) or as_number(each) is not None for each in values)
+    return "numbers" if are_numbers else "text"
 
 
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
@@ -389,9 +437,10 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
+        remedy = remedy_by(argument, X, OF_TABLES, "Pass one of these.")
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
-            "pandas, polars or pyarrow frame, or a list of dicts. Convert it with np.asarray."
+            f"pandas, polars or pyarrow frame, or a list of dicts. {remedy}"
         ) from error
     except DuplicateError as error:
         problem = f"{argument} has columns of one name: {error}. Rename all but one."

@@ -6,6 +6,7 @@ window; windows that are due and have a label are learnt by the wrapped classifi
 
 from __future__ import annotations
 
+import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -69,10 +70,14 @@ DATES = (datetime, np.datetime64)
 MaybeLabel = tuple[Label, ...]
 """(label,), or () where there is none: None can be a label."""
 
+OF_MISSING = (
+    "Fill in the channel's last value, as river's PreviousImputer does for None, or leave the "
+    "reading out."
+)
 
 OF_READINGS = OF_FEATURES | {
-    "missing": "Fill in the channel's last value, as river's PreviousImputer does for None, or "
-    "leave the reading out.",
+    "missing": OF_MISSING,
+    "nan": OF_MISSING,
     "text": "Leave it out, or pass a channel of 0 and 1 for each of its values in every reading, "
     "such as {'mode_on': x['mode'] == 'on'}.",
 }
@@ -563,6 +568,10 @@ def windows_of(
         LeastSquaresClassifier(), window, hop, timestamp, sample_rate, largest_gap, label_rule
     )
     pairs = list(stream)
+    for each in pairs:
+        if not isinstance(each, (tuple, list)) or len(each) != 2:
+            came = f"stream yields {reprlib.repr(each)}, expected pairs (reading, label)"
+            raise TypeError(f"{came}. Pass zip(readings, labels).")
     rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
     for _ in model._follow(rows, [(read_label(y),) for _, y in pairs], due) if rows else ():

@@ -309,12 +309,9 @@ def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
     assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
 
 
-stream_state = saved
-
-
 def assert_alike_streams(a, b, samples):
     """Assert that two models are one, bit for bit, and answer alike."""
-    assert stream_state(a) == stream_state(b)
+    assert saved(a) == saved(b)
     assert answers_of(a, samples) == answers_of(b, samples)
 
 
@@ -331,6 +328,16 @@ def learn_stream(stream, model=None, rows=None):
     for row in range(len(stream)) if rows is None else rows:
         model.learn_one(stream.samples[row], stream.labels[row])
     return model
+
+
+def learn_stream_in(batches, stream, model):
+    """Let a model learn a stream in batches, given as ranges of rows; a single row as such."""
+    for rows in batches:
+        if len(rows) == 1:
+            learn_stream(stream, model, rows)
+        else:
+            some = slice(rows.start, rows.stop)
+            model.learn_many(stream.samples[some], stream.labels[some])
 
 
 class MemoryLog:

@@ -1,6 +1,7 @@
 """Batches as people have them: sparse, nullable, boolean, with text and categories among them."""
 
 import re
+from datetime import date, datetime, time, timedelta
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from onlinels import (
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     StreamClassifier,
+    StreamRegressor,
 )
 from onlinels.rows import read_batch, source_of
 
@@ -255,6 +257,19 @@ def test_advice_on_categories_works(X):
         np.testing.assert_allclose(np.asarray(model.predict_many(X)), np.asarray(y), atol=1e-3)
 
 
+@pytest.mark.parametrize("names", [(0, 1), (("a", 1), ("b", 2)), ("a", 0), (1, "a")])
+def test_names_of_columns_need_not_be_text(names):
+    X, y = pd.DataFrame({names[0]: [1.0, 2.0, 3.0], names[1]: ["red", "blue", "red"]}), [1, 0, 1]
+    batches, rows = StreamClassifier(), StreamClassifier()
+    batches.learn_many(X, y)
+    for x, label in zip(X.to_dict("records"), y, strict=True):
+        rows.learn_one(x, label)
+    assert batches.feature_names == (names[0], (names[1], "red"), (names[1], "blue"))
+    assert batches.predict_many(X).tolist() == rows.predict_many(X.to_dict("records"))
+    with pytest.raises(TypeError, match=re.escape(f"a column {names[1]!r} of type")):
+        LeastSquaresClassifier().learn_many(X, y)
+
+
 @pytest.mark.parametrize("X", [*tables(NUMBERS), *WITH_GAPS])
 def test_advice_on_numbers_in_text_works(X):
     cast = eval(advice(X, r"Pass (.*\))\.$"), {"X": X, "polars": pl})
@@ -277,11 +292,86 @@ def test_advice_on_text_in_samples_works():
     assert model.feature_names == ("a", "b_red", "c")
 
 
+def one(value, y=1.0):
+    return {"x": {"a": value}, "y": y}
+
+
+def many(X, y=(1.0, 2.0)):
+    return {"X": X, "y": y}
+
+
+R, S = LeastSquaresRegressor, StreamRegressor
+TEXTS = pd.DataFrame({"a": ["x", "y"], "b": ["u", "u"], "n": [1.0, 2.0]})
+COLUMNS = [make({"z y": [1.0, 2.0]}) for make in (pd.DataFrame, pl.DataFrame, pa.table)]
+ADVISED = [
+    (R, many(COLUMNS[1].lazy()), "X = X.collect()"),
+    (S, many({"a": [1.0, 2.0]}), "X = pandas.DataFrame(X)"),
+    (R, many({"a": 1.0}, [1.0]), "X = [X]"),
+    (S, many(iter([{"a": 1.0}, {}])), "X = list(X)"),
+    (R, many(iter(np.eye(2))), "X = np.stack(list(X))"),
+    (R, many(COLUMNS[0]["z y"]), "X = X.to_frame()"),
+    (R, many(np.ones(2)), "X = X.reshape(2, -1)"),
+    (R, many(np.ones((2, 3, 4))), "X = X.reshape(2, -1)"),
+    (R, many(TEXTS), "X = pandas.get_dummies(X, columns=['a', 'b'])"),
+    (R, many(pl.from_pandas(TEXTS)), "X = X.to_dummies(['a', 'b'])"),
+    (S, many(np.eye(2), iter([1.0, 2.0])), "y = list(y)"),
+    (R, many(np.eye(2), np.ones((2, 1))), "y = y.ravel()"),
+    *((R, many(np.eye(2), frame), "y = y['z y']") for frame in COLUMNS),
+    *((LeastSquaresClassifier, many(np.eye(2), frame), "y = y['z y']") for frame in COLUMNS),
+    (LeastSquaresClassifier, many(np.eye(2), np.eye(2)), "y = np.asarray(y).argmax(axis=1)"),
+    (R, {"x": COLUMNS[0].iloc[0], "y": 1.0}, "x = x.to_dict()"),
+    (R, {"x": next(COLUMNS[0].itertuples()), "y": 1.0}, "x = x._asdict()"),
+    (S, {"x": np.ones(3), "y": 1.0}, "x = dict(enumerate(x))"),
+    (R, one(2.0, [1.0]), "y = y[0]"),
+    (S, one(2.0, np.ones(1)), "y = y[0]"),
+    (S, one({"k": 1.0}), "x.update(x['a']) and del x['a']"),
+    (R, one(datetime(2026, 1, 1)), "x['a'] = x['a'].timestamp()"),
+    (S, one(date(2026, 1, 1)), "x['a'] = x['a'].toordinal()"),
+    (S, one(time(3)), "x['a'] = x['a'].hour"),
+    (R, one(timedelta(3)), "x['a'] = x['a'].total_seconds()"),
+    (S, one(np.datetime64("2026-01-01")), "x['a'] = x['a'].astype(float)"),
+    (S, one(pd.Period("2026-01")), "x['a'] = x['a'].ordinal"),
+    (S, one(b"red"), "x['a'] = x['a'].decode()"),
+    (S, one(pd.Interval(0, 1)), "x['a'] = str(x['a'])"),
+    (R, one(np.nan), "x = {k: v for k, v in x.items() if v == v}"),
+]
+
+
+@pytest.mark.parametrize(("make", "given", "change"), ADVISED, ids=str)
+def test_what_errors_advise_works(make, given, change):
+    learn_one, given = "x" in given, {"pandas": pd, "np": np} | given
+    model = make()
+
+    def learn():
+        if learn_one:
+            model.learn_one(given["x"], given["y"])
+        else:
+            model.learn_many(given["X"], given["y"])
+
+    with pytest.raises((TypeError, ValueError), match=re.escape(change.split(" = ")[-1])):
+        learn()
+    exec(change.replace(" and ", "; "), given)
+    learn()
+
+
+def test_columns_of_several_kinds_are_told_at_once():
+    frame = TEXTS.assign(c="3", d=pd.Timestamp("2026-01-01"), e=1j)
+    expected = "'a' of .*'b' of .*'c' of .*'d' of .*'e' of .*columns=.'a', 'b'.*'c'.*Turn 'd'.*abs"
+    with pytest.raises(TypeError, match=expected):
+        LeastSquaresRegressor().learn_many(frame, [1.0, 2.0])
+
+
 def test_arrays_of_text_are_told_to_be_numbers():
     X = np.array([["3.5", "1"]])
     with pytest.raises(TypeError, match=r"X\.astype\(float\)"):
         LeastSquaresRegressor().learn_many(X, [1.0])
     LeastSquaresRegressor().learn_many(X.astype(float), [1.0])
+
+
+def test_frames_of_complex_numbers_are_told_to_be_real():
+    X = pd.DataFrame({"a b": [3.0 + 4.0j, 1.0j]})
+    assert advice(X, r"with (abs)") == "abs"
+    LeastSquaresRegressor().learn_many(X.abs(), [1.0, 2.0])
 
 
 def test_frames_of_rivers_encoders_are_read(tmp_path):

@@ -4,7 +4,7 @@ import hashlib
 import sys
 import tracemalloc
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, date, datetime, timedelta, timezone
 from io import BytesIO
 from zoneinfo import ZoneInfo
 
@@ -141,6 +141,10 @@ def test_defaultdicts_of_users_come_back_and_ranges_are_refused(path):
     assert loaded["b"] == 0
     with pytest.raises(TypeError, match=r"range\(0, 5\) of type range. It cannot be saved"):
         onlinels.save({"rows": range(5)}, path)
+    model = LeastSquaresClassifier()
+    model.learn_one({"a": 1.0}, date(2026, 1, 1))
+    with pytest.raises(TypeError, match=r"_classes holds datetime.date.*pass str\(label\)"):
+        onlinels.save(model, path)
 
 
 def test_names_of_one_hash_are_few(path):

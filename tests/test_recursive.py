@@ -1,6 +1,7 @@
 """The recursive form against batch solutions and against the Gram form, however the rows came."""
 
 import copy
+import functools
 import pickle
 from contextlib import suppress
 from functools import reduce
@@ -325,20 +326,37 @@ def test_rows_that_are_refused_late_in_a_batch_leave_a_model_as_it_was(monkeypat
     monkeypatch.setattr(laws.FIRST_ROWS, 16)
     model = LeastSquaresClassifier(ridge="paper", accumulator="recursive")
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
+    assert model.ridge_ > 0.0
     rows = [{"a": float(a)} for a in (*range(15), 1e20)]
     laws.assert_refused(lambda: model.learn_many(rows, list("xy" * 8)), model, "outweigh")
 
 
-def test_a_changed_ridge_that_cannot_be_held_stops_learning_before_anything_changes():
+@pytest.mark.parametrize("unlearn", ["one", "many"])
+def test_rows_that_outweigh_the_rest_are_taken_out_exactly_or_not_at_all(unlearn):
+    random, taken = np.random.default_rng(0), 0
+    X = random.normal(size=(300, 2))
+    y = X @ [2.0, -1.0]
+    for size in 10.0 ** np.arange(1.0, 9.0, 0.25):
+        model = LeastSquaresRegressor(1.0, accumulator="recursive")
+        model.learn_many(X, y)
+        weights, outlier = model.output_weights.copy(), size * random.normal(size=(1, 2))
+        with suppress(ValueError):
+            model.learn_many(outlier, [0.0])
+            if unlearn == "one":
+                model.unlearn_one(dict(enumerate(outlier[0].tolist())), 0.0)
+            else:
+                model.unlearn_many(outlier, [0.0])
+            np.testing.assert_allclose(model.output_weights, weights, rtol=1e-4)
+            taken += 1
+    assert taken > 5
+
+
+def test_a_ridge_that_cannot_be_held_is_refused():
     model = LeastSquaresClassifier(ridge=1.0, accumulator="recursive", forgetting_factor=0.5)
     model.learn_many([{"a": 1.0}, {"a": 2.0}], ["x", "y"])
-    before = pickle.dumps(model)
     for ridge in (0.0, -1.0, "best"):
-        model.mutate({"ridge": ridge})
-        with pytest.raises(ValueError, match="ridge="):
-            model.learn_many([{"new": 1.0}] * 3, ["x", "y", "z"])
-    model.mutate({"ridge": 1.0})
-    assert pickle.dumps(model) == before
+        change = functools.partial(setattr, model, "ridge", ridge)
+        laws.assert_refused(change, model, "ridge=")
 
 
 @pytest.mark.parametrize("half_life", [1.0, 1.01])
@@ -459,6 +477,28 @@ def test_the_ridge_is_chosen_again_at_checkpoints():
         ridges.add(model.ridge_)
     assert len(ridges) > 3
     assert np.mean(model.predict_many(X[-500:]) == np.array(y[-500:])) > 0.85
+
+
+@pytest.mark.filterwarnings("ignore:.*end of the range")
+def test_a_ridge_that_is_chosen_once_more_does_not_depend_on_the_cutting():
+    """Rows say nothing of the targets: it stays at the end of the range searched."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(552, 3)), random.normal(size=552)
+    settings = {"accumulator": "recursive", "forgetting_factor": 0.9, "scaling": None}
+    whole, cut = LeastSquaresRegressor(**settings), LeastSquaresRegressor(**settings)
+    whole.learn_many(X, y)
+    for start in range(0, 552, 8):
+        cut.learn_many(X[start : start + 8], y[start : start + 8])
+    np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal)
+
+
+def test_a_row_that_is_refused_leaves_the_units_of_features():
+    random = np.random.default_rng(0)
+    X = np.column_stack((random.normal(size=(300, 2)), np.ones(300)))
+    model = LeastSquaresRegressor(accumulator="recursive")
+    model.learn_many(X, random.normal(size=300) + X[:, 0])
+    row = {0: 1e60, 1: 0.0, 2: 7.0}  # The constant feature begins to vary.
+    laws.assert_refused(lambda: model.learn_one(row, 1.0), model, "outweigh")
 
 
 def test_users_are_told_once_that_a_ridge_lies_at_the_end_of_the_range():

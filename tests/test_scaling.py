@@ -196,6 +196,22 @@ def assert_solves(model, rows):
         assert not model.output_weights[~varies].any()
 
 
+@pytest.mark.parametrize("ridge", [2.0, "auto"])
+def test_variances_of_the_recursive_form_are_those_of_the_others(ridge):
+    """Also of features that are new, or vary for the first time, in any unit."""
+    X = np.random.default_rng(0).normal(size=(256, 3))
+    X[:, 2] = 5.0
+    gram, recursive = (
+        LeastSquaresRegressor(ridge=ridge, accumulator=kind, scaling="standard")
+        for kind in ("gram", "recursive")
+    )
+    asked = [{2: 5.0 + far, 9: new} for far in (0.0, 1e-3, 1e3) for new in (0.0, 1e-3, 1e3)]
+    for model in (gram, recursive):
+        model.learn_many(X, X[:, 0] + np.sin(np.arange(256.0)))
+    deviations = [[each.sigma for each in m.predict_many(asked, True)] for m in (gram, recursive)]
+    np.testing.assert_allclose(*deviations, rtol=1e-6)
+
+
 @pytest.mark.parametrize("form", [{}, {"accumulator": "orthogonal"}, {"balance": "classwise"}])
 def test_variances_are_those_of_standardised_rows(form):
     """A feature that has not varied counts as of the size that it would have with the row."""
@@ -242,10 +258,9 @@ def test_settings_that_do_not_fit_are_refused():
         with pytest.raises(ValueError, match="without a ridge units of features do not matter"):
             kind(ridge=0.0, scaling="standard")
         model = kind(ridge=1.0, scaling="standard")
-        model.ridge = 0.0
         with pytest.raises(ValueError, match="do not go together"):
-            model.learn_one({"a": 1.0}, 1.0)
-        assert model.count == 0
+            model.ridge = 0.0
+        assert model.ridge == 1.0
 
 
 def test_with_a_number_the_default_is_that_number():

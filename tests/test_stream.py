@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,6 @@ import laws
 import strategies
 from laws import assert_alike_streams as assert_alike
 from laws import learn_stream as learnt
-from laws import stream_state as state_of
 from onlinels import StreamClassifier
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
@@ -27,14 +27,7 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
     batches = data.draw(strategies.splits(len(stream)))
     forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
 
-    def learn(model):
-        for rows in batches:
-            if len(rows) == 1:
-                learnt(stream, model, rows)
-            else:
-                some = slice(rows.start, rows.stop)
-                model.learn_many(stream.samples[some], stream.labels[some])
-
+    learn = partial(laws.learn_stream_in, batches, stream)
     model = StreamClassifier(seed)
     laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
     assert model.count == len(stream)
@@ -136,9 +129,9 @@ def test_copies_and_pickles_go_on_alike(stream, pickled):
     a = learnt(stream, rows=range(half))
     a.predict_one(stream.samples[half])
     b = pickle.loads(pickle.dumps(a)) if pickled else copy.deepcopy(a)
-    before = state_of(b)
+    before = laws.saved(b)
     learnt(stream, a, range(half, len(stream)))
-    assert state_of(b) == before
+    assert laws.saved(b) == before
     learnt(stream, b, range(half, len(stream)))
     assert_alike(a, b, stream.samples)
 

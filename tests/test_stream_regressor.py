@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -55,14 +56,7 @@ def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
     batches = data.draw(strategies.splits(len(stream)))
     forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
 
-    def learn(model):
-        for rows in batches:
-            if len(rows) == 1:
-                learnt(stream, model, rows)
-            else:
-                some = slice(rows.start, rows.stop)
-                model.learn_many(stream.samples[some], stream.labels[some])
-
+    learn = partial(laws.learn_stream_in, batches, stream)
     model = StreamRegressor(seed, delay)
     laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
     assert model.count == len(stream)
@@ -302,11 +296,31 @@ def test_extremes_are_learnt(x, targets):
             assert fresh.sigma >= 0.0
 
 
+def test_intervals_are_those_of_the_distribution():
+    model, x = StreamRegressor(), {"a": 3.0}
+    assert model.predict_interval_one(x, 1e-300) == (-math.inf, math.inf)
+    for n in range(50):
+        model.learn_one({"a": float(n % 7)}, math.sin(n))
+    fresh = model.predict_one(x, with_dist=True)
+    lower, upper = ends = model.predict_interval_one(x, level=0.5)
+    assert fresh.cdf(lower) == pytest.approx(0.25)
+    assert fresh.cdf(upper) == pytest.approx(0.75)
+    assert model.predict_interval_many([x], 0.5) == [ends]
+    frame = model.predict_interval_many(pd.DataFrame([x]), 0.5)
+    assert frame.to_dict("records") == [{"lower": lower, "upper": upper}]
+    lowers, uppers = model.predict_interval_many(np.ones((2, 1)))
+    assert (lowers < uppers).all()
+    for level in (0.0, 1.0, math.nan, "0.9"):
+        for call, rows in (("one", x), ("many", [x])):
+            with pytest.raises((ValueError, TypeError), match="level="):
+                getattr(model, f"predict_interval_{call}")(rows, level)
+
+
 GOOD = {"newer": 3.0, "newest": "text"}
 BAD_CALLS = [
     (["a"], 1.0, "x is of type list"),
     ({"a": np.inf}, 1.0, r"x\['a'\] is inf"),
-    ({"a": [1.0, 2.0]}, 1.0, r"x\['a'\] is a list"),
+    ({"a": [1.0, 2.0]}, 1.0, r"x\['a'\] is \[1.0, 2.0\] of type list"),
     ({"array": np.ones(3)}, 1.0, r"x\['array'\] has 3 values, expected 2"),
     ({"h3": "a", 3: 1.0}, 1.0, "stand for one feature"),
     (GOOD, None, "is None"),
@@ -314,7 +328,7 @@ BAD_CALLS = [
     (GOOD, np.inf, "is inf"),
     (GOOD, 1e151, r"is 1e\+151"),
     (GOOD, "text", "is 'text'"),
-    (GOOD, [1.0], "is a list"),
+    (GOOD, [1.0], r"y(\[\d\])? is \[1.0\] of type list.*Pass y(\[\d\])?\[0\]"),
     (GOOD, {"y": 1.0}, "is {'y': 1.0}"),
     (GOOD, 1j, "is 1j"),
 ]

@@ -525,6 +525,7 @@ def test_what_is_no_stream_of_readings_gives_no_windows():
         ([([1.0, 2.0], 0)], {}, TypeError, "expected a dict"),
         ([({"ax": 1.0}, [])], {}, TypeError, "label"),
         ([({"ax": "high"}, 0)], {}, TypeError, "channel of 0 and 1"),
+        ([{"ax": 1.0}], {}, TypeError, r"yields {'ax': 1.0}, expected pairs .*zip"),
     ):
         with pytest.raises(error, match=message):
             windows_of(stream, **settings)

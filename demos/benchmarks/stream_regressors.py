@@ -27,11 +27,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import numpy as np
-from common import ResultsFile, bar, folder_of_arrays, machine, make_parser, positive
+from common import (
+    Line,
+    Measured,
+    ResultsFile,
+    bar,
+    folder_of_arrays,
+    in_times,
+    machine,
+    make_parser,
+    markdown,
+    measure_and_report,
+    positive,
+    print_sheet,
+    shared_streams,
+    values_of,
+    versions,
+)
 from river import (
     compose,
     datasets,
@@ -47,7 +62,6 @@ from river import (
 from river.datasets import synth
 from scipy.stats import rankdata
 from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
-from streams import Line, Measured, markdown, print_sheet, shared_streams, versions
 
 from onlinels import LeastSquaresRegressor, StreamRegressor
 
@@ -211,18 +225,13 @@ NORMAL_90 = 1.6448536269514722
 
 def main() -> int:
     arguments = parse_arguments()
-    results = ResultsFile(arguments.out / "results.jsonl")
-    sources = sources_of(arguments)
-    failed = measure_missing(sources, results, arguments)
-    report(list(sources), results, arguments)
-    for name, message in failed.items():
-        print(f"Not measured: {name}. {message}", file=sys.stderr)
-    return 1 if failed else 0
+    return measure_and_report(arguments, sources_of(arguments), measure_missing, report)
 
 
 def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what must be the same for results to stand in one table."""
-    return {"at_most": arguments.rows, "machine": machine(), "versions": versions(peers=False)}
+    known = {"at_most": arguments.rows, "machine": machine()}
+    return known | {"versions": versions("river", "numpy", "scipy")}
 
 
 def measure_missing(
@@ -307,11 +316,7 @@ def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespa
 
 def sheets(measured: Measured, models: list[str]) -> Iterator[tuple[str, list[Line]]]:
     """Yield tables of every figure by stream, and of their means."""
-
-    def values(stream: str, name: str) -> list[float]:
-        found = measured[stream]
-        return [found[model][name] if model in found else math.nan for model in models]
-
+    values = partial(values_of, measured, models)
     kinds: dict[str, tuple[str, str, Any]] = {
         "Mean absolute error": ("error", ".4g", min),
         "Coverage of 90% intervals": ("coverage", ".1%", None),
@@ -343,11 +348,9 @@ def summary(measured: Measured) -> list[str]:
         return []
     pairs = [(measured[stream][OURS], measured[stream][PEER]) for stream in shared]
     n_as_good = sum(one["error"] <= other["error"] for one, other in pairs)
-    ratios = [other["microseconds"] / one["microseconds"] for one, other in pairs]
     return [
         f"{OURS} has at most the error of {PEER} on {n_as_good} of {len(shared)} streams.",
-        f"{PEER} takes {median(ratios):.2f} times as long for a row as {OURS} (median over the "
-        f"streams; {min(ratios):.2f} to {max(ratios):.2f}).",
+        in_times(measured, OURS, PEER),
     ]
 
 

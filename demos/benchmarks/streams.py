@@ -27,12 +27,10 @@ import argparse
 import gc
 import math
 import pickle
-import platform
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib.metadata import version
 from itertools import chain, islice
 from pathlib import Path
 from statistics import fmean, geometric_mean, median
@@ -40,14 +38,21 @@ from typing import Any
 
 import numpy as np
 from common import (
+    Line,
+    Measured,
     ResultsFile,
     bar,
     folder_of_arrays,
+    in_times,
     machine,
     make_parser,
+    markdown,
+    measure_and_report,
     positive,
-    print_table,
-    table_of,
+    print_sheet,
+    shared_streams,
+    values_of,
+    versions,
 )
 from matplotlib.ticker import FuncFormatter, NullLocator
 from river import (
@@ -66,12 +71,10 @@ from river.preprocessing import StandardScaler
 from scipy.stats import rankdata
 from show import GREY, figure
 
-from onlinels import HiddenLayer, LeastSquaresClassifier, StreamClassifier, __version__
+from onlinels import HiddenLayer, LeastSquaresClassifier, StreamClassifier
 
 Row = tuple[Any, Hashable]
 Source = Callable[[], Iterable[Row]]
-Measured = dict[str, dict[str, dict[str, float]]]
-"""Figures by stream, by model and by name."""
 
 # -- streams --------------------------------------------------------------------------------------
 
@@ -244,13 +247,7 @@ FLOOR = 1e-15
 
 def main() -> int:
     arguments = parse_arguments()
-    results = ResultsFile(arguments.out / "results.jsonl")
-    sources = sources_of(arguments)
-    failed = measure_missing(sources, results, arguments)
-    report(list(sources), results, arguments)
-    for name, message in failed.items():
-        print(f"Not measured: {name}. {message}", file=sys.stderr)
-    return 1 if failed else 0
+    return measure_and_report(arguments, sources_of(arguments), measure_missing, report)
 
 
 def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -258,11 +255,9 @@ def conditions(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"at_most": arguments.rows, "machine": machine()}
 
 
-def versions(peers: bool) -> dict[str, str]:
+def versions_of(peers: bool) -> dict[str, str]:
     """Return the versions of Python, of onlinels and of other libraries."""
-    libraries = ("capymoa", "numpy") if peers else ("river", "numpy", "scipy")
-    found = {"python": platform.python_version(), "onlinels": __version__}
-    return found | {library: version(library) for library in libraries}
+    return versions(*(("capymoa", "numpy") if peers else ("river", "numpy", "scipy")))
 
 
 def measure_missing(
@@ -270,7 +265,7 @@ def measure_missing(
 ) -> dict[str, str]:
     """Measure what is not in the results yet; return what went wrong, by model and stream."""
     failed, held = {}, ""
-    known = conditions(arguments) | {"versions": versions(arguments.peers)}
+    known = conditions(arguments) | {"versions": versions_of(arguments.peers)}
     # Of a stream, the models in turns.
     runs = [(s, r, m) for s in sources for r in range(arguments.repeats) for m in arguments.models]
     for stream, repeat, model in bar(runs, "runs"):
@@ -342,9 +337,6 @@ def collect(streams: list[str], results: ResultsFile, arguments: argparse.Namesp
 
 # -- tables ---------------------------------------------------------------------------------------
 
-Line = tuple[str, list[float], str, Any]
-"""A name, a value for every model, how they are written, and which is the best: min, max, None."""
-
 
 def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespace) -> None:
     """Print the tables and the summary, write them as markdown, and draw the figure."""
@@ -358,7 +350,7 @@ def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespa
     for title, lines in sheets(measured, models):
         print_sheet(title, models, lines)
         tables.append(markdown(title, models, lines))
-    used = ", ".join(f"{name} {number}" for name, number in versions(arguments.peers).items())
+    used = ", ".join(f"{name} {number}" for name, number in versions_of(arguments.peers).items())
     notes = [
         *summary(measured),
         f"{machine()}, one thread; medians of {arguments.repeats}.",
@@ -373,18 +365,9 @@ def report(streams: list[str], results: ResultsFile, arguments: argparse.Namespa
         print(f"Accuracy against time: {arguments.out / 'streams.png'}")
 
 
-def shared_streams(measured: Measured, models: list[str]) -> list[str]:
-    """Return the streams on which all of the models were measured."""
-    return [stream for stream, found in measured.items() if set(models) <= set(found)]
-
-
 def sheets(measured: Measured, models: list[str]) -> Iterator[tuple[str, list[Line]]]:
     """Yield tables of every figure by stream, and of their means."""
-
-    def values(stream: str, name: str) -> list[float]:
-        found = measured[stream]
-        return [found[model][name] if model in found else math.nan for model in models]
-
+    values = partial(values_of, measured, models)
     kinds = {
         "Accuracy": ("accuracy", ".2%", max),
         "Cohen's kappa": ("kappa", ".3f", max),
@@ -412,31 +395,6 @@ def sheets(measured: Measured, models: list[str]) -> Iterator[tuple[str, list[Li
         )
 
 
-def cells(line: Line, mark: str) -> list[str]:
-    """Return the values as text, the best ones between marks."""
-    _, values, form, best = line
-    known = [value for value in values if not math.isnan(value)]
-    chosen = best(known) if best is not None and known else None
-    texts = ["" if math.isnan(value) else format(value, form) for value in values]
-    return [
-        mark.format(text) if value == chosen else text
-        for value, text in zip(values, texts, strict=True)
-    ]
-
-
-def print_sheet(title: str, models: list[str], lines: list[Line]) -> None:
-    table = table_of("", *models, title=title)
-    for line in lines:
-        table.add_row(line[0], *cells(line, "[bold]{}[/bold]"))
-    print_table(table)
-
-
-def markdown(title: str, models: list[str], lines: list[Line]) -> str:
-    rows = [["", *models], ["---", *["---:"] * len(models)]]
-    rows += [[line[0], *cells(line, "**{}**")] for line in lines]
-    return "\n".join([f"{title}:", "", *(f"| {' | '.join(row)} |" for row in rows), ""])
-
-
 def summary(measured: Measured) -> list[str]:
     """Say where our model is at least as accurate as its peer, and how much faster it is."""
     shared = shared_streams(measured, [OURS, PEER])
@@ -444,11 +402,9 @@ def summary(measured: Measured) -> list[str]:
         return []
     pairs = [(measured[stream][OURS], measured[stream][PEER]) for stream in shared]
     n_as_good = sum(one["accuracy"] >= other["accuracy"] for one, other in pairs)
-    ratios = [other["microseconds"] / one["microseconds"] for one, other in pairs]
     return [
         f"{OURS} is at least as accurate as {PEER} on {n_as_good} of {len(shared)} streams.",
-        f"{PEER} takes {median(ratios):.2f} times as long for a row as {OURS} (median over the "
-        f"streams; {min(ratios):.2f} to {max(ratios):.2f}).",
+        in_times(measured, OURS, PEER),
     ]
 
 

@@ -651,29 +651,31 @@ class Accumulator(ABC):
         placed.absorb(self, 1.0)
         return placed
 
-    def absorb(self, other: Self, sign: float) -> None:
-        """Add checked statistics of at most as many columns, or take them away, in place.
+    def absorb(self, other: Self, w: float) -> None:
+        """Add w times checked statistics of at most as many columns, in place.
+
+        With w = -1 they are taken away.
 
         Nothing else may look meanwhile: the half of it may be seen.
         """
-        if sign < 0.0 and other.count == self._count and self.weight <= (1 + SLACK) * other.weight:
+        if w < 0.0 and other.count == self._count and self.weight <= (1 + SLACK) * other.weight:
             apply(self.clearing())
             return
-        self._note_absorbed(other, sign)
-        self._absorb_sums(other, sign)
-        self._count += int(sign) * other._count
-        self._weight = max(0.0, self._weight + sign * other._weight)
-        self._gave_back = self._gave_back or other._gave_back or sign < 0.0
+        self._note_absorbed(other, w)
+        self._absorb_sums(other, w)
+        self._count += other._count if w > 0.0 else -other._count
+        self._weight = max(0.0, self._weight + w * other._weight)
+        self._gave_back = self._gave_back or other._gave_back or w < 0.0
 
     @abstractmethod
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        """Add or take away the sums of `other`."""
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        """Add w times the sums of `other`."""
 
-    def _note_absorbed(self, other: Self, sign: float) -> None:
+    def _note_absorbed(self, other: Self, w: float) -> None:
         """Add up the squares of features and targets that were taken out."""
-        squares = other._squares_taken() if sign > 0.0 else other._raw_squares()
-        self._taken = self._taken + enlarged(squares[0], self._n_features)
-        self._targets_taken = self._targets_taken + enlarged(squares[1], self._n_targets)
+        squares = other._squares_taken() if w > 0.0 else other._raw_squares()
+        self._taken = self._taken + abs(w) * enlarged(squares[0], self._n_features)
+        self._targets_taken = self._targets_taken + abs(w) * enlarged(squares[1], self._n_targets)
 
     def check_joins(self, other: Self, n_features: int, n_targets: int) -> None:
         """Raise if statistics of two streams can never be held together.
@@ -772,9 +774,12 @@ class Accumulator(ABC):
         """
         return self
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, where a ridge is inside."""
-        return
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; itself, as `with_ridge`.
+
+        Both share memory: let one of the two learn.
+        """
+        return self
 
     def keep_targets(self, columns: Integers) -> None:
         """Drop all targets but those at the given columns, in place, in the order given."""
@@ -815,10 +820,6 @@ class Accumulator(ABC):
     def unfolded(self) -> Accumulator:
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
         return self
-
-    def name_features(self, names: Sequence[Name]) -> None:
-        """Take the names of all features, in the order of their columns; most do not need them."""
-        self._become(self.named(names), Update())
 
     def named(self, names: Sequence[Name]) -> Self:
         """Return it with the names of all features, by column, which most do not need: itself."""

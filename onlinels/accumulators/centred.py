@@ -83,7 +83,6 @@ class CentredAccumulator(Accumulator):
     holds_ridge = answer_of("comoments.holds_ridge")
     fixed_ridge = answer_of("comoments.fixed_ridge")
     recursion = answer_of("comoments.recursion")
-    set_units = answer_of("comoments.set_units")
     recursion_of = answer_of("comoments.recursion_of")
     refine = answer_of("comoments.refine")
     ridge_diagonal = answer_of("comoments.ridge_diagonal")
@@ -240,24 +239,25 @@ class CentredAccumulator(Accumulator):
         super()._check_kind(other)
         self.comoments._check_kind(other.comoments)
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        self.comoments._note_absorbed(other.comoments, sign)
-        self.comoments._absorb_sums(other.comoments, sign)
-        total = self._weight + sign * other._weight
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        self.comoments._note_absorbed(other.comoments, w)
+        self.comoments._absorb_sums(other.comoments, w)
+        weight = w * other._weight
+        total = self._weight + weight
         if not other._weight:
             return
         theirs = other._means(self._n_features, self._n_targets)
         if not self._weight:
             apply(Update(state=self._settled(*theirs)))
             return
-        if abs(total) <= EMPTY * (self._weight + other._weight):
+        if abs(total) <= EMPTY * (self._weight + abs(weight)):
             apply(self._plan_decay(0.0, ()))
             return
         apart = self._way_to(*theirs)
-        between = self._weight * (other._weight / total)
-        joining = self._row_of(apart, between)._replace(sign=sign)
+        between = self._weight * (abs(weight) / total)
+        joining = self._row_of(apart, between)._replace(sign=float(np.sign(w)))
         apply(self.comoments._plan_sums(joining, 1.0))
-        apply(Update(state=self._moved(apart, sign * other._weight / total)))
+        apply(Update(state=self._moved(apart, weight / total)))
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         size = self._n_features, self._n_targets
@@ -270,6 +270,12 @@ class CentredAccumulator(Accumulator):
         """Return it with a ridge inside the co-moments, where it is held there."""
         new = shallow_copy(self)
         new.comoments = self.comoments.with_ridge(ridge, units)
+        return new
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units in the co-moments; see `Accumulator.with_units`."""
+        new = shallow_copy(self)
+        new.comoments = self.comoments.with_units(features, units)
         return new
 
     def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:

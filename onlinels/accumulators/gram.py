@@ -171,11 +171,11 @@ class GramAccumulator(Accumulator):
             (columns.__setitem__, present, total),
         )
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        self._gram.add(other._gram, sign)
-        self._cross[: other.n_features, : other.n_targets] += sign * other.cross
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        self._gram.add(other._gram, w)
+        self._cross[: other.n_features, : other.n_targets] += w * other._cross
         squares = enlarged(other._target_squares, self._n_targets)
-        self._target_squares = self._target_squares + sign * squares
+        self._target_squares = self._target_squares + w * squares
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         self._gram = self._gram.placed(features, self._n_features)

@@ -118,7 +118,6 @@ class GroupedAccumulator(Accumulator):
     deviations = answer_of("total.deviations")
     feature_mean = answer_of("total.feature_mean")
     sums = answer_of("total.sums")
-    rescaled = answer_of("total.rescaled")
     solve = answer_of("total.solve")
     covariance = answer_of("total.covariance")
     explained_squares = answer_of("total.explained_squares")
@@ -207,15 +206,15 @@ class GroupedAccumulator(Accumulator):
         new: State = ((grown, "_count", count), (grown, "_sum", None))
         return grown, joined(*updates, Update(state=new))
 
-    def absorb(self, other: Self, sign: float) -> None:
+    def absorb(self, other: Self, w: float) -> None:
         """Add checked statistics, or take them away, group by group, in place."""
         for mine, theirs in zip(self._members, other._members, strict=False):
-            mine.absorb(theirs, sign)
-        self._count += int(sign) * other._count
+            mine.absorb(theirs, w)
+        self._count += other._count if w > 0.0 else -other._count
         self._sum = None
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
-        self.absorb(other, sign)
+    def _absorb_sums(self, other: Self, w: float) -> None:
+        self.absorb(other, w)
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
         places = features, targets, self._n_features, self._n_targets
@@ -225,7 +224,7 @@ class GroupedAccumulator(Accumulator):
         self._sum = None
 
     def _rescale_sums(self, factors: Floats) -> None:
-        raise NotImplementedError  # What is solved is one accumulator.
+        self._sum = self.total.rescaled(factors)
 
     def _keep_sums(self, columns: Integers) -> None:
         self._prototype, *self._members = [
@@ -283,10 +282,10 @@ class ClasswiseAccumulator(GroupedAccumulator):
 
     Notes
     -----
-    Memory: K times that of one accumulator, once more for the balanced sum while it is in use,
-    and once more while it is made. Learning costs what it costs without classes. The sum is made
-    when something is first asked for after learning: ``3 K M^2`` operations for M features in the
-    Gram form, up to ``2 K M^3`` in the orthogonal form.
+    Memory: K times that of one accumulator, and once more for the balanced sum while it is in use.
+    Learning costs what it costs without classes. The sum is made when something is first asked for
+    after learning: ``2 K M^2`` operations for M features in the Gram form, up to ``2 K M^3`` in the
+    orthogonal form.
 
     A class whose weight has decayed to 1e-200 of all counts as one without weight, which adds
     nothing.
@@ -320,10 +319,7 @@ class ClasswiseAccumulator(GroupedAccumulator):
         with np.errstate(over="ignore", invalid="ignore"):
             for member, factor in zip(self._members, factors.tolist(), strict=True):
                 if factor > 0.0:
-                    balanced = copy.deepcopy(member)
-                    balanced.scale(factor)
-                    # Rounding errors of what was taken out grow by the same factor.
-                    total.absorb(balanced, 1.0)
+                    total.absorb(member, factor)
             squares = total._raw_squares()
         if not all(np.isfinite(sums).all() for sums in squares):
             raise ValueError(
@@ -361,7 +357,7 @@ def _are_sound_folds(acc: Any) -> bool:
 
 @savable({**GROUPED, "_hashes": array("u8", 1), "_n_named": WHOLE}, _are_sound_folds)
 class FoldedAccumulator(GroupedAccumulator):
-    """Deal rows into K accumulators by their content; their sum is what is solved.
+    """Keep rows in K accumulators, chosen by their content; their sum is what is solved.
 
     A row's fold is a function of its features' names and values (`fold_of_rows`).
     So folds of two streams merge, and a row that is taken out leaves the fold that it went to.
@@ -434,7 +430,7 @@ class FoldedAccumulator(GroupedAccumulator):
         if needed > len(known):
             # Columns beyond those known count by their number.
             known = np.concatenate([known, name_hashes(range(len(known), needed))])
-        return deal(known, rows.values, self.n_folds)
+        return hashed_folds(known, rows.values, self.n_folds)
 
     def _check_kind(self, other: Any) -> None:
         super()._check_kind(other)
@@ -580,7 +576,7 @@ def fold_of_rows(names: Iterable[Name], values: Matrix, n_folds: int) -> Integer
     >>> fold_of_rows(["b", "absent", "a"], rows[:2, [1, 1, 0]] * [1, 0, 1], n_folds=3)
     array([0, 0])
     """
-    return deal(name_hashes(names), check_matrix("values", values), n_folds)
+    return hashed_folds(name_hashes(names), check_matrix("values", values), n_folds)
 
 
 def name_hashes(names: Iterable[Name]) -> Hashes:
@@ -590,7 +586,7 @@ def name_hashes(names: Iterable[Name]) -> Hashes:
     return np.frombuffer(b"".join(digests), dtype="<u8").astype(np.uint64)
 
 
-def deal(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
+def hashed_folds(hashes: Hashes, values: Matrix, n_folds: int) -> Integers:
     """Return the fold of every row (n,), given the hashes (n_features,) of its features' names."""
     sums = np.zeros(len(values), dtype=np.uint64)
     step = max(1, BLOCK_VALUES // max(1, values.shape[1]))

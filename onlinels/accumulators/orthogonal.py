@@ -106,13 +106,14 @@ class OrthogonalAccumulator(Accumulator):
         noted = self._squares_noted(rows, decay)
         return (), (*state, (self, "_target_squares", squares), *noted)
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
+    def _absorb_sums(self, other: Self, w: float) -> None:
         """Factor both factors, one above the other."""
         squares = enlarged(other._target_squares, self._n_targets)
-        self._target_squares = self._target_squares + sign * squares
+        self._target_squares = self._target_squares + w * squares
         if other.n_features:
-            wide = enlarged(other._factor, other.n_features, self._n_features)
-            targets = enlarged(other._rotated, other.n_features, self._n_targets)
+            root = np.sqrt(w)
+            wide = enlarged(other._factor * root, other.n_features, self._n_features)
+            targets = enlarged(other._rotated * root, other.n_features, self._n_targets)
             both = self._factor, self._rotated
             self._factor, self._rotated = with_rows(
                 *both, wide, lambda part: targets[:, part], len(wide)

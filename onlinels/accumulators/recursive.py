@@ -20,7 +20,7 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Sums, check_ridge
-from onlinels.numerics import Calls, State, enlarged
+from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -124,18 +124,20 @@ class RecursiveAccumulator(Accumulator):
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
         """Return it with a ridge inside, in place of one that may be there."""
         check_fixable(ridge)
-        if ridge == self.fixed_ridge and units is None:
-            return self
-        new = self.copied()
+        inside = self.recursion
         if units is None:
             units = np.ones(self._n_features)
+            if inside is not None and ridge == inside.ridge and (inside.units == 1.0).all():
+                return self
+        new = self.copied()
         new.recursion, new._gram = self._recursion_of(self._sums(), float(ridge), units), None
         return new
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, in place: they change no weight."""
-        if self.recursion is not None:
-            self.recursion.set_units(features, units)
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; see `Accumulator`."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion and self.recursion.with_units(features, units)
+        return new
 
     def _sums(self) -> GramAccumulator:
         """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""
@@ -189,17 +191,17 @@ class RecursiveAccumulator(Accumulator):
             recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
         return (), ((self, "recursion", recursion), *noted)
 
-    def _absorb_sums(self, other: Self, sign: float) -> None:
+    def _absorb_sums(self, other: Self, w: float) -> None:
         sums = self._sums()
-        sums._absorb_sums(other._sums(), sign)
+        sums._absorb_sums(other._sums(), w)
         size = self._n_features, self._n_targets
-        self._squares = self._squares + sign * np.concatenate(
+        self._squares = self._squares + w * np.concatenate(
             [*map(enlarged, other._raw_squares(), size)]
         )
         if self.recursion is not None:
             ridge = self.recursion.ridge
             units = self.recursion.units
-            if sign > 0.0:
+            if w > 0.0:
                 self.recursion = self._recursion_of(sums, ridge, units)
             else:
                 own = sums.rescaled(1.0 / units)

@@ -411,11 +411,9 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         if images.from_pixels:
             return output_table(images.source, processed.reshape(len(processed), -1), False)
         shaped = images.shape_like(processed)
-        return (
-            shaped
-            if isinstance(images.source, np.ndarray)
-            else [{IMAGE_NAME: image} for image in shaped]
-        )
+        if isinstance(images.source, np.ndarray):
+            return shaped
+        return [{IMAGE_NAME: image} for image in shaped]
 
     def outlook(self, images: Matrix) -> Matrix:
         """Return what checked images turn into, or if whitening is yet to be made, larger ones."""

@@ -142,14 +142,13 @@ class PackedSymmetric:
         """Return calls that multiply everything."""
         return tuple((np.multiply, part, factor, part) for p in self.panels for part in p.parts)
 
-    def add(self, other: Self, sign: float) -> None:
-        """Add a matrix of at most as many columns, or take it away, in place."""
-        change = np.add if sign > 0 else np.subtract
+    def add(self, other: Self, factor: float) -> None:
+        """Add a factor times a matrix of at most as many columns, in place."""
         for mine, theirs in zip(self.panels, other.panels, strict=False):
             n = len(theirs.corner)
             parts = mine.above[:, :n], mine.corner[:n, :n]
             for here, there in zip(parts, theirs.parts, strict=True):
-                change(here, there, out=here)
+                here += there if factor == 1.0 else factor * there
 
     def scaled(self, scale: Floats) -> Self:
         """Return a new matrix with row and column k multiplied by scale[k]."""

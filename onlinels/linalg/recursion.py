@@ -32,6 +32,13 @@ FAINTEST = 1e-6
 LEFT = 1e-6
 """Share of what was known in a direction that must be left when rows are taken out."""
 
+LOST = 1e-13
+"""The same share, for every sum of squares that the rows have beside the ridge.
+
+The inverse holds 1 / c with an error of 1e-16 of it, which what is left has to outweigh: three
+digits of the weights are kept.
+"""
+
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
@@ -203,8 +210,9 @@ class Recursion:
             recent = self._recent[:, : self._n_recent]
             image = dgemv(-1.0, recent, dgemv(1.0, recent, row, trans=1), 1.0, image, overwrite_y=1)
         total = scale + w * ddot(image, row)
-        if not LEFT * scale < total <= most * scale:
-            _check_pivot(total / scale, w, most)
+        left = LEFT if w > 0.0 else self._must_stay(row[: len(base)], w)
+        if not left * scale < total <= most * scale:
+            _check_pivot(total / scale, w, most, left)
         share = w / total
         # By position, which takes half the time of names: the other ones are the defaults.
         learn = (dger, share, image, errors, 1, 1, self.weights, 0, 0, 1)
@@ -219,6 +227,11 @@ class Recursion:
             calls = (*calls, (np.divide, base, scale, base))
             scale = 1.0
         return calls, ((self, "level", level), (self, "_n_recent", 0), (self, "_scale", scale))
+
+    def _must_stay(self, rows: Floats, w: Floats | float) -> float:
+        """Return the share that must be left of what is known, where rows are taken out."""
+        squares = abs(w) * np.square(rows / self.units).sum(axis=-1) / self.level
+        return max(LEFT, LOST * float(np.max(squares)))
 
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
@@ -268,10 +281,13 @@ class Recursion:
         new.units = new.units * factors
         return new
 
-    def set_units(self, features: Integers, units: Floats) -> None:
-        """Set the units of features that are constant so far, in place: they change no weight."""
-        self.units[features] = units
-        self._base[features, features] = self._scale / (self.level * units**2)
+    def with_units(self, features: Integers, units: Floats) -> Recursion:
+        """Return it with other units of features that are constant so far; it may share arrays."""
+        new = shallow_copy(self)
+        new._base, new.units = self._base.copy(order="F"), self.units.copy()
+        new.units[features] = units
+        new._base[features, features] = self._scale / (self.level * units**2)
+        return new
 
     def restored(self) -> Recursion:
         """Return a copy whose ridge is c."""
@@ -322,7 +338,9 @@ class Recursion:
         if len(rows) > new.n_features:
             # By way of A'A + d I.
             matrix = inverted(new._base)
-            least = matrix.diagonal() * LEFT if sign < 0.0 else 0.0
+            known = matrix.diagonal()
+            lost = LOST * known / (new.level * new.units**2)
+            least = known * np.maximum(LEFT, lost) if sign < 0.0 else 0.0
             scaled = rows * np.sqrt(abs(w))[:, None]
             new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1), least)
             step = product(rows.T, w[:, None] * (targets - product(rows, new.weights)))
@@ -330,12 +348,13 @@ class Recursion:
             return new
         for start in range(0, len(rows), N_RECENT):
             part = slice(start, start + N_RECENT)
-            new._learn_block(rows[part], targets[part], np.sqrt(abs(w[part])), sign)
+            new._learn_block(rows[part], targets[part], w[part])
         return new
 
-    def _learn_block(self, rows: Floats, targets: Floats, root: Floats, sign: float) -> None:
+    def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
-        weights = self.weights
+        weights, sign, root = self.weights, float(np.sign(w[0])), np.sqrt(abs(w))
+        left = LEFT if sign > 0.0 else self._must_stay(rows, w)
         errors = (targets - product(rows, weights)) * root[:, None]
         scaled = np.asfortranarray((rows * root[:, None]).T)
         image = dsymm(1.0, self._base, scaled)
@@ -343,7 +362,7 @@ class Recursion:
         system.flat[:: len(system) + 1] += 1.0
         factor, failed = dpotrf(system.T, lower=0, overwrite_a=1)
         pivots = factor.diagonal() ** 2
-        _check_pivot(0.0 if failed else float(pivots.min()), sign)
+        _check_pivot(0.0 if failed else float(pivots.min()), sign, left=left)
         _check_pivot(1.0 if failed else float(pivots.max()), sign)
         columns = dtrsm(1.0, factor, image, side=1)
         dsyrk(-sign, columns, 1.0, self._base, overwrite_c=1)
@@ -434,12 +453,13 @@ def inverted(matrix: Floats, least_pivots: Floats | float = 0.0) -> Floats:
     return inverse
 
 
-def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
+def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED, left: float = LEFT) -> None:
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
-    if sign < 0 and not pivot > LEFT:
+    if sign < 0 and not pivot > left:
         raise ValueError(
             f"rows to take out leave {max(pivot, 0.0):.1g} of what is known in a direction, "
-            f"expected at least {LEFT:g}. Take out only rows that are in, as they are; or {REMEDY}."
+            f"expected at least {left:.1g}. Take out only rows that are in, as they are; or "
+            f"{REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(

@@ -105,9 +105,6 @@ TIE = 1e-9
 NOTHING_LEFT = 1e-14
 """Squared error relative to the squares of the targets that is no more than rounding."""
 
-ANY_RIDGE = 1.0
-"""The answer where all features are constant: whatever the ridge is, their weights are 0."""
-
 DECOMPOSED = 512
 """Features up to which a Gram is decomposed; larger ones are reduced to a band.
 
@@ -502,7 +499,7 @@ REMEDY = 'Pass a float >= 0, "paper", "auto" or KFold(n_folds).'
 class KFold:
     """Choose the ridge by exact K-fold cross-validation, from statistics kept in K folds.
 
-    Rows are dealt into folds by their content, so folds merge, and rows can be unlearnt.
+    Rows are put into folds by their content, so folds merge, and rows can be unlearnt.
 
     Parameters
     ----------

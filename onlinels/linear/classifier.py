@@ -41,10 +41,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ridge : float, "auto", "paper" or KFold
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
-        cross-validation from statistics in folds: with 16 rows, then after every fourth part more
+        cross-validation from statistics in folds: with two rows, then after every fourth part more
         rows than before, and from twice as many rows as features vary after as many again; where
         rows are forgotten, after four times the rows (or the time) in which weights fall to 1/e;
-        and after merging, unlearning and fading. "paper" is the heuristic
+        and after merging, unlearning, fading and a change of the ridge. "paper" is the heuristic
         (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
         there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
         changed at any time, but not to a KFold; in the recursive form every change costs M^3,
@@ -113,9 +113,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     - "classwise" is the batch solution with every row's weight multiplied by n / (K n_k), ridge
       and intercept included. It keeps statistics for every class: K times the memory, and two
-      more while weights are solved. Learning costs the same, but ``3 K M^2`` more come before
+      more while weights are solved. Learning costs the same, but ``2 K M^2`` more come before
       each solution, and none goes on from row to row: a row predicted after one that was learnt
-      costs ``3 K M^2 + M^3 / 3`` operations. "paper" and "auto"
+      costs ``2 K M^2 + M^3 / 3`` operations. "paper" and "auto"
       see the balanced statistics. It goes neither with accumulator="recursive" nor with KFold.
     - "priors" multiplies the scores of class k by n / (K n_k), that is divides them by K and by
       its prior n_k / n, for ``M K`` operations and no memory, with every accumulator. With an
@@ -137,7 +137,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresClassifier()
     >>> evaluate.progressive_val_score(datasets.Phishing(), model, metrics.Accuracy())
-    Accuracy: 88.79%
+    Accuracy: 88.87%
     """
 
     balance = setting("balance")
@@ -180,7 +180,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes.
+            Time of the sample, for models with a `half_life`; by default one unit passes. Not used
+            without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------

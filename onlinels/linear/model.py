@@ -43,13 +43,13 @@ from onlinels.linalg.selection import KFold, Ridge, check_ridge, reciprocal
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
     FIRST_ROWS,
-    Outlook,
+    Events,
     Penalty,
     check_folds,
     check_scaling,
     choose,
+    events_of,
     is_selected,
-    look_ahead,
     own_units,
     refreshed_after,
     ridge_of,
@@ -161,31 +161,26 @@ def _plan_row(
 
 def _with_units(
     penalty: Penalty,
-    ahead: Outlook,
+    events: Events,
     block: slice,
     rows: Rows,
     decay: float,
     statistics: Accumulator,
     recursion: Recursion | None,
-) -> Penalty:
-    """Give features that begin to vary in a block of rows the units that they have right then.
-
-    Those of features that were constant change nothing that can be seen, wherever they are held.
-    """
+) -> tuple[Penalty, Accumulator, Recursion | None]:
+    """Return them with the units that features which begin to vary in some rows have right then."""
     if penalty.units is None:
-        return penalty
+        return penalty, statistics, recursion
     weights = rows.weights()
     totals = decay * statistics.weight + np.cumsum(weights)
     shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)
-    begins, own = own_units(ahead, block, rows.values, shares, statistics.is_centred)
+    begins, own = own_units(events, block, rows.values, shares, statistics.is_centred)
     if not begins.size:
-        return penalty
+        return penalty, statistics, recursion
     units = penalty.units.copy()
     units[begins] = own
-    for holder in (statistics, recursion):
-        if holder is not None:
-            holder.set_units(begins, own)
-    return penalty._replace(units=units)
+    recursion = recursion and recursion.with_units(begins, own)
+    return penalty._replace(units=units), statistics.with_units(begins, own), recursion
 
 
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
@@ -239,7 +234,8 @@ def setting(name: str) -> Any:
             f"instance with clone({{{name!r}: {value!r}}})."
         )
 
-    return property(attrgetter(f"_{name}"), refuse)
+    doc = f"The setting `{name}`, as the model was made with it."
+    return property(attrgetter(f"_{name}"), refuse, doc=doc)
 
 
 LINEAR = {
@@ -291,8 +287,8 @@ class LinearModel(base.Estimator, ABC):
     unless the statistics hold it inside (the recursive form).
 
     Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums, and is made anew after max(64, n_features) rows, and whenever something but
-    single rows has changed.
+    beside the sums. It is made anew at multiples of max(64, n_features rounded up to a power of
+    two) rows, and whenever something but single rows has changed.
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
@@ -367,8 +363,10 @@ class LinearModel(base.Estimator, ABC):
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
         if type(ridge) is not type(self._ridge) or ridge != self._ridge:
+            self.clone({"ridge": ridge})  # Raises what making such a model raises.
             with self._lock:
-                apply(Update(state=self._anew(_ridge=ridge)))
+                check_folds(ridge, self._statistics)
+                apply(Update(state=self._anew(_ridge=ridge, _penalty=self._penalty.anew())))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -420,7 +418,7 @@ class LinearModel(base.Estimator, ABC):
 
     @property
     def _is_balanced(self) -> bool:
-        """Whether every row changes what all others weigh, so that no solution goes on."""
+        """Whether every row changes what all others weigh."""
         return isinstance(self._statistics, ClasswiseAccumulator)
 
     @property
@@ -435,8 +433,6 @@ class LinearModel(base.Estimator, ABC):
         "standard", and balanced statistics, follow every row. None: features as they are, or
         units inside the statistics.
         """
-        check_ridge(self._ridge)
-        check_scaling(self._scaling, self._ridge)
         self._settle()
         statistics, penalty = self._statistics, self._penalty
         if statistics.fixed_ridge is not None:
@@ -449,11 +445,7 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_settled(self) -> bool:
         """Whether nothing is due from the statistics as they are."""
-        statistics, penalty = self._statistics, self._penalty
-        if not self._is_chosen:
-            return not statistics.holds_ridge or statistics.fixed_ridge == self._ridge
-        is_same = type(penalty.setting) is type(self._ridge) and penalty.setting == self._ridge
-        return is_same and not (penalty.is_due or penalty.is_stale)
+        return not (self._penalty.is_due or self._penalty.is_stale)
 
     def _settle(self) -> None:
         """Choose what is due from the statistics as they are, and hold it inside where it is."""
@@ -462,9 +454,12 @@ class LinearModel(base.Estimator, ABC):
         statistics, penalty = self._statistics, self._penalty
         ridge: Any = self._ridge
         if not self._is_chosen:
-            apply(Update(state=((self, "_statistics", statistics.with_ridge(float(ridge))),)))
+            if statistics.holds_ridge:
+                statistics = statistics.with_ridge(float(ridge))
+            penalty = penalty._replace(is_due=False)
+            apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
             return
-        if penalty.is_stale and not penalty.is_due and penalty.setting == ridge:
+        if penalty.is_stale and not penalty.is_due:
             holds_units = penalty.units is not None and statistics.fixed_ridge is None
             units = statistics.deviations if holds_units else penalty.units
             self._penalty = penalty._replace(units=units, is_stale=False)
@@ -476,8 +471,9 @@ class LinearModel(base.Estimator, ABC):
             units = penalty.units
             number = ridge_of(ridge, statistics, penalty, units)
             if number > 0.0:
-                units = None if units is None else np.where(units > 0.0, units, 1.0)
-                statistics = statistics.with_ridge(number, units)
+                # With units given it is c from here on, also where the same one is chosen again.
+                varying = np.ones(statistics.n_features) if units is None else units
+                statistics = statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
         warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
         penalty = penalty._replace(has_warned=penalty.has_warned or warns)
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
@@ -485,7 +481,7 @@ class LinearModel(base.Estimator, ABC):
             warnings.warn(
                 f"ridge={ridge!r} chose {penalty.ridge:.3g}, the end of the range searched: "
                 "features say nothing of the targets, or all of them. If that cannot be, pass a "
-                'number as ridge, or accumulator="gram".',
+                "number as ridge.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -520,6 +516,7 @@ class LinearModel(base.Estimator, ABC):
             Weights, at least 0; 1 by default.
         t : number or datetime, or array, series or list of n_rows of them, optional
             Times of the rows, for models with a `half_life`; by default one unit passes per row.
+            Not used without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
@@ -545,11 +542,6 @@ class LinearModel(base.Estimator, ABC):
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""
         targets, outputs = read
-        check_ridge(self._ridge)
-        check_scaling(self._scaling, self._ridge)
-        check_folds(self._ridge, self._statistics)
-        if not self._is_chosen:
-            self._settle()
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
         self._statistics.check_room(len(columns), n_targets)
@@ -558,16 +550,25 @@ class LinearModel(base.Estimator, ABC):
         if targets.ndim == 2:
             check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
-        ahead: Outlook | None = None
+        self._settle()
+        events: Events | None = None
         if self._is_chosen:
             latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
             parts = self._penalty, self._statistics, values, weights, self._clock, latest
-            ahead = look_ahead(*parts)
+            events = events_of(*parts)
+
+        lacking: list[MemoryError] = []
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
             """Plan to learn a block of the rows."""
-            if ahead is not None and block.start >= ahead.due_at:
+            try:
                 model._settle()
+            except MemoryError as error:
+                # A choice takes more memory than learning does. If it fails twice it stays due, the
+                # other blocks are learnt, and the error is raised after them.
+                if not lacking:
+                    lacking.append(error)
+                    raise
             part_w = w if isinstance(w, float) else w[block]
             part_times = None if times is None else times[block]
             size = block.stop - block.start
@@ -575,27 +576,28 @@ class LinearModel(base.Estimator, ABC):
             weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
             news = outputs | {"_clock": clock, "_columns": columns}
-            return model._plan_rows(rows, past, n_targets, news, block, ahead)
+            return model._plan_rows(rows, past, n_targets, news, block, events)
 
         holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
         if not holds or (n_rows == 1 and fixed_ridge is not None):
-            apply_in_blocks(self._blocks(n_rows, len(columns), ahead), partial(plan, self))
+            apply_in_blocks(self._blocks(n_rows, len(columns), events), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         aside = shallow_copy(self)
         aside._statistics = self._statistics.copied()
-        for block in aside._blocks(n_rows, len(columns), ahead):
+        for block in aside._blocks(n_rows, len(columns), events):
             apply(plan(aside, block))
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
 
-    def _blocks(self, n_rows: int, n_features: int, ahead: Outlook | None) -> Iterator[slice]:
+    def _blocks(self, n_rows: int, n_features: int, events: Events | None) -> Iterator[slice]:
         """Cut rows at checkpoints, and into blocks of some MiB."""
         if self._statistics.holds_ridge and self._clock.forgets:
             # A ridge that fades with the rows and is restored: no cutting of them may change it.
             yield from (slice(row, row + 1) for row in range(n_rows))
             return
         start = 0
-        for stop in sorted({n_rows} if ahead is None else {ahead.due_at, ahead.stale_at, n_rows}):
+        checkpoints = set() if events is None else {events.due_at, events.stale_at}
+        for stop in sorted({n_rows, *checkpoints}):
             for block in row_blocks(stop - start, n_features, LEAST_ROWS):
                 yield slice(start + block.start, start + block.stop)
             start = stop
@@ -607,23 +609,22 @@ class LinearModel(base.Estimator, ABC):
         n_targets: int,
         news: dict[str, Any],
         block: slice,
-        ahead: Outlook | None,
+        events: Events | None,
     ) -> tuple[Calls, State]:
         """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         penalty, recursion = self._penalty, None
-        if ahead is None:
-            # Nothing is chosen now: if it is once more, then from the statistics as they are.
-            penalty = penalty.anew()
         if n_rows == 1 and self._follows(1):
             recursion = self._recursion and self._recursion.grown(*size)
-        if ahead is not None:
+        if events is not None:
             known = np.arange(self._statistics.n_features)
-            penalty = ahead.after(penalty.placed(known, size[0]), block.stop)
+            penalty = events.after(penalty.placed(known, size[0]), block.stop)
             if penalty.is_due or penalty.is_stale:
                 recursion = None
-            penalty = _with_units(penalty, ahead, block, rows, decay, statistics, recursion)
+            penalty, statistics, recursion = _with_units(
+                penalty, events, block, rows, decay, statistics, recursion
+            )
         if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
@@ -959,7 +960,7 @@ class LinearModel(base.Estimator, ABC):
             # The paper's ridge is another one after every row, and so are units of "standard".
             selected = is_selected(self._ridge) and self._penalty.ridge is not None
             stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
-            stays = stays and self._own_scaling != "standard" and not self._is_balanced
+            stays = stays and self._own_scaling != "standard"
             if not (stays and self._follows(0)) or self._clock.forgets:
                 return
         going_on = None
@@ -1051,10 +1052,14 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
+        mean, inside = self._statistics.feature_mean, self._statistics.fixed_ridge is not None
+        if inside:
+            units = self._penalty.units
         with np.errstate(**OVERFLOW):
             if units is not None:
-                apart = (known != self._statistics.feature_mean) & (units == 0.0)
-                known = known * reciprocal(units)
+                apart = (known != mean) & (units == 0.0)
+                # Held inside, units are in the covariance.
+                known = np.where(units > 0.0, known, mean) if inside else known * reciprocal(units)
                 # Of the size that they would have if this row had been learnt.
                 weight = self._statistics.weight or 1.0
                 unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5

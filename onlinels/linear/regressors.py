@@ -11,7 +11,7 @@ from river import base, proba
 from scipy.special import stdtrit
 
 from onlinels.checks import Floats, Integers, check_number, check_values, read_number
-from onlinels.labels import as_list
+from onlinels.labels import as_list, check_one_column
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
@@ -29,10 +29,15 @@ from onlinels.rows import (
 )
 from onlinels.saving import LABEL, row, savable
 
+OF_SEVERAL = "Several targets are for LeastSquaresMultiTargetRegressor."
+
 OF_TARGETS = {
     "missing": "Leave rows without a target out.",
     "large": "Leave infinite targets out, and rescale large ones.",
-    "text": "Labels are for a classifier, several targets for LeastSquaresMultiTargetRegressor.",
+    "text": "Labels are for a classifier.",
+    "dict": "Pass the number in it. " + OF_SEVERAL,
+    "list": "Pass {name}[0]. " + OF_SEVERAL,
+    "object": "Labels are for a classifier.",
 }
 """Remedies for targets."""
 
@@ -93,7 +98,8 @@ class RealValuedModel(LinearModel):
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
-            Time of the sample, for models with a `half_life`; by default one unit passes.
+            Time of the sample, for models with a `half_life`; by default one unit passes. Not used
+            without a `half_life`. Datetimes without a time zone count as UTC.
 
         Raises
         ------
@@ -184,7 +190,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.507759
+    MAE: 0.507206
     """
 
     _known_names = ("y",)
@@ -333,10 +339,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         """
         with self._lock:
             level, batch = check_level(level), read_batch(X)
-            ends = [each[:, 0] for each in self._ends(batch, level)]
-            if isinstance(batch.source, (list, tuple)):
-                return list(zip(*(each.tolist() for each in ends), strict=True))
-            return pair_like(batch.source, ("lower", "upper"), *ends)
+            return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
 @savable({**LINEAR, "_target_names": row(LABEL)}, linear_is_sound)
@@ -509,11 +512,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
     """Return the targets (n_rows,) of a batch: an array, a series or a list of numbers."""
-    if getattr(y, "ndim", 1) != 1 or (hasattr(y, "columns") and hasattr(y, "shape")):
-        raise ValueError(
-            f"y has shape {y.shape}, expected (n_rows,). Pass one target per row; several "
-            "targets are for LeastSquaresMultiTargetRegressor."
-        )
+    check_one_column(y, OF_SEVERAL)
     values = y
     if not isinstance(y, np.ndarray) or y.dtype.kind not in "biuf" or np.ma.isMaskedArray(y):
         entries = enumerate(as_list(y, each="target"))
@@ -530,6 +529,13 @@ def normals_like(source: Any, means: Floats, variances: Floats) -> Any:
     if isinstance(source, (list, tuple)):
         return list(map(gaussian, means.tolist(), variances.tolist()))
     return pair_like(source, ("mean", "std"), means, np.sqrt(variances))
+
+
+def intervals_like(source: Any, lower: Floats, upper: Floats) -> Any:
+    """Return an interval per row: two arrays, a frame of two columns, or a list of tuples."""
+    if isinstance(source, (list, tuple)):
+        return list(zip(lower.tolist(), upper.tolist(), strict=True))
+    return pair_like(source, ("lower", "upper"), lower, upper)
 
 
 def pair_like(source: Any, names: tuple[str, str], first: Floats, second: Floats) -> Any:

@@ -38,7 +38,8 @@ MOST_ALIKE = 100
 
 REMEDY = (
     "It cannot be saved. Labels, names and settings are to be of str, int, bool, float, None or "
-    "tuples, and steps those of the guide's page on saving: convert it, or save the model alone."
+    "tuples, and steps those of the guide's page on saving: pass str(label) or str(name), and "
+    "leave out other steps."
 )
 
 

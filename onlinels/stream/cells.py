@@ -31,8 +31,10 @@ DENSITY = BINS / 4.0
 STRIDES = np.tile([[1, 1], [8, 4], [64, 16]], N_PARTITIONS // 2)
 STARTS = N_CELLS * np.arange(N_PARTITIONS)
 FIRST_TEXT = N_CELLS * N_PARTITIONS
-ALL, ONES = slice(None), np.ones(N_PARTITIONS)
 """Where bins, partitions and texts lie among all cells."""
+
+ALL, ONES = slice(None), np.ones(N_PARTITIONS)
+"""Made once, as every row needs them."""
 
 VISITED = np.tile([0.8, 0.8, 0.98, 0.98], N_PARTITIONS // 4)
 """What is left of the rows in a cell after each further one there: the last 5, or 50, count.
@@ -56,8 +58,8 @@ SPARE = 1024
 """Texts for which room is made at a time."""
 
 
-class Sight(NamedTuple):
-    """The cells of a row, those of partitions first, then those of texts."""
+class Lookup(NamedTuple):
+    """What stands in the cells of rows, those of partitions first, then those of a row's texts."""
 
     cells: Integers
     # The weight of all rows in each cell and of those of each class, (1 + n_classes, ..., n_cells).
@@ -109,8 +111,8 @@ class Cells:
     >>> from onlinels.numerics import apply
     >>> cells, row = Cells(seed=0).grown(["a"], n_classes=2, n_names=0), np.array([0.5])
     >>> for _ in range(9):
-    ...     apply(cells.plan(cells.look(cells.of(row)), column=1))
-    >>> cells.mixture(cells.look(cells.of(row))).round(2)
+    ...     apply(cells.plan(cells.lookup(cells.of(row)), column=1))
+    >>> cells.mixture(cells.lookup(cells.of(row))).round(2)
     array([-0.43,  0.43])
     """
 
@@ -166,8 +168,8 @@ class Cells:
         cells += STARTS
         return cells
 
-    def look(self, cells: Integers, texts: Sequence[int] = ()) -> Sight:
-        """Look into cells (..., 40), and into those of a row's texts by what stands for each."""
+    def lookup(self, cells: Integers, texts: Sequence[int] = ()) -> Lookup:
+        """Look up cells (..., 40), and those of a row's texts by what stands for each."""
         if texts:
             # New ones take the next cells.
             new = count(FIRST_TEXT + len(self._texts))
@@ -176,12 +178,12 @@ class Cells:
         sums = self._sums.take(cells, axis=1)
         shares = sums[1:] + 1.0 / max(1, len(sums) - 1)
         shares /= sums[0] + 1.0
-        return Sight(cells, sums, shares, texts)
+        return Lookup(cells, sums, shares, texts)
 
-    def mixture(self, sight: Sight) -> Floats:
+    def mixture(self, found: Lookup) -> Floats:
         """Return the shares of the classes (..., n_classes), mixed, less equal ones."""
-        weights, shares = self._weights, sight.shares
-        if sight.texts:
+        weights, shares = self._weights, found.shares
+        if found.texts:
             shares = shares[:, :N_PARTITIONS]
         if shares.ndim == 2:
             mixture: Floats = shares.dot(weights)
@@ -191,17 +193,17 @@ class Cells:
         mixture -= 1.0 / max(1, len(shares))
         return mixture
 
-    def of_texts(self, sight: Sight) -> Floats:
+    def of_texts(self, found: Lookup) -> Floats:
         """Return the shares of the classes in every text (n_texts, n_classes), less equal ones."""
-        shares: Floats = sight.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(sight.shares))
+        shares: Floats = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
         return shares
 
-    def plan(self, sight: Sight, column: int, is_new: bool = False) -> tuple[Calls, State]:
-        """Plan to learn a row that was looked at, and whose class is in a column.
+    def plan(self, found: Lookup, column: int, is_new: bool = False) -> tuple[Calls, State]:
+        """Plan to learn a row that was looked up, and whose class is in a column.
 
         Of a new class no partition could know: then the mixture stays as it is.
         """
-        cells, sums, shares, texts = sight
+        cells, sums, shares, texts = found
         sums = sums * (np.append(VISITED, [TEXT_VISITED] * len(texts)) if texts else VISITED)
         sums[0] += 1.0
         state: list[tuple[object, str, Any]] = []

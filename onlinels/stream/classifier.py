@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, shallow_copy
-from onlinels.rows import Name, check_aligned, check_mapping, source_of
+from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
+from onlinels.rows import check_mapping, source_of
 from onlinels.saving import (
     NOTHING,
     SHARE,
     VECTOR,
     WHOLE,
     listed,
-    locked_copy,
-    locked_state,
     made_of,
     savable_settings,
-    save_method,
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.cells import MOST_LABELS, Cells, Sight
+from onlinels.stream.base import StreamModel
+from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
@@ -50,12 +48,11 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
-
 AHEAD = 64
 """Rows of a batch that are laid out together, before they are learnt one by one."""
 
 
-class Laid(NamedTuple):
+class LaidOut(NamedTuple):
     """All of a row that does not depend on what is learnt, and the scaler after it."""
 
     row: StreamRow
@@ -64,10 +61,11 @@ class Laid(NamedTuple):
     wide: Floats
 
 
-class Outlook(NamedTuple):
-    """What is thought of rows before they are learnt."""
+class Scored(NamedTuple):
+    """Rows with the scores that they have before they are learnt."""
 
-    sight: Sight
+    # What the cells of rows hold.
+    found: Lookup
     # What each view sees, (..., n_activations), and the scores of experts, (4, ..., n_classes).
     views: tuple[Floats, Floats]
     scores: Floats
@@ -105,7 +103,7 @@ def _is_sound(model: Any) -> bool:
     _count=WHOLE,
     _seen=NOTHING,
 )
-class StreamClassifier(ScoringClassifier):
+class StreamClassifier(StreamModel, ScoringClassifier):
     """Classify a stream of dicts, whatever is in them and however it changes.
 
     Every row is put on one scale by the rows before it, spread over 160 fixed random units, looked
@@ -183,9 +181,6 @@ class StreamClassifier(ScoringClassifier):
     Accuracy: 90.39%
     """
 
-    save = save_method
-    __copy__ = locked_copy
-
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
         self.label_delay = check_count("label_delay", label_delay, 0)
@@ -202,11 +197,8 @@ class StreamClassifier(ScoringClassifier):
         # The labels learnt last, by column: as many as come between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
         self._count = 0
-        # The row looked at last with the last label then: what is predicted is often learnt next.
-        self._seen: tuple[tuple[Any, ...], int | None, Outlook] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
+        # The row scored last, and the label before it: what is predicted is often learnt next.
+        self._seen: tuple[tuple[Any, ...], int | None, Scored] | None = None
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -214,19 +206,9 @@ class StreamClassifier(ScoringClassifier):
         return self._classes.labels
 
     @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._columns.names
-
-    @property
     def shares(self) -> dict[str, float]:
         """Shares of the four experts in the forecast, by what they see and how they remember."""
         return dict(zip(EXPERTS, shares_of(self._errors, RATE).tolist(), strict=True))
-
-    @property
-    def count(self) -> int:
-        """Number of rows learnt."""
-        return self._count
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -253,46 +235,28 @@ class StreamClassifier(ScoringClassifier):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), y))
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a mini-batch row by row, as `learn_one` would.
+    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+        labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
+        n_classes = len(self._classes.extended(labels))
+        self._activations.grown(columns.names, n_classes, columns.n_crowded)
+        # The activations that rows were laid out by, the number of the first row, and the rows.
+        # Once the activations have grown, or after the last of these rows, more are laid out.
+        ahead: tuple[Activations | None, int, list[LaidOut]] = None, 0, []
 
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows labels
+        def plan(row: int) -> tuple[Calls, State]:
+            nonlocal ahead
+            if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
+                # Together: what is raised in between must not leave one without the other.
+                ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
+            _, first, rows = ahead
+            if not rows:
+                return self._plan(*self._columns.placing(samples[row]), labels[row])
+            laid = rows[row - first]
+            return self._plan(self._columns, laid.row, labels[row], laid)
 
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-        """
-        with self._lock:
-            check_aligned(X, y=y)
-            samples = read_stream_batch(X)
-            check_not_empty("X", len(samples))
-            labels = read_labels(y, len(samples))
-            # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing(samples)
-            classes = self._classes.extended(labels)
-            self._activations.grown(columns.names, len(classes), columns.n_crowded)
-            # Rows laid out, the first of them, and by what: of another one, or past them, anew.
-            ahead: tuple[Activations | None, int, list[Laid]] = None, 0, []
+        return plan
 
-            def plan(block: slice) -> tuple[Calls, State]:
-                nonlocal ahead
-                row = block.start
-                if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
-                    # Together: what is raised in between must not leave one without the other.
-                    ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
-                _, first, rows = ahead
-                if not rows:
-                    return self._plan(*self._columns.placing(samples[row]), labels[row])
-                laid = rows[row - first]
-                return self._plan(self._columns, laid.row, labels[row], laid)
-
-            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
-
-    def _lay_out(self, samples: list[Sample]) -> list[Laid]:
+    def _lay_out(self, samples: list[Sample]) -> list[LaidOut]:
         """Lay out rows that are learnt one after another, up to the first with new features."""
         known = samples[: self._columns.n_known(samples)]
         if not known:
@@ -300,10 +264,10 @@ class StreamClassifier(ScoringClassifier):
         rows = self._columns.placed(known)
         scalers, features = self._scaler.along([(row.values, row.gaps) for row in rows])
         cells, wide = self._cells.of(features), self._activations.of(features)
-        return [*map(Laid, rows, scalers, cells, wide)]
+        return [*map(LaidOut, rows, scalers, cells, wide)]
 
     def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, laid: Laid | None = None
+        self, columns: StreamColumns, row: StreamRow, y: Any, laid: LaidOut | None = None
     ) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""
         column, model = self._classes.column(y), self
@@ -317,12 +281,12 @@ class StreamClassifier(ScoringClassifier):
         was_there = len(self._recent) > self.label_delay
         last = self._recent[0] if was_there else None
         if laid is None or model is not self:
-            outlook, scaler = model._look(row, last), model._scaler.learnt(row.values, row.gaps)
+            scored, scaler = model._score(row, last), model._scaler.learnt(row.values, row.gaps)
         else:
-            outlook = self._outlook(laid.cells, laid.wide, last, row.texts)
+            scored = self._score_laid_out(laid.cells, laid.wide, last, row.texts)
             scaler = laid.scaler
-        calls, state, changes = model._plan_experts(outlook, column, is_new)
-        of_cells = model._cells.plan(outlook.sight, column, is_new)
+        calls, state, changes = model._plan_experts(scored, column, is_new)
+        of_cells = model._cells.plan(scored.found, column, is_new)
         calls += of_cells[0]
         state += of_cells[1]
         if model is not self:
@@ -333,10 +297,10 @@ class StreamClassifier(ScoringClassifier):
         return tuple(calls), tuple(state)
 
     def _plan_experts(
-        self, outlook: Outlook, column: int, is_new: bool
+        self, scored: Scored, column: int, is_new: bool
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls and states of the memories, and new attributes, to learn a row looked at."""
-        scores, changes = outlook.scores, dict[str, Any]()
+        """Return calls, states of the memories and new attributes to learn a row with scores."""
+        scores, changes = scored.scores, dict[str, Any]()
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
@@ -349,7 +313,7 @@ class StreamClassifier(ScoringClassifier):
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
-        for view, row in enumerate(outlook.views):
+        for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
             both, difference = scores[long : short + 1], errs[long] - errs[short]
             planned = self._memories[view].plan(row, targets, both, difference)
@@ -370,34 +334,34 @@ class StreamClassifier(ScoringClassifier):
         model._memories = [each.grown(size, len(classes)) for each, size in pairs]
         return model
 
-    def _look(self, row: StreamRow, last: int | None) -> Outlook:
-        """Return what the experts think of a row after a label: once, if it is learnt next."""
+    def _score(self, row: StreamRow, last: int | None) -> Scored:
+        """Return a row, after a label, with its scores: made once, if it is learnt next."""
         key, seen = (row.values.tobytes(), *row.texts), self._seen
         if seen is not None and seen[0] == key and seen[1] == last:
             return seen[2]
         features = self._scaler.transform(row.values)
         laid = self._cells.of(features), self._activations.of(features)
-        outlook = self._outlook(*laid, last, row.texts)
-        self._seen = key, last, outlook
-        return outlook
+        scored = self._score_laid_out(*laid, last, row.texts)
+        self._seen = key, last, scored
+        return scored
 
-    def _outlook(
+    def _score_laid_out(
         self, places: Integers, wide: Floats, last: int | None, texts: Sequence[int] = ()
-    ) -> Outlook:
-        """Return what the experts think of rows that are laid out (..., n_wide) after a label."""
+    ) -> Scored:
+        """Return rows that are laid out (..., n_wide), after a label, with their scores."""
         cells, activations = self._cells, self._activations
-        sight = cells.look(places, texts)
-        activations.add_labels(wide, last, cells.mixture(sight))
+        found = cells.lookup(places, texts)
+        activations.add_labels(wide, last, cells.mixture(found))
         if texts:
             names = [text // N_HASHES for text in texts]
-            activations.add_texts(wide, names, cells.of_texts(sight))
+            activations.add_texts(wide, names, cells.of_texts(found))
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
         seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
         scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
         for (view, expert), out in zip(seen, scores, strict=True):
             row_products(view, expert.weights, out)
-        return Outlook(sight, views, scores)
+        return Scored(found, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
@@ -423,7 +387,7 @@ class StreamClassifier(ScoringClassifier):
         if not self._recent:
             check_mapping(x)
             return np.zeros(0)
-        return self._mixture(self._look(self._columns.row(x), self._recent[-1]).scores)
+        return self._mixture(self._score(self._columns.row(x), self._recent[-1]).scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         rows = self._columns.placed(read_stream_batch(X))
@@ -433,13 +397,13 @@ class StreamClassifier(ScoringClassifier):
             return source, np.zeros((len(rows), 0))
         last = self._recent[-1]
         if any(row.texts for row in rows):
-            mixtures = [self._mixture(self._look(row, last).scores) for row in rows]
+            mixtures = [self._mixture(self._score(row, last).scores) for row in rows]
             return source, np.array(mixtures)
         values, parts = np.array([row.values for row in rows]), []
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
             features = self._scaler.transform(values[some])
             laid = self._cells.of(features), self._activations.of(features)
-            parts.append(self._mixture(self._outlook(*laid, last).scores))
+            parts.append(self._mixture(self._score_laid_out(*laid, last).scores))
         return source, np.concatenate(parts)
 
     def _probabilities(self, scores: Floats) -> Floats:

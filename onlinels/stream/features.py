@@ -37,7 +37,6 @@ FEWEST = 4.0
 ANEW = 5
 """Values in a row that are too far off, after which a feature begins anew."""
 
-
 MOST_GAPS = 4096
 """Names of which gaps are remembered, those that came first."""
 

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from river import base
+from scipy.special import ndtri
 
 from onlinels.checks import Floats, check_count, check_not_empty, read_number
-from onlinels.linear.regressors import OF_TARGETS, gaussian, normals_like, read_numbers
-from onlinels.numerics import Calls, Lock, State, apply, apply_in_blocks, enlarged, shallow_copy
-from onlinels.rows import Name, check_aligned, check_mapping, numbers_like, source_of
+from onlinels.linear.regressors import (
+    OF_TARGETS,
+    Ends,
+    check_level,
+    gaussian,
+    intervals_like,
+    normals_like,
+    read_numbers,
+)
+from onlinels.numerics import Calls, Lock, State, apply, enlarged, shallow_copy
+from onlinels.rows import check_mapping, numbers_like, source_of
 from onlinels.saving import (
     COLUMNS,
     NOTHING,
@@ -22,17 +31,15 @@ from onlinels.saving import (
     VECTOR,
     WHOLE,
     listed,
-    locked_copy,
-    locked_state,
     made_of,
     savable,
     savable_settings,
-    save_method,
     settings_hold,
 )
+from onlinels.stream.base import StreamModel
 from onlinels.stream.experts import Memories, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
-from onlinels.stream.rows import StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 
 N_LAGS = 2
 """Features that tell of the last targets: the last one, and its difference to that before.
@@ -123,15 +130,15 @@ Past = tuple[float, Floats]
 """The target and the values of a row that was learnt."""
 
 
-class Outlook(NamedTuple):
-    """What is thought of a row before it is learnt."""
+class Forecast(NamedTuple):
+    """The forecast for a row, and what it is mixed from."""
 
     # By pair of memories: what it sees, and its scores (2, n_targets).
     rows: Sequence[Floats]
     scores: Sequence[Floats]
-    # Of every expert, in units of the target.
-    forecasts: Floats
-    forecast: float
+    # The forecasts of all experts, and their mixture, in units of the target.
+    of_experts: Floats
+    value: float
 
 
 @savable(
@@ -161,8 +168,8 @@ class Forecaster(NamedTuple):
     # The last two rows learnt, or as many as there are.
     past: tuple[Past, ...]
 
-    def look(self, row: Floats) -> Outlook:
-        """Return what is thought of a row; features that were not known yet are left out."""
+    def forecast(self, row: Floats) -> Forecast:
+        """Return the forecast for a row; features that were not known yet are left out."""
         row = row[: len(self.scaler.means)]
         scaled, changes, lags = self.scaler.transform(row), np.zeros(len(row)), np.zeros(N_LAGS)
         means, deviations = self.targets.means, np.sqrt(self.targets.variances)
@@ -188,8 +195,8 @@ class Forecaster(NamedTuple):
         margin = MARGIN * (high - low)
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
-        forecast = float(shares_of(self.losses, RATE).dot(forecasts))
-        return Outlook(rows, scores, forecasts, forecast)
+        value = float(shares_of(self.losses, RATE).dot(forecasts))
+        return Forecast(rows, scores, forecasts, value)
 
 
 def _sizes(n_wide: int) -> tuple[int, ...]:
@@ -239,12 +246,12 @@ def _is_sound(model: Any) -> bool:
     _count=WHOLE,
     _seen=NOTHING,
 )
-class StreamRegressor(base.MiniBatchRegressor):
+class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     """Predict a number from a stream of dicts, whatever is in them and however it changes.
 
     What `StreamClassifier` is for labels. Features and targets are put on one scale by the rows
     before them, and learnt by recursive least-squares models with a long and a short memory: the
-    target, by 200 random units and by the features alone; and its change since the last target, by
+    target, by 160 random units and by the features alone; and its change since the last target, by
     the units and by the features' changes. The forecast mixes them, the last target and the
     running mean by their recent absolute errors, made before learning each row. Where a short
     memory turns out better than the long one beside it, the long one goes on from there. So scale,
@@ -281,8 +288,8 @@ class StreamRegressor(base.MiniBatchRegressor):
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
     cost, and models neither merge nor unlearn. A row of M features costs about
-    ``6 ((M + 200)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 200)^2 + 2 M^2)`` bytes
-    and, for every row of `label_delay`, ``32 (M + 200)`` more: it does not depend on the number of
+    ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 160)^2 + 2 M^2)`` bytes
+    and, for every row of `label_delay`, ``96 M + 5,300`` more: it does not depend on the number of
     rows learnt.
 
     Whatever is raised while it learns, the model is as before or as after, as in
@@ -304,9 +311,6 @@ class StreamRegressor(base.MiniBatchRegressor):
     >>> evaluate.progressive_val_score(datasets.ChickWeights(), StreamRegressor(), metrics.MAE())
     MAE: 18.672245
     """
-
-    save = save_method
-    __copy__ = locked_copy
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         self.seed = check_count("seed", seed, 0)
@@ -330,26 +334,13 @@ class StreamRegressor(base.MiniBatchRegressor):
         # What the last rows were predicted by whose targets have not come yet.
         self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
         self._count = 0
-        # The row looked at last: what is predicted is often learnt next.
-        self._seen: tuple[bytes, Outlook] | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return locked_state(self) | {"_seen": None}
-
-    @property
-    def feature_names(self) -> tuple[Name, ...]:
-        """Names of the features so far; a text is named (name, text)."""
-        return self._columns.names
+        # The row predicted last, with its forecast: it is often the next one learnt.
+        self._seen: tuple[bytes, Forecast] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
         """Shares of the experts in the forecast, by what they forecast, see and remember."""
         return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
-
-    @property
-    def count(self) -> int:
-        """Number of rows learnt."""
-        return self._count
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -375,33 +366,10 @@ class StreamRegressor(base.MiniBatchRegressor):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), read_number("y", y, OF_TARGETS)))
 
-    def learn_many(self, X: Any, y: Any) -> None:
-        """Learn a mini-batch row by row, as `learn_one` would.
-
-        Parameters
-        ----------
-        X : array (n_rows, n_features), frame, or list of dicts
-        y : array, series or list of n_rows numbers
-
-        Raises
-        ------
-        TypeError, ValueError
-            If the input cannot be learnt; nothing has changed then.
-        """
-        with self._lock:
-            check_aligned(X, y=y)
-            samples = read_stream_batch(X)
-            check_not_empty("X", len(samples))
-            targets = read_numbers(y, len(samples)).tolist()
-            # Rows that do not fit, or not together, are refused before the first is learnt.
-            columns = self._columns.knowing(samples)
-            self._activations.grown(columns.names, 0)
-
-            def plan(block: slice) -> tuple[Calls, State]:
-                place = block.start
-                return self._plan(*self._columns.placing(samples[place]), targets[place])
-
-            apply_in_blocks((slice(row, row + 1) for row in range(len(samples))), plan)
+    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+        targets = read_numbers(y, len(samples)).tolist()
+        self._activations.grown(self._columns.knowing(samples).names, 0)
+        return lambda row: self._plan(*self._columns.placing(samples[row]), targets[row])
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -430,26 +398,102 @@ class StreamRegressor(base.MiniBatchRegressor):
         (300, True)
         """
         with self._lock:
-            check_mapping(x)
-            forecast = self._forecast(self._columns.row(x)) if self._count else 0.0
+            forecast = self._forecast_one(x)
             return gaussian(forecast, self._deviation() ** 2) if with_dist else forecast
 
     def predict_many(self, X: Any, with_dist: bool = False) -> Any:
-        """Return the prediction for every row, in the kind of `X`: array, series or list.
+        """Return the prediction for every row, or a normal distribution; all as for the next row.
 
-        All rows are predicted as the next one would be. With `with_dist` the answers are those of
-        `LeastSquaresRegressor.predict_many`: two arrays, a frame with the columns "mean" and "std",
-        or a list of river.proba.Gaussian.
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        with_dist : bool
+            Whether to return the distributions of fresh targets, as `predict_one` has them.
+
+        Returns
+        -------
+        ndarray (n_rows,), series or list
+            In the kind of `X`. With `with_dist`: two arrays (n_rows,), of means and of standard
+            deviations; a frame with the columns "mean" and "std"; a list of river.proba.Gaussian.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `X` cannot be read, or has no rows.
         """
         with self._lock:
-            rows = self._columns.placed(read_stream_batch(X))
-            check_not_empty("X", len(rows))
-            forecasts = np.array([self._forecast(row) for row in rows])
-            source = source_of(X)
+            source, forecasts = self._forecast_many(X)
             if not with_dist:
                 return numbers_like(source, forecasts)
             variance = self._deviation() ** 2
             return normals_like(source, forecasts, np.full(len(forecasts), variance))
+
+    def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
+        """Return the ends of an interval that holds a fresh target with a given probability.
+
+        Parameters
+        ----------
+        x : mapping
+            Feature names to numbers, arrays of numbers, text, None or NaN.
+        level : float
+            The probability, above 0 and below 1.
+
+        Returns
+        -------
+        tuple of float
+            Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. What is
+            said there goes for it: 0.9 is held by any stream, other levels as errors are normal.
+            From minus to plus infinity until three rows are learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `level` is no such number, or `x` cannot be read.
+
+        Examples
+        --------
+        >>> model = StreamRegressor()
+        >>> model.learn_many(np.arange(100.0)[:, None], 3.0 * np.arange(100.0))
+        >>> lower, upper = model.predict_interval_one({0: 100.0}, level=0.9)
+        >>> lower < 300.0 < upper
+        True
+        """
+        with self._lock:
+            reach = self._reach(check_level(level))
+            forecast = self._forecast_one(x)
+            return forecast - reach, forecast + reach
+
+    def predict_interval_many(self, X: Any, level: float = 0.9) -> Any:
+        """Return an interval for every row, all as for the next row; see `predict_interval_one`.
+
+        Returns
+        -------
+        tuple, frame or list
+            Of an array the lower and the upper ends, two arrays (n_rows,); of a frame one with the
+            columns "lower" and "upper"; of a list one of tuples.
+
+        Examples
+        --------
+        >>> StreamRegressor().predict_interval_many([{"size": 3.0}])
+        [(-inf, inf)]
+        """
+        with self._lock:
+            reach = self._reach(check_level(level))
+            source, forecasts = self._forecast_many(X)
+            return intervals_like(source, forecasts - reach, forecasts + reach)
+
+    def _forecast_one(self, x: Any) -> float:
+        """Return the forecast for a sample; before anything is learnt its values are not read."""
+        check_mapping(x)
+        return self._forecast(self._columns.row(x)).value if self._count else 0.0
+
+    def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
+        """Return what answers to a batch are like, and the forecast for every row, (n_rows,)."""
+        rows = self._columns.placed(read_stream_batch(X))
+        check_not_empty("X", len(rows))
+        forecaster = self._forecaster()
+        forecasts = np.array([forecaster.forecast(row.values).value for row in rows])
+        return source_of(X), forecasts
 
     def _forecaster(self) -> Forecaster:
         """Return what a forecast is made of now; weights change in place."""
@@ -457,15 +501,12 @@ class StreamRegressor(base.MiniBatchRegressor):
         scales = self._scaler, self._activations, self._targets
         return Forecaster(*scales, weights, self._losses, self._limits, self._past)
 
-    def _look(self, row: Floats) -> Outlook:
-        """Return what is thought of a row now: once, if it is learnt next."""
-        key, seen = row.tobytes(), self._seen
+    def _forecast(self, row: StreamRow) -> Forecast:
+        """Return the forecast for a row now: made once, if it is learnt next."""
+        key, seen = row.values.tobytes(), self._seen
         if seen is None or seen[0] != key:
-            self._seen = seen = key, self._forecaster().look(row)
+            self._seen = seen = key, self._forecaster().forecast(row.values)
         return seen[1]
-
-    def _forecast(self, row: StreamRow) -> float:
-        return self._look(row.values).forecast if self._count else 0.0
 
     def _deviation(self) -> float:
         """Return the standard deviation of a fresh target; one error says little."""
@@ -473,25 +514,31 @@ class StreamRegressor(base.MiniBatchRegressor):
             return math.inf
         return OF_ABSOLUTE * self._error * math.exp(self._width)
 
+    def _reach(self, level: float) -> float:
+        """Return how far an interval reaches to each side of the forecast."""
+        deviation = self._deviation()
+        # Infinity times the quantile of a level near 0 would be NaN.
+        return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
+
     def _plan(self, columns: StreamColumns, known: StreamRow, target: float) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
         if not self.label_delay:
-            past, outlook = self._past, model._look(row)
-            judged = outlook if past else None
+            past, forecast = self._past, model._forecast(known)
+            judged = forecast if past else None
         else:
             # This row was predicted by what was known then, and is learnt with the last rows then.
             then = self._delayed[0] if len(self._delayed) == self.label_delay else None
             past = () if then is None else then.past
-            judged = then.look(row) if then is not None and past else None
-            outlook = model._forecaster()._replace(past=past).look(row)
+            judged = then.forecast(row) if then is not None and past else None
+            forecast = model._forecaster()._replace(past=past).forecast(row)
         both = np.array([target, target - past[-1][0] if past else math.nan])
-        errors = None if judged is None else np.abs(judged.forecasts - target).tolist()
-        calls, state = model._plan_memories(outlook, errors, self._targets.transform(both))
+        errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
+        calls, state = model._plan_memories(forecast, errors, self._targets.transform(both))
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
-            changes |= self._judged(abs(judged.forecast - target), errors)
+            changes |= self._judged(abs(judged.value - target), errors)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -509,15 +556,15 @@ class StreamRegressor(base.MiniBatchRegressor):
         return tuple(calls), tuple(state)
 
     def _plan_memories(
-        self, outlook: Outlook, errors: list[float] | None, scaled: Floats
+        self, forecast: Forecast, errors: list[float] | None, scaled: Floats
     ) -> tuple[list[Any], list[Any]]:
-        """Return calls and states of the memories to learn a row looked at.
+        """Return calls and states of the memories to learn a row with its forecast.
 
         Both memories are compared on the target of a pair that they have forecast better.
         """
         calls, state, losses = list[Any](), list[Any](), self._losses
         pairs = zip(
-            self._memories, PAIRS.values(), RIVALS, outlook.rows, outlook.scores, strict=True
+            self._memories, PAIRS.values(), RIVALS, forecast.rows, forecast.scores, strict=True
         )
         for memories, targets, rivals, seen, scores in pairs:
             difference = 0

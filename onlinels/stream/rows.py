@@ -11,7 +11,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from river.utils.dataframe import to_numpy
 
-from onlinels.checks import LARGEST_VALUE, Floats, is_unknown
+from onlinels.checks import LARGEST_VALUE, OF_STREAMS, Floats, is_unknown
 from onlinels.rows import (
     ARRAYS,
     PLAIN_NUMBERS,
@@ -64,9 +64,10 @@ def read_stream_row(x: Any) -> Sample:
     if isinstance(x, Mapping):
         others = {name: each for name, each in x.items() if isinstance(each, str) or is_gap(each)}
     if not others:
-        return *read_row(x), [], []
+        return *read_row(x, OF_STREAMS), [], []
     check_distinct(x)
-    numbers = read_row({name: value for name, value in x.items() if name not in others})
+    known = {name: value for name, value in x.items() if name not in others}
+    numbers = read_row(known, OF_STREAMS)
     texts = {name: str(value) for name, value in others.items() if isinstance(value, str)}
     named = [(plain_name(name), text) for name, text in texts.items()]
     return *numbers, named, [plain_name(name) for name in others if name not in texts]
@@ -97,14 +98,17 @@ def _read_matrix(X: Any) -> list[Sample]:
     else:
         frame = as_frame(X)
         kinds = frame.schema
-        names = [name for name in kinds if kinds[name].is_numeric() or kinds[name] == nw.Boolean]
-        texts = {name: frame[name].to_list() for name in kinds if name not in names}
+        numeric = [kind.is_numeric() or kind == nw.Boolean for kind in kinds.values()]
+        names = list(compress(kinds, numeric))
+        others = (name for name, is_number in zip(kinds, numeric, strict=True) if not is_number)
+        texts = {name: frame.get_column(name).to_list() for name in others}
         are_text = all(isinstance(y, str) or is_gap(y) for each in texts.values() for y in each)
         if not are_text or any(kind.is_decimal() for kind in kinds.values()):
             return []
         values = np.zeros((len(frame), len(names)))
         if names:
-            values[:] = to_numpy(frame.select(names))
+            # By position: narwhals selects by names only if they are text.
+            values[:] = to_numpy(frame[:, np.flatnonzero(numeric).tolist()])
     # Without NaN.
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
         return []
