@@ -5,9 +5,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
+from river.compose import FuncTransformer
+from river.preprocessing import StandardScaler
 
 import onlinels.datasets
+from onlinels import HiddenLayer, LeastSquaresClassifier, ShallowConvClassifier
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "demos" / "guide"
@@ -52,8 +57,43 @@ def test_pages_pictures_and_public_names_are_all_there():
 
 def test_commands_name_files_that_are_there():
     for page in PAGES:
-        for path in re.findall(r"python (demos/[\w/.]+)", page.read_text("utf-8")):
+        text = page.read_text("utf-8")
+        for path in re.findall(r"(?:python |`)((?:demos|tests)/[\w/.]+)", text):
             assert (ROOT / path).exists(), f"{page}: {path}"
+
+
+def test_errors_begin_as_the_page_says():
+    lines = (GUIDE / "errors.md").read_text("utf-8").splitlines()
+    said = [re.split(r"(?<!\\)\|", each)[1].strip() for each in lines if each.startswith("| `")]
+    model = LeastSquaresClassifier()
+    model.learn_one({"a": 1.0}, "x")
+    scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
+    scaled.learn_one({"a": 1.0}, "x")
+    frame = pd.DataFrame({"a": [1.0, 2.0]})
+    digits = ShallowConvClassifier.from_preset("digits")
+    function = FuncTransformer(abs) | LeastSquaresClassifier()
+    calls = [
+        lambda: model.learn_one({"a": "red"}, "x"),
+        lambda: model.learn_many(pd.DataFrame({"a": ["red", "blue"]}), ["x", "y"]),
+        lambda: model.learn_one({"a": None}, "x"),
+        lambda: model.learn_many(np.ones((2, 3)), ["x", "y"]),
+        lambda: model.learn_many(frame, ["x"]),
+        lambda: model.learn_many(frame, pd.Series(["x", "y"], index=[1, 0])),
+        lambda: model.learn_one({"a": 1e200}, "x"),
+        lambda: LeastSquaresClassifier(0.0, scaling="standard"),
+        lambda: model.merge(LeastSquaresClassifier(1.0)),
+        lambda: onlinels.merge(scaled, scaled),
+        lambda: LeastSquaresClassifier().learn_many(np.ones((2, 2_000_000)), ["x", "y"]),
+        lambda: digits.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
+        lambda: layer.transform_one({"a": 1.0}),
+        lambda: model.unlearn_one({"a": 500.0}, "x"),
+        lambda: onlinels.save(function, "unused"),
+    ]
+    assert len(said) == len(calls) + 1  # The last one is a warning.
+    for text, call in zip(said, calls, strict=False):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            call()
+        assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
 
 
 @pytest.mark.slow
