@@ -20,6 +20,7 @@ from onlinels import (
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from onlinels.linalg import solve
 from strategies import kinds
 
 
@@ -224,3 +225,25 @@ def test_a_row_of_a_new_feature_is_learnt_after_an_answer(ridge, fit_intercept):
         np.ones(18),
     )
     laws.assert_is_batch_solution(model, known)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("ridge", [1e-2, 1.0, 1e4, "auto"])
+def test_few_rows_of_many_features_are_solved_by_rank(ridge, fit_intercept, monkeypatch):
+    """Row by row, of smooth features and constant ones: no factor of all features is made."""
+    random, times = np.random.default_rng(0), np.linspace(0.0, 6.0, 400)
+    X = np.array([np.sin(times * (1.0 + 0.1 * k)) for k in range(20)])
+    X += 0.1 * random.normal(size=X.shape)
+    X[:, ::9] = 3.0 if fit_intercept else 0.0
+    y = random.normal(size=20)
+    model = LeastSquaresRegressor(ridge, fit_intercept=fit_intercept, scaling=None)
+    monkeypatch.setattr(solve, "_cholesky_factor", None)
+    for k, row in enumerate(X):
+        model.learn_one(dict(enumerate(row.tolist())), float(y[k]))
+        A, targets, ridge_ = X[: k + 1], y[: k + 1], model.ridge_
+        if fit_intercept:
+            A, targets = A - A.mean(0), targets - targets.mean()
+        if k >= 4:
+            expected = A.T @ np.linalg.solve(A @ A.T + ridge_ * np.eye(k + 1), targets)
+            weights = model.output_weights.ravel()
+            np.testing.assert_allclose(weights, expected, rtol=1e-7, atol=1e-9)

@@ -337,7 +337,9 @@ ADVISED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "given", "change"), ADVISED, ids=[change for *_, change in ADVISED])
+@pytest.mark.parametrize(
+    ("make", "given", "change"), ADVISED, ids=[change for *_, change in ADVISED]
+)
 def test_what_errors_advise_works(make, given, change):
     learn_one, given = "x" in given, {"pandas": pd, "np": np} | given
     model = make()

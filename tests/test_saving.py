@@ -131,7 +131,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         onlinels.save(object(), path)
     with_function = compose.FuncTransformer(len) | LeastSquaresClassifier()
     with pytest.raises(
-        TypeError, match=r"(?s)Pipeline\.steps\..*FuncTransformer.*classifier alone"
+        TypeError, match=r"(?s)Pipeline\.steps\..*FuncTransformer.*leave out other steps"
     ):
         onlinels.save(with_function, path)
     for step, instead in (

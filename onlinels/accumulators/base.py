@@ -843,7 +843,9 @@ class Accumulator(ABC):
         return solution.scores(sample[: self._n_features])
 
     @abstractmethod
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+    def solve(
+        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+    ) -> Floats:
         """Return the output weights (n_features, n_targets).
 
         Parameters
@@ -852,6 +854,8 @@ class Accumulator(ABC):
             The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
         diagonal : ndarray (n_features,), optional
             Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        n_rows : int, optional
+            Instead of `self.count`: few rows for the features are solved faster.
         """
 
     def intercept(self, output_weights: Floats) -> Floats:

@@ -278,9 +278,12 @@ class CentredAccumulator(Accumulator):
         new.comoments = self.comoments.with_units(features, units)
         return new
 
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+    def solve(
+        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+    ) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
-        return self.comoments.solve(ridge, self.diagonal if diagonal is None else diagonal)
+        n_rows = self._count if n_rows is None else n_rows
+        return self.comoments.solve(ridge, self.diagonal if diagonal is None else diagonal, n_rows)
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""

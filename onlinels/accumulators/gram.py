@@ -185,7 +185,9 @@ class GramAccumulator(Accumulator):
     def _keep_sums(self, columns: Integers) -> None:
         self._cross = np.asfortranarray(self._cross[:, columns])
 
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+    def solve(
+        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+    ) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
 
         Parameters
@@ -214,7 +216,8 @@ class GramAccumulator(Accumulator):
         """
         check_ridge(ridge)
         diagonal = self.diagonal if diagonal is None else diagonal
-        return solve_gram(self._gram, self._cross, ridge, diagonal)
+        n_rows = self._count if n_rows is None else n_rows
+        return solve_gram(self._gram, self._cross, ridge, diagonal, n_rows)
 
     def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
         """Return a solution that may follow single rows; None where rounding would mislead it."""

@@ -138,7 +138,9 @@ class OrthogonalAccumulator(Accumulator):
     def _keep_sums(self, columns: Integers) -> None:
         self._rotated = np.asfortranarray(self._rotated[:, columns])
 
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+    def solve(
+        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+    ) -> Floats:
         """Return the output weights W of (A'A + c I) W = A'Y.
 
         Parameters

@@ -270,7 +270,9 @@ class RecursiveAccumulator(Accumulator):
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of the Gram."""
         return self._sums().explained_squares(output_weights)
 
-    def solve(self, ridge: float, diagonal: Floats | None = None) -> Floats:
+    def solve(
+        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+    ) -> Floats:
         """Return the output weights (n_features, n_targets) as a new array."""
         check_ridge(ridge)
         if ridge == 0.0 and self.recursion is not None:
@@ -280,7 +282,7 @@ class RecursiveAccumulator(Accumulator):
             )
         diagonal = self.diagonal if diagonal is None else diagonal
         if self.recursion is None or ridge != self.recursion.ridge:
-            return self._sums().solve(ridge, diagonal)
+            return self._sums().solve(ridge, diagonal, n_rows)
         weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0
         return weights

@@ -167,6 +167,19 @@ class PackedSymmetric:
         """Return the diagonal (size,), a new array."""
         return np.concatenate([np.zeros(0), *(panel.corner.diagonal() for panel in self.panels)])
 
+    def column(self, number: int) -> Floats:
+        """Return a column of the symmetric matrix (size,), a new array."""
+        column, at = np.empty(self.size), number // PANEL
+        for panel in self.panels[at:]:
+            own = number - panel.start
+            if own >= 0:
+                column[: panel.start] = panel.above[:, own]
+                column[panel.start : number] = panel.corner[:own, own]
+                column[number : panel.columns.stop] = panel.corner[own, own:]
+            else:
+                column[panel.columns] = panel.above[number]
+        return column
+
     def upper(self) -> Floats:
         """Return the matrix (size, size) in Fortran order; below the diagonal it holds anything."""
         if len(self.panels) == 1:

@@ -40,6 +40,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, Ridge, check_ridge, reciprocal
+from onlinels.linalg.solve import are_few
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
     FIRST_ROWS,
@@ -956,6 +957,8 @@ class LinearModel(base.Estimator, ABC):
 
         Statistics and weights are of features in units of the penalty.
         """
+        if are_few(statistics.count, statistics.n_features):
+            return  # Solved as fast as it could go on.
         if self._recursion is None:
             # The paper's ridge is another one after every row, and so are units of "standard".
             selected = is_selected(self._ridge) and self._penalty.ridge is not None
