@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from river import base, compose
+from river import base, compose, preprocessing
 
 from onlinels.checks import same
 from onlinels.features.hidden import HiddenLayer
@@ -102,6 +102,23 @@ LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransform
 """Methods that do nothing in these classes: a step that learns has its own."""
 
 
+def learns(step: Any) -> bool:
+    """Tell whether a step before the last one changes with the rows.
+
+    Examples
+    --------
+    >>> from river import preprocessing
+    >>> learns(preprocessing.StandardScaler()), learns(preprocessing.Normalizer())
+    (True, False)
+    """
+    kind = type(step)
+    if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
+        return False
+    return any(
+        getattr(kind, name, None) not in (None, getattr(of, name)) for name, of in LEARNING.items()
+    )
+
+
 def has_learnt(step: Any) -> bool:
     """Tell whether a step learns, and is not as a new one any more.
 
@@ -113,17 +130,20 @@ def has_learnt(step: Any) -> bool:
     >>> has_learnt(scaler), has_learnt(preprocessing.StandardScaler())
     (True, False)
     """
-    kind = type(step)
-    if all(getattr(kind, name, None) in (None, getattr(of, name)) for name, of in LEARNING.items()):
+    if not learns(step):
         return False
     # River's clone of an imputer has the statistics that the imputer has learnt.
     return not all(same_state(each, each.clone()) for each in _held(step))
 
 
+def steps_before(model: Any) -> list[tuple[str, Any]]:
+    """Return names and parts of all steps of a pipeline but the last."""
+    return list(_parts(dict(list(model.steps.items())[:-1]))) if is_pipeline(model) else []
+
+
 def _first_steps(model: Any) -> dict[str, Any]:
     """Return the parts of all steps but the last; raise ValueError if one has learnt."""
-    *first, _ = model.steps.items()
-    found = dict(_parts(dict(first)))
+    found = dict(steps_before(model))
     for name, step in found.items():
         if has_learnt(step):
             raise ValueError(

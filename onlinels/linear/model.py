@@ -443,6 +443,15 @@ class LinearModel(base.Estimator, ABC):
             units = statistics.deviations
         return ridge_of(self._ridge, statistics, penalty, units), units
 
+    def _hold_choices(self) -> None:
+        """Choose nothing, however many rows come, until something is merged."""
+        self._penalty = Penalty(is_due=False, until=maxsize)
+
+    def _choose_anew(self) -> None:
+        """Choose everything from the statistics as they are, when somebody asks next."""
+        with self._lock:
+            self._put_in_place(self._statistics)
+
     @property
     def _is_settled(self) -> bool:
         """Whether nothing is due from the statistics as they are."""

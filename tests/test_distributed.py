@@ -1,0 +1,224 @@
+"""Dask's workers teach the model of one process: any chunks, any kind of collection."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import preprocessing
+from sklearn.datasets import load_digits
+
+import strategies
+from onlinels import (
+    CalibratedClassifier,
+    HiddenLayer,
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+)
+
+dask = pytest.importorskip("dask", reason="dask comes with the extra dask")
+array = pytest.importorskip("dask.array")
+frames = pytest.importorskip("dask.dataframe")
+bag = pytest.importorskip("dask.bag")
+distributed = pytest.importorskip("onlinels.distributed")
+
+fit, predict = distributed.fit, distributed.predict
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield
+
+
+def whole_numbers(n_rows, n_features, seed=0):
+    random = np.random.default_rng(seed)
+    return random.integers(-9, 10, (n_rows, n_features)).astype(float)
+
+
+def assert_same(model, other, rtol=1e-9):
+    assert (model.count, model.feature_names) == (other.count, other.feature_names)
+    assert model.ridge_ == pytest.approx(other.ridge_, rel=1e-6)
+    np.testing.assert_allclose(model.output_weights, other.output_weights, rtol=rtol, atol=1e-9)
+    np.testing.assert_allclose(model.intercept, other.intercept, rtol=rtol, atol=1e-9)
+
+
+@strategies.examples(20)
+@given(
+    st.data(),
+    st.sampled_from(["gram", "orthogonal", "recursive"]),
+    st.sampled_from([1.0, "auto", "paper"]),
+    st.sampled_from(["auto", "standard", None]),
+    st.booleans(),
+)
+def test_any_chunks_give_the_model_of_one_process(data, accumulator, ridge, scaling, intercept):
+    n_rows, n_features = data.draw(st.integers(2, 60)), data.draw(st.integers(1, 5))
+    chunks = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=30))
+    cuts = np.minimum(np.cumsum(chunks), n_rows)
+    chunks = (*np.diff(cuts, prepend=0).tolist(), n_rows - int(cuts[-1]))
+    X = whole_numbers(n_rows, n_features, data.draw(st.integers(0, 9)))
+    y = X @ np.arange(1.0, n_features + 1.0) + whole_numbers(n_rows, 1)[:, 0]
+    w = np.arange(n_rows) % 3.0 if data.draw(st.booleans()) else None
+    model = LeastSquaresRegressor(ridge, accumulator, intercept, scaling=scaling)
+    pieces = [array.from_array(each, chunks=(chunks, *each.shape[1:])) for each in (X, y)]
+    weights = None if w is None else array.from_array(w, chunks=n_rows)
+    width = data.draw(st.sampled_from([None, 2, 5]))
+    fitted = fit(model, *pieces, weights, split_every=width)
+    whole = model.empty()
+    whole.learn_many(X, y, w)
+    assert model.count == 0
+    # The ridge of one process is that of its last checkpoint.
+    assert_same(fitted, whole + whole.empty() if ridge == 1.0 else chosen_anew(whole), 1e-6)
+
+
+def chosen_anew(model):
+    model._choose_anew()
+    return model
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+def test_sums_of_whole_numbers_are_the_same_to_the_last_bit(accumulator):
+    X = whole_numbers(200, 4)
+    labels = (X[:, 0] > 0).astype(int)
+    model = LeastSquaresClassifier(accumulator=accumulator, fit_intercept=False)
+    fitted = fit(model, array.from_array(X, chunks=(17, 4)), array.from_array(labels, chunks=50))
+    model.learn_many(X, labels)
+    if accumulator == "gram":
+        assert (fitted._statistics.gram == model._statistics.gram).all()
+        assert (fitted._statistics.cross == model._statistics.cross).all()
+    else:
+        R, expected = fitted._statistics.factor, model._statistics.factor
+        np.testing.assert_allclose(R.T @ R, expected.T @ expected, rtol=1e-13, atol=1e-10)
+
+
+def test_folds_are_those_of_one_process_and_what_was_known_stays():
+    X = whole_numbers(120, 3)
+    y = X @ [1.0, 0.0, -2.0] + whole_numbers(120, 1)[:, 0]
+    model, whole = LeastSquaresRegressor(KFold(3)), LeastSquaresRegressor(KFold(3))
+    model.learn_many(X[:20], y[:20])
+    before = model.output_weights.copy()
+    rest = [array.from_array(each[20:], chunks=(9, *each.shape[1:])) for each in (X, y)]
+    fitted = fit(model, *rest)
+    whole.learn_many(X, y)
+    assert_same(fitted, chosen_anew(whole))
+    assert (model.output_weights == before).all()
+
+
+DIGITS, LABELS = load_digits(return_X_y=True)
+
+
+def test_networks_of_fixed_features_and_pipelines():
+    network = ShallowConvClassifier.from_preset("digits", n_hidden=50, warm_up=40)
+    network.learn_many(DIGITS[:60], LABELS[:60])
+    layer = HiddenLayer.from_examples(DIGITS[:50], n_hidden=20) | LeastSquaresClassifier(1.0)
+    rest = [
+        array.from_array(each[60:200], chunks=(31, *each.shape[1:])) for each in (DIGITS, LABELS)
+    ]
+    for model in (network, layer):
+        fitted = fit(model, *rest)
+        whole = model if model is layer else fit(model, *(each.rechunk({0: -1}) for each in rest))
+        whole.learn_many(DIGITS[60:200], LABELS[60:200]) if model is layer else None
+        ours, theirs = (each.predict_many(DIGITS[200:300]) for each in (fitted, whole))
+        assert (np.asarray(ours) == np.asarray(theirs)).mean() > 0.99
+
+
+def test_frames_bags_and_delayed_batches():
+    frame = pd.DataFrame({"age": [23.0, 61.0, 35.0, 58.0] * 5, "visits": [1.0, 0.0, 3.0, 0.0] * 5})
+    y = pd.Series(["no", "yes", "no", "yes"] * 5)
+    model = HiddenLayer(5, seed=1) | LeastSquaresClassifier(1.0)
+    whole = model.clone()
+    whole.learn_many(frame, y)
+    rows = list(zip(frame.to_dict("records"), y, strict=True))
+    batch = dask.delayed(lambda part: (frame.iloc[part], y.iloc[part]), pure=False)
+    for given_ in (
+        (frames.from_pandas(frame, npartitions=3), frames.from_pandas(y, npartitions=3)),
+        (bag.from_sequence(rows, npartitions=4),),
+        ([batch(slice(0, 7)), batch(slice(7, 20))],),
+    ):
+        fitted = fit(model, *given_)
+        last = fitted["LeastSquaresClassifier"]
+        assert_same(last, whole["LeastSquaresClassifier"])
+    asked = predict(whole, frames.from_pandas(frame, npartitions=2)).compute()
+    assert asked.tolist() == whole.predict_many(frame).tolist()
+    assert asked.index.tolist() == frame.index.tolist()
+    samples = bag.from_sequence(frame.to_dict("records"), npartitions=2)
+    assert predict(whole, samples).compute() == asked.tolist()
+    (one,) = dask.compute(*predict(whole, [dask.delayed(frame)]))
+    assert one.tolist() == asked.tolist()
+
+
+def test_what_cannot_be_is_refused_before_anything_is_computed():
+    X, y = array.ones((6, 2), chunks=(3, 2)), array.zeros(6, chunks=3)
+    model = LeastSquaresRegressor()
+    scaler = preprocessing.StandardScaler() | LeastSquaresRegressor()
+    calibrated = CalibratedClassifier(LeastSquaresClassifier())
+    dead = [dask.delayed(1 / 1), dask.delayed(2)]
+    for error, text, call in (
+        (TypeError, "expected a linear model", lambda: fit(StreamClassifier(), X, y)),
+        (TypeError, "fit the model inside", lambda: fit(calibrated, X, y)),
+        (ValueError, "'StandardScaler' learns", lambda: fit(scaler, X, y)),
+        (ValueError, "forgets", lambda: fit(LeastSquaresRegressor(half_life=3.0), X, y)),
+        (ValueError, "fixed", lambda: fit(ShallowConvClassifier.from_preset("digits"), X, y)),
+        (ValueError, "split_every=1", lambda: fit(model, X, y, split_every=1)),
+        (ValueError, "columns in one chunk", lambda: fit(model, X.rechunk((3, 1)), y)),
+        (ValueError, "y is None", lambda: fit(model, X)),
+        (TypeError, "expected a dask", lambda: fit(model, np.ones((2, 2)), [1.0, 2.0])),
+        (TypeError, "expected a dask collection", lambda: fit(model, X, [1.0] * 6)),
+        (ValueError, "in 3 partitions", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),
+        (ValueError, "in X alone", lambda: fit(model, dead, y)),
+    ):
+        with pytest.raises(error, match=text):
+            call()
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_a_refused_partition_is_named(progress, capsys):
+    X = np.ones((10, 2))
+    X[7, 1] = np.nan
+    pieces = array.from_array(X, chunks=(3, 2)), array.from_array(np.arange(10.0), chunks=3)
+    with pytest.raises(ValueError, match=r"^Partition 2: .*nan"):
+        fit(LeastSquaresRegressor(1.0), *pieces, progress=progress)
+    assert bool(capsys.readouterr().out) == progress
+
+
+def parts_that_wait(n_parts=24):
+    """Return delayed batches of 2,000 rows and the model of all of them; each takes a while."""
+
+    def batch(number):
+        time.sleep(0.05)
+        X = np.random.default_rng(number).integers(-9, 10, (2000, 30)).astype(float)
+        return X, X[:, 0] - 2.0 * X[:, 1]
+
+    whole = LeastSquaresRegressor(1.0)
+    for number in range(n_parts):
+        whole.learn_many(*batch(number))
+    return [dask.delayed(batch, pure=False)(number) for number in range(n_parts)], whole
+
+
+@pytest.mark.parametrize(
+    "kill_after", [None, *(pytest.param(t, marks=pytest.mark.slow) for t in (0.1, 0.4, 0.7, 1.2))]
+)
+def test_a_cluster_gives_the_same_whoever_dies(kill_after):
+    cluster = pytest.importorskip("distributed")
+    parts, whole = parts_that_wait()
+    n_workers, processes = (3, True) if kill_after else (2, False)
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "10s", "scheduler": None}),
+        cluster.LocalCluster(n_workers, 1, processes=processes, dashboard_address=None) as local,
+        cluster.Client(local),
+    ):
+        if kill_after:
+            worker = next(iter(local.workers.values()))
+            killer = threading.Timer(kill_after, os.kill, (worker.pid, signal.SIGKILL))
+            killer.start()
+        fitted = fit(LeastSquaresRegressor(1.0), parts)
+    assert fitted.count == whole.count
+    np.testing.assert_allclose(fitted.output_weights, whole.output_weights, atol=1e-12)
