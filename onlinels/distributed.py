@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from typing import Any, NamedTuple, TypeVar
+from uuid import uuid4
 
 import numpy as np
 from dask import array, bag, dataframe
@@ -124,7 +125,7 @@ def fit(
     blocks = list(blocks_of(partitions(X, y, w), n_features_of(model, X)))
     start = linear.empty()
     start._hold_choices()
-    before, empty = scattered(features_of(model)), scattered(start)
+    before, empty = shared(features_of(model)), shared(start)
     step, join = delayed(learnt, pure=False), delayed(joined, pure=False)
     models = []
     for first in range(0, len(blocks), CHAIN):
@@ -166,25 +167,25 @@ def predict(model: Any, X: Any) -> Any:
     ['low', 'high']
     """
     linear_of(model)
-    shared = scattered(model)
+    known = shared(model)
     ask = delayed(answers, pure=False)
     if isinstance(X, array.Array):
         check_columns(X)
         example, blocks = answer_of_zeros(model, X), X.to_delayed().ravel()
         made = [
             array.from_delayed(
-                ask(shared, block, example.dtype), (n_rows, *example.shape[1:]), example.dtype
+                ask(known, block, example.dtype), (n_rows, *example.shape[1:]), example.dtype
             )
             for block, n_rows in zip(blocks, X.chunks[0], strict=True)
         ]
         return array.concatenate(made)
     if isinstance(X, dataframe.DataFrame):
         meta = model.predict_many(X._meta_nonempty).iloc[:0]
-        return dataframe.from_delayed([ask(shared, each) for each in X.to_delayed()], meta=meta)
+        return dataframe.from_delayed([ask(known, each) for each in X.to_delayed()], meta=meta)
     if isinstance(X, bag.Bag):
-        return bag.from_delayed([ask(shared, each) for each in X.to_delayed()])
+        return bag.from_delayed([ask(known, each) for each in X.to_delayed()])
     if isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X):
-        return [ask(shared, each) for each in X]
+        return [ask(known, each) for each in X]
     raise TypeError(refusal("X", X))
 
 
@@ -233,13 +234,13 @@ def features_of(model: Any) -> Any:
     return None
 
 
-def scattered(model: Any) -> Any:
-    """Return the model as every task takes it: on a cluster it is sent to each worker once."""
-    client = current_client()
-    if client is not None:
-        with suppress(OSError):  # A worker died meanwhile: then it goes with the tasks.
-            return client.scatter(model, broadcast=True, hash=False)
-    return delayed(model)
+def shared(model: Any) -> Delayed:
+    """Return the model as every task takes it: one node of the graph, sent to each worker once.
+
+    What is scattered is on one worker only after a while (Dask drops copies), and nobody makes it
+    again if that one dies.
+    """
+    return delayed(model, name=f"model-{uuid4().hex}", traverse=False)
 
 
 def current_client() -> Any:
