@@ -95,9 +95,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     anything, and shift it where there is an intercept, and no prediction changes. It is ridge
     regression behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or
     forgotten: s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by
-    what is in them: other units, other folds.) A feature that is constant has the weight 0. Where "auto" selects it, the s_j of now are taken at multiples of
-    K = max(64, M rounded up to a power of two) rows, with a new ridge, and after merging and
-    unlearning; a feature that begins to vary in between takes its own then (in the recursive form
+    what is in them: other units, other folds.) A feature that is constant has the weight 0. Where
+    "auto" selects it, the s_j of now are taken at multiples of K = max(64, M rounded up to a power
+    of two) rows, with a new ridge, and after merging and unlearning; a feature that begins to vary in between takes its own then (in the recursive form
     all are taken with the ridge). So a solution can go on from row to row, and no cutting of the
     stream changes it; `ridge_diagonal` is the ridge in force on each feature. An explicit
     "standard" follows every row, and costs a solution for every answer between single rows.
