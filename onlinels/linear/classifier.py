@@ -91,16 +91,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
     solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
 
-    Units of features. With scaling="standard" they do not matter: multiply any feature by
-    anything, and shift it where there is an intercept, and no prediction changes. It is ridge
-    regression behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or
-    forgotten: s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by
-    what is in them: other units, other folds.) A feature that is constant has the weight 0. Where
-    "auto" selects it, the s_j of now are taken at multiples of K = max(64, M rounded up to a power
-    of two) rows, with a new ridge, and after merging and unlearning; a feature that begins to vary in between takes its own then (in the recursive form
-    all are taken with the ridge). So a solution can go on from row to row, and no cutting of the
-    stream changes it; `ridge_diagonal` is the ridge in force on each feature. An explicit
-    "standard" follows every row, and costs a solution for every answer between single rows.
+    Units of features. With scaling="standard" they do not matter: multiply any feature by anything,
+    and shift it where there is an intercept, and no prediction changes. It is ridge regression
+    behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or forgotten:
+    s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by what is in
+    them: other units, other folds.) A feature that is constant has the weight 0. Where "auto"
+    selects it, the s_j of now are taken at multiples of K = max(64, M rounded up to a power of two)
+    rows, with a new ridge, and after merging and unlearning; a feature that begins to vary in
+    between takes its own then (in the recursive form all are taken with the ridge). So a solution
+    can go on from row to row, and no cutting of the stream changes it; `ridge_diagonal` is the
+    ridge in force on each feature. An explicit "standard" follows every row, and costs a solution
+    for every answer between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that
