@@ -116,8 +116,8 @@ def test_the_newer_of_two_saves_of_a_site_is_merged():
     assert rows_in(1, 2, 3)
 
 
-def images(model):
-    random = np.random.default_rng(0)
+def images(model, seed=0):
+    random = np.random.default_rng(seed)
     model.learn_many(random.random((300, 8, 8)), random.integers(0, 3, 300))
     return model
 
@@ -132,10 +132,10 @@ def test_networks_pipelines_and_classes_merge():
     for kind, model in {"net": network, "line": pipeline, "one": classifier}.items():
         paths = [f"{kind}{number}.npz" for number in range(3)]
         saved(paths[0], model=model)
-        for path in paths[1:]:
+        for seed, path in enumerate(paths[1:], 1):
             other = onlinels.load(paths[0])
             if kind == "net":
-                images(other)
+                images(other, seed)
             else:
                 other.learn_many(random.normal(size=(9, 4)), random.integers(2, 5, 9).astype(str))
             saved(path, model=other)
