@@ -78,11 +78,11 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     (``cp -p``, ``rsync -t``, ``scp -p``). Content that was merged and replaced before is known by
     its SHA-256, whatever its time. Two files of the same content count once.
 
-    One model at a time is in memory beside the sum. A file is read three times, twice of them for
-    its SHA-256; sites may save meanwhile. Sites are merged in the order of their names, so that the
-    same saves give the same bytes. Output and manifest are each written whole or not at all, the
-    manifest first. If the process dies between the two, the old output stays, and the next call
-    writes the new one.
+    One model at a time is in memory beside the sum, and what `merge` takes. A file is read three
+    times, twice of them for its SHA-256; sites may save meanwhile. Sites are merged in the order of
+    their names, so that the same saves give the same bytes. Output and manifest are each written
+    whole or not at all, the manifest first. If the process dies between the two, the old output
+    stays, and the next call writes the new one.
 
     Examples
     --------
