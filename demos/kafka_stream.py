@@ -153,7 +153,7 @@ class Session:
         OSError
             If the state cannot be saved.
         """
-        messages = self._consumer.consume(self._every, QUIET)
+        messages: list[Any] = self._consumer.consume(self._every, QUIET)
         for message in messages:
             error, partition = message.error(), message.partition()
             if error is None:
@@ -282,7 +282,7 @@ class MockBroker:
 
 def kill_learners(console: Console) -> None:
     """Publish rows to a mock broker, kill learners amid them, and compare with one batch."""
-    broker, rows = MockBroker(), list(ImageSegments())
+    broker, rows = MockBroker(), list(ImageSegments())  # type: ignore[no-untyped-call]
     broker.publish("rows", rows)
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "kafka_stream.state"
