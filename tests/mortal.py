@@ -1,4 +1,4 @@
-"""Processes that run the MQTT demo, and may die in a chosen call of a chosen function."""
+"""Processes that run a demo of a stream, and may die in a chosen call of a chosen function."""
 
 import importlib
 import multiprocessing
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 CONTEXT = multiprocessing.get_context("forkserver" if os.name == "posix" else "spawn")
 # Imported once, not in every life.
-CONTEXT.set_forkserver_preload(["mqtt_sensors.__main__"])
+CONTEXT.set_forkserver_preload(["mqtt_sensors.__main__", "kafka_stream"])
 
 
 @dataclass(frozen=True)
@@ -20,13 +20,12 @@ class Death:
     before: bool = False
 
 
-def live(words, output, death):
+def live(words, output, death, demo="mqtt_sensors.__main__"):
     """Run the demo, with what it prints in a file."""
     with open(output, "w") as file:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
-    from mqtt_sensors.__main__ import main
-
+    main = importlib.import_module(demo).main
     if death is not None:
         arrange(death)
     main(words)

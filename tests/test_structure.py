@@ -17,8 +17,8 @@ FLOORS = (
     {"linalg", "rows", "labels", "datasets"},
     {"accumulators", "features", "scoring"},
     {"linear"},
-    {"distributed", "network", "pipelines", "presets", "stream", "windowed", "wrappers"},
-    {"__init__", "plots"},
+    {"distributed", "network", "pipelines", "presets", "sites", "stream", "windowed", "wrappers"},
+    {"__init__", "__main__", "plots"},
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""
 
@@ -28,6 +28,7 @@ NEIGHBOURS = {
     ("saving", "numerics"),
     ("network", "presets"),
     ("wrappers", "pipelines"),
+    ("sites", "pipelines"),
     ("windowed", "pipelines"),
     ("windowed", "wrappers"),
     ("network", "wrappers"),

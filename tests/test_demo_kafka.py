@@ -1,0 +1,156 @@
+"""The Kafka demo, against the mock broker of librdkafka: kills lose and double nothing."""
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip("rich")
+pytest.importorskip("confluent_kafka", reason="needs confluent-kafka: pip install '.[kafka]'")
+
+import kafka_stream
+from kafka_stream import Learner, MockBroker, Session
+
+from mortal import CONTEXT, Death, live
+
+PATIENCE = 60.0
+SAVE_EVERY = 40
+REFUSED = [b"", b"[" * 10_000, b"[]", b"{}", b'{"x": {"a": "red"}, "y": 1}', None]
+
+
+@pytest.fixture(scope="module")
+def broker():
+    """Run a broker in this process, as long as it lives."""
+    return MockBroker()
+
+
+def publish(broker, topic, n_rows, n_partitions):
+    """Publish rows, and messages that are none."""
+    random = np.random.default_rng(0)
+    for number in range(n_rows):
+        a, b = random.integers(-9, 10, 2).tolist()
+        row = {"x": {"a": a, "b": b, "c": a * b}, "y": "high" if a + b > 2 else "low"}
+        broker.producer.produce(topic, json.dumps(row), partition=number % n_partitions)
+        if number % 50 == 0:
+            value = REFUSED[number // 50 % len(REFUSED)]
+            broker.producer.produce(topic, value, partition=number % n_partitions)
+    broker.producer.flush(PATIENCE)
+
+
+def session_of(broker, state, topic):
+    settings = {"bootstrap.servers": broker.address}
+    return Session(Learner.load(state, topic), state, settings, SAVE_EVERY)
+
+
+def learn_to_the_end(broker, state, topic):
+    session, deadline = session_of(broker, state, topic), time.monotonic() + PATIENCE
+    while not session.at_end:
+        assert time.monotonic() < deadline
+        session.step()
+    session.close()
+    return session.learner
+
+
+@pytest.fixture
+def killed(broker, tmp_path, monkeypatch):
+    """Return what runs the demo until a death."""
+    # For the process that all of them are copies of.
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+    def run(topic, state, death):
+        words = ["--learn", "--until-end", "--bootstrap", broker.address, "--topic", topic]
+        words += ["--state", str(state), "--save-every", str(SAVE_EVERY)]
+        output = tmp_path / "output"
+        life = CONTEXT.Process(target=live, args=(words, output, death, "kafka_stream"))
+        life.start()
+        life.join(PATIENCE)
+        assert life.exitcode == -signal.SIGKILL, (death, output.read_text())
+
+    return run
+
+
+DEATHS = [
+    Death("kafka_stream:Learner.handle", 45, before=True),
+    # The second save is not in its place, or just is.
+    Death("os:replace", 2, before=True),
+    Death("os:replace", 2),
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX")
+def test_kills_change_no_bit_of_what_one_partition_teaches(broker, tmp_path, killed):
+    publish(broker, "one", 400, 1)
+    for death in DEATHS:
+        killed("one", tmp_path / "killed", death)
+    learner = learn_to_the_end(broker, tmp_path / "killed", "one")
+    whole = learn_to_the_end(broker, tmp_path / "whole", "one")
+    assert (whole.learnt, whole.refused, whole.offsets) == (400, 8, {0: 408})
+    assert learner.learnt == 400
+    assert (tmp_path / "killed").read_bytes() == (tmp_path / "whole").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="processes are killed as on POSIX")
+def test_kills_at_many_moments_lose_and_double_nothing(broker, tmp_path, killed):
+    publish(broker, "many", 3000, 4)
+    random = np.random.default_rng(0)
+    whole = learn_to_the_end(broker, tmp_path / "whole", "many")
+    for _ in range(30):
+        function, most = [
+            ("kafka_stream:Learner.handle", 100),
+            ("kafka_stream:Learner.save", 3),
+            ("onlinels:save", 3),
+            ("os:replace", 3),
+            ("os:fsync", 4),
+        ][random.integers(5)]
+        death = Death(function, int(random.integers(1, most)), before=bool(random.integers(2)))
+        killed("many", tmp_path / "killed", death)
+        found = Learner.load(tmp_path / "killed", "many")
+        assert found.learnt == found.model.count
+        assert sum(found.offsets.values()) == found.learnt + found.refused
+    learner = learn_to_the_end(broker, tmp_path / "killed", "many")
+    assert learner.learnt == learner.model.count == 3000
+    assert (learner.offsets, learner.refused) == (whole.offsets, whole.refused)
+    order = [learner.model.classes.index(each) for each in whole.model.classes]
+    np.testing.assert_allclose(
+        learner.model.output_weights[:, order], whole.model.output_weights, rtol=1e-9, atol=1e-12
+    )
+
+
+def test_what_cannot_be_gone_on_with_is_refused(broker, tmp_path, capsys):
+    state = tmp_path / "state"
+    publish(broker, "few", 3, 1)
+    learner = learn_to_the_end(broker, state, "few")
+    # The broker has no such offset: the topic was made anew, or has been cut.
+    learner.offsets[0] = 1_000
+    learner.save(state)
+    common = ["--learn", "--until-end", "--state", str(state), "--bootstrap", broker.address]
+    (tmp_path / "text").write_text("text")
+    for words, message in [
+        (["--topic", "few"], "Offset out of range"),
+        (["--topic", "other"], "was learnt from the topic 'few'"),
+        (["--state", str(tmp_path / "text")], "cannot be read as a saved model"),
+        (["--state", str(tmp_path / "new"), "--topic", "none"], "Unknown topic"),
+        (["--save-every", "0"], "no whole number of at least 1"),
+    ]:
+        handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
+        with pytest.raises(SystemExit) as ended:
+            kafka_stream.main([*common, *words])
+        for number, handler in zip((signal.SIGINT, signal.SIGTERM), handlers, strict=True):
+            signal.signal(number, handler)
+        assert ended.value.code == 2
+        assert message in capsys.readouterr().err
+    assert Learner.load(state, "few").offsets == {0: 1_000}
+
+
+@pytest.mark.slow
+def test_the_demo_as_its_user_runs_it(capsys):
+    kafka_stream.main([])
+    output = capsys.readouterr().out
+    assert output.count("Killed; ") == kafka_stream.KILLS
+    assert float(re.search(r"one batch: ([\d.]+e[+-]\d+)", output)[1]) < 1e-6

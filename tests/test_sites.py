@@ -1,0 +1,298 @@
+"""Saves of many sites, merged into one file: each site counts once, whatever comes when."""
+
+import json
+import os
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onlinels
+from onlinels import (
+    GramAccumulator,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+)
+from onlinels.__main__ import main
+from onlinels.sites import merge_files
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows_of(site, n_rows=20):
+    """Return rows of whole numbers: their raw sums are exact."""
+    random = np.random.default_rng(site)
+    return random.integers(-9, 10, (n_rows, 4)).astype(float), random.integers(0, 9, n_rows) * 1.0
+
+
+def saved(path, *rows, at=None, model=None):
+    """Save a model of the rows of some sites, at a time."""
+    model = model or LeastSquaresRegressor(1.0, fit_intercept=False)
+    for each in rows:
+        model.learn_many(*rows_of(each))
+    Path(path).parent.mkdir(exist_ok=True)
+    onlinels.save(model, path)
+    if at is not None:
+        os.utime(path, (at, at))
+    return model
+
+
+def lines_of(*paths, output="all.npz"):
+    """Merge, and return what is told of each file."""
+    lines = []
+    merge_files(output, paths, lambda line, done, total: lines.append(line))
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def rows_in(*rows):
+    """Tell whether the output has learnt exactly the rows of some sites."""
+    expected = saved("expected", *rows)
+    found = onlinels.load("all.npz")
+    return found.count == expected.count and np.array_equal(
+        found.output_weights, expected.output_weights
+    )
+
+
+def test_repeated_newer_late_and_copied_files_count_once():
+    saved("north.npz", 1, at=100)
+    saved("south.npz", 2, at=100)
+    told = lines_of("south.npz", "north.npz")
+    assert told == {
+        "north.npz": "new, 20 rows",
+        "south.npz": "new, 20 rows",
+        "all.npz": "40 rows of 2 sites",
+    }
+    assert rows_in(1, 2)
+    first = Path("all.npz").read_bytes()
+    os.utime("all.npz", (5, 5))
+    told = lines_of("north.npz", "all.npz")
+    assert told["north.npz"] == "same as before, 20 rows"
+    assert told["all.npz"] == "nothing new, left as it is"
+    assert os.stat("all.npz").st_mtime == 5
+    # South is not passed again, and stays in. A copy of the output is no site.
+    Path("copy.npz").write_bytes(first)
+    Path("old north.npz").write_bytes(Path("north.npz").read_bytes())
+    saved("north.npz", 1, 3, at=200)
+    told = lines_of("north.npz", "copy.npz", "old north.npz")
+    assert told["north.npz"] == "newer, 40 rows (20 before)"
+    assert told["copy.npz"] == "an output of this merge, left out"
+    assert told["old north.npz"] == "older than north.npz, ignored"
+    assert rows_in(1, 3, 2)
+    # What was replaced is known, whatever its time; so are a save of before, and a copy.
+    saved("late/north.npz", 1, 4, at=150)
+    Path("twin.npz").write_bytes(Path("south.npz").read_bytes())
+    told = lines_of("late/north.npz", "old north.npz", "twin.npz", "copy.npz")
+    assert told["late/north.npz"] == told["old north.npz"] == "older than what was merged, ignored"
+    assert told["twin.npz"].startswith("a copy of ")
+    assert told["copy.npz"] == "an output of this merge, left out"
+    assert rows_in(1, 3, 2)
+    # Merged at once, the same saves give the same bytes.
+    merge_files("again.npz", ["south.npz", "north.npz"])
+    assert Path("again.npz").read_bytes() == Path("all.npz").read_bytes()
+    manifest = json.loads(Path("all.npz.json").read_text())
+    assert [each["path"] for each in manifest["sites"].values()] == ["north.npz", "south.npz"]
+
+
+def test_the_newer_of_two_saves_of_a_site_is_merged():
+    saved("monday/north.npz", 1, at=100)
+    saved("tuesday/north.npz", 1, 2, at=200)
+    told = lines_of("tuesday/north.npz", "monday/north.npz")
+    assert told["monday/north.npz"] == "older than tuesday/north.npz, ignored"
+    assert rows_in(1, 2)
+    # A copy of what was merged has a later time than what is newer.
+    saved("wednesday/north.npz", 1, 2, 3, at=300)
+    os.utime("tuesday/north.npz", (400, 400))
+    lines_of("wednesday/north.npz", "tuesday/north.npz")
+    assert rows_in(1, 2, 3)
+
+
+def images(model, seed=0):
+    random = np.random.default_rng(seed)
+    model.learn_many(random.random((300, 8, 8)), random.integers(0, 3, 300))
+    return model
+
+
+def test_networks_pipelines_and_classes_merge():
+    random = np.random.default_rng(0)
+    network = images(ShallowConvClassifier.from_preset("digits"))
+    pipeline = HiddenLayer(5) | LeastSquaresClassifier()
+    classifier = LeastSquaresClassifier()
+    for model in (pipeline, classifier):
+        model.learn_many(random.normal(size=(20, 4)), random.integers(0, 3, 20).astype(str))
+    for kind, model in {"net": network, "line": pipeline, "one": classifier}.items():
+        paths = [f"{kind}{number}.npz" for number in range(3)]
+        saved(paths[0], model=model)
+        for seed, path in enumerate(paths[1:], 1):
+            other = onlinels.load(paths[0])
+            if kind == "net":
+                images(other, seed)
+            else:
+                other.learn_many(random.normal(size=(9, 4)), random.integers(2, 5, 9).astype(str))
+            saved(path, model=other)
+        merge_files(f"{kind}.npz", paths)
+        onlinels.save(onlinels.merge(*map(onlinels.load, paths)), "expected")
+        assert Path(f"{kind}.npz").read_bytes() == Path("expected").read_bytes()
+
+
+def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
+    saved("north.npz", 1, at=100)
+    saved("b/north.npz", 2, at=100)
+    saved("ridge.npz", model=LeastSquaresRegressor(2.0, fit_intercept=False))
+    saved("labels.npz", model=LeastSquaresClassifier())
+    saved("stream.npz", model=StreamClassifier())
+    saved("layer.npz", model=HiddenLayer(3))
+    saved("numbers.npz", model=GramAccumulator(3, 1))
+    onlinels.save({"model": LeastSquaresClassifier()}, "state.npz")
+    Path("text.npz").write_text("text")
+    Path("bad.npz.json").write_text('{"outputs": 3}')
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for words, names in [
+        ("o.npz north.npz ridge.npz", ["ridge.npz", "north.npz", "ridge: 1.0 and 2.0", "empty()"]),
+        ("o.npz north.npz labels.npz", ["north.npz", "labels.npz", "LeastSquaresClassifier"]),
+        ("o.npz stream.npz", ["stream.npz", "StreamClassifier", "expected one that has merge"]),
+        ("o.npz layer.npz", ["layer.npz", "HiddenLayer", "expected one that has merge"]),
+        ("o.npz north.npz numbers.npz", ["numbers.npz", "GramAccumulator"]),
+        ("o.npz state.npz", ["state.npz holds a dict", "to a file of its own"]),
+        ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),
+        ("o.npz nowhere.npz", ["nowhere.npz is no file"]),
+        ("o.npz north.npz b/north.npz", ["b/north.npz and north.npz", "at the same time"]),
+        ("north.npz ridge.npz", ["north.npz was not written by this command", "Move it away"]),
+        ("bad.npz north.npz", ["bad.npz.json cannot be read as a manifest"]),
+        ("nowhere/o.npz north.npz", ["no such folder"]),
+    ]:
+        with pytest.raises(SystemExit) as ended:
+            main(["merge", *words.split()])
+        said = capsys.readouterr().err
+        assert ended.value.code == 2
+        assert said.startswith("python -m onlinels merge: ")
+        assert said.count("\n") == 1
+        assert all(name in said for name in names), said
+        assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_what_was_merged_and_is_gone_is_asked_for():
+    saved("north.npz", 1, at=100)
+    saved("south.npz", 2, at=100)
+    merge_files("all.npz", ["north.npz", "south.npz"])
+    output = Path("all.npz").read_bytes()
+    # A late save takes the place of what was merged.
+    saved("north.npz", 1, 3, at=50)
+    with pytest.raises(ValueError, match="was merged before"):
+        merge_files("all.npz", ["north.npz"])
+    os.unlink("north.npz")
+    with pytest.raises(ValueError, match="Bring it back"):
+        merge_files("all.npz", ["south.npz"])
+    assert Path("all.npz").read_bytes() == output
+    # The same content under another name stands for it.
+    saved("north moved.npz", 1, at=300)
+    merge_files("all.npz", ["north moved.npz"])
+    assert rows_in(1, 2)
+    # What somebody else wrote there is not lost.
+    onlinels.load("all.npz").empty().save("all.npz")
+    with pytest.raises(ValueError, match="has changed since"):
+        merge_files("all.npz", ["south.npz"])
+
+
+def test_a_death_between_manifest_and_output_is_made_good(monkeypatch):
+    saved("north.npz", 1, at=100)
+    merge_files("all.npz", ["north.npz"])
+    saved("north.npz", 1, 2, at=200)
+    replace = os.replace
+
+    def dying(source, target):
+        if str(target).endswith("all.npz"):
+            raise KeyboardInterrupt
+        replace(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", dying)
+        with pytest.raises(KeyboardInterrupt):
+            merge_files("all.npz", ["north.npz"])
+    assert rows_in(1)
+    lines_of("north.npz")
+    assert rows_in(1, 2)
+    assert not [name for name in os.listdir() if name.startswith(".")]
+
+
+def test_memory_does_not_grow_with_the_number_of_sites():
+    peaks = []
+    for number in range(12):
+        model = LeastSquaresRegressor(1.0, fit_intercept=False)
+        model.learn_many(np.full((2, 300), 1.0 + number), [1.0, 2.0])
+        model.save(f"site{number:02}.npz")
+    paths = sorted(map(str, Path().glob("site*.npz")))
+    for chosen in (paths[:3], paths):
+        tracemalloc.start()
+        merge_files(f"{len(chosen)}.npz", chosen)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.1 * peaks[0]
+
+
+def test_the_command_with_rich_and_without(capsys, monkeypatch):
+    pytest.importorskip("rich")
+    saved("north.npz", 1)
+    main(["merge", "all.npz", "north.npz"])
+    said = capsys.readouterr().out
+    assert "north.npz: new, 20 rows" in said
+    assert "1/1" in said
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    main(["merge", "all.npz", "north.npz"])
+    assert capsys.readouterr().out == (
+        "north.npz: same as before, 20 rows\nall.npz: nothing new, left as it is\n"
+    )
+
+
+SITE = """
+import sys
+import numpy as np
+import onlinels
+
+site, n_rows = int(sys.argv[1]), 0
+random = np.random.default_rng(site)
+model = onlinels.LeastSquaresRegressor(1.0, fit_intercept=False)
+for _ in range(60):
+    X = random.integers(-9, 10, (5, 4)).astype(float)
+    model.learn_many(X, X @ np.arange(4.0) + site)
+    model.save(f"site{site}.npz")
+"""
+
+
+@pytest.mark.slow
+def test_ten_processes_save_while_one_command_merges(folder):
+    command = [sys.executable, "-m", "onlinels", "merge", "all.npz"]
+    here = {**os.environ, "PYTHONPATH": str(Path(onlinels.__file__).parents[1])}
+    sites = [
+        subprocess.Popen([sys.executable, "-c", SITE, str(site)], env=here) for site in range(10)
+    ]
+    n_merged, counts = 0, []
+    while any(site.poll() is None for site in sites):
+        paths = sorted(map(str, folder.glob("site*.npz")))
+        if paths:
+            subprocess.run([*command, *paths], check=True, capture_output=True, env=here)
+            counts.append(onlinels.load("all.npz").count)
+            n_merged += 1
+    assert n_merged > 0
+    assert counts == sorted(counts)
+    assert all(site.returncode == 0 for site in sites)
+    paths = sorted(map(str, folder.glob("site*.npz")))
+    subprocess.run([*command, *paths], check=True, capture_output=True, env=here)
+    whole = LeastSquaresRegressor(1.0, fit_intercept=False)
+    for site in range(10):
+        random = np.random.default_rng(site)
+        for _ in range(60):
+            X = random.integers(-9, 10, (5, 4)).astype(float)
+            whole.learn_many(X, X @ np.arange(4.0) + site)
+    merged = onlinels.load("all.npz")
+    assert merged.count == 3000
+    assert np.array_equal(merged.output_weights, whole.output_weights)
