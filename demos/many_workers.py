@@ -22,7 +22,9 @@ import signal
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +32,6 @@ import numpy as np
 from dask.delayed import delayed
 from distributed import Client, get_task_stream, get_worker
 from matplotlib.axes import Axes
-from matplotlib.patches import Patch
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -39,7 +40,6 @@ from show import (
     GREEN,
     GREY,
     INK,
-    LINE,
     VERMILLION,
     figure,
     make_parser,
@@ -69,7 +69,7 @@ KINDS = {
     "batch": ("read and distort", GREEN),
     "learnt": ("features, and learn", BLUE),
     "joined": ("merge", VERMILLION),
-    "transfer": ("wait for data of others", LINE),
+    "transfer": ("wait for data of others", GREY),
 }
 """What tasks are called in Dask's graph, and here."""
 
@@ -89,6 +89,7 @@ class Files:
     folder: Path
 
     def write(self, data: ImageData) -> None:
+        """Write the images to learn."""
         np.save(self.folder / "images.npy", data.x_train)
         np.save(self.folder / "labels.npy", data.y_train)
 
@@ -102,15 +103,15 @@ class Files:
         return distorted(images, (part.copy, part.start)) if part.copy else images, labels
 
     @property
-    def killed(self) -> tuple[str, float] | None:
-        """Which worker has been killed and when, if one has."""
-        marks = list(self.folder.glob("*.killed"))
-        return (marks[0].read_text(), marks[0].stat().st_mtime) if marks else None
+    def killed(self) -> Path:
+        """Which worker has been killed, if this is there."""
+        return self.folder / "killed"
 
     def kill_once(self) -> None:
         """Kill the process that calls this, unless another has been killed here before."""
-        if self.killed is None:
-            Path(self.folder, "worker.killed").write_text(get_worker().address)
+        with suppress(FileExistsError), self.killed.open("x") as file:
+            file.write(get_worker().address)
+            file.flush()
             os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -177,7 +178,8 @@ def main(argv: list[str] | None = None) -> None:
             client.run(network.transform_many, test[:1])
             course = one_process(client, console, network, files, parts, test, labels)
             console.print(f"{arguments.workers} workers learn {len(parts)} parts")
-            run = all_workers(client, network, files, parts, arguments.kill)
+            halfway = course.seconds / arguments.workers / 2 if arguments.kill else inf
+            run = all_workers(client, network, files, parts, halfway)
     compared = compare(course, run, test, labels)
     draw(arguments.output, course, run, compared)
     table = summary(course, run, compared, arguments.workers)
@@ -301,30 +303,29 @@ def learn_in_turn(
 
 
 def all_workers(
-    client: Client, network: ShallowConvClassifier, files: Files, parts: list[Part], kill: bool
+    client: Client, network: ShallowConvClassifier, files: Files, parts: list[Part], kill_at: float
 ) -> Run:
-    """Let all workers learn, and note what they do."""
+    """Let all workers learn, and note what they do; after some seconds kill one of them."""
 
-    def batch(part: Part, deadly: bool) -> tuple[Array, Array]:
-        if deadly:
+    def batch(part: Part) -> tuple[Array, Array]:
+        if time.time() > began + kill_at:
             files.kill_once()
         return files.read(part)
 
-    halfway = parts[len(parts) // 2] if kill else None
-    batches = [delayed(batch, pure=False)(part, part == halfway) for part in parts]
-    before = received(client)
+    before, began = received(client), time.time()
     with get_task_stream(client) as stream:
-        began = time.time()
-        model = fit(network, batches, progress=True)
+        model = fit(network, [delayed(batch, pure=False)(part) for part in parts], progress=True)
         seconds = time.time() - began
-    killed = files.killed
+    killed = None
+    if files.killed.exists():
+        killed = files.killed.read_text(), files.killed.stat().st_mtime - began
     return Run(
         model,
         seconds,
-        list(tasks_of(stream.data, began)),
-        len(stream.data) - len({each["key"] for each in stream.data}),
-        received(client) - before,
-        killed and (killed[0], killed[1] - began),
+        tasks=list(tasks_of(stream.data, began)),
+        n_again=len(stream.data) - len({each["key"] for each in stream.data}),
+        n_bytes=received(client) - before,
+        killed=killed,
     )
 
 
@@ -360,21 +361,17 @@ def compare(course: Course, run: Run, test: Array, labels: Array) -> Comparison:
 
 def summary(course: Course, run: Run, compared: Comparison, n_workers: int) -> Table:
     table = table_of()
-    count = f"{run.model.count:,} by the workers, {course.model.count:,} by one process"
-    table.add_row("Images learnt", count)
-    table.add_row("Seconds of one process", f"{course.seconds:.1f}")
-    ratio = f"{run.seconds:.1f}, {course.seconds / run.seconds:.2f} times as fast"
-    table.add_row(f"Seconds of {n_workers} workers, merging included", ratio)
-    table.add_row("Moved between workers", f"{run.n_bytes / 1e6:.1f} MB")
+    table.add_row("Images learnt", f"{course.model.count:,} and {run.model.count:,}")
+    table.add_row("One process", f"{course.seconds:.1f} s, {course.errors[-1]:.2%} test error")
+    merged = f"{run.seconds:.1f} s, {compared.error:.2%} test error"
+    table.add_row(f"{n_workers} workers, merged", merged)
     if run.killed:
-        table.add_row("One worker killed after", f"{run.killed[1]:.1f} s")
-        table.add_row("  tasks made again for it", str(run.n_again))
-    table.add_row("Test error of one process", f"{course.errors[-1]:.2%}")
-    error = f"{compared.error:.2%} of {compared.n_tests:,} images"
-    table.add_row("Test error of the merged model", error)
-    table.add_row("Test images that the two label otherwise", str(compared.other_labels))
+        again = f"after {run.killed[1]:.1f} s, {run.n_again} tasks are done again"
+        table.add_row("  one of them killed", again)
+    table.add_row("Moved between workers", f"{run.n_bytes / 1e6:.1f} MB")
+    table.add_row("Test images that they label otherwise", str(compared.other_labels))
     table.add_row("Merged weights equal those of one process", "")
-    table.add_row("  largest relative difference", f"{compared.difference:.1e}")
+    table.add_row("  largest difference, relative", f"{compared.difference:.1e}")
     return table
 
 
@@ -389,61 +386,61 @@ def draw(path: Path, course: Course, run: Run, compared: Comparison) -> None:
         left, right = made.subplots(1, 2, width_ratios=(2.2, 1))
         draw_tasks(left, workers, course, run)
         draw_errors(right, course, compared)
+        handles, labels = left.get_legend_handles_labels()
+        made.legend(handles, labels, loc="outside lower left", ncols=len(labels), frameon=False)
 
 
 def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None:
     """Draw a lane for the one process, and one for every worker."""
-    axes.barh(0, course.seconds, 0.7, color=GREY)
     lanes = {worker: number for number, worker in enumerate(workers, 1)}
-    for kind, (_, colour) in KINDS.items():
+    axes.barh(0, course.seconds, 0.7, color=GREY)
+    axes.text(0, 0, "  the same parts, one after the other", va="center", color="white")
+    for kind, (text, colour) in KINDS.items():
         tasks = [task for task in run.tasks if task.kind == kind]
         places = np.array([lanes[task.worker] for task in tasks])
         starts = np.array([task.start for task in tasks])
         lasted = np.array([task.stop for task in tasks]) - starts
-        # Workers wait for data while they compute: that is below.
+        # Workers wait for data while they compute: that is drawn below.
         below, height = (0.42, 0.1) if kind == "transfer" else (0.0, 0.7)
-        style = {"color": colour, "edgecolor": "white", "linewidth": 0.3}
-        axes.barh(places + below, lasted, height, left=starts, **style)
+        bars = axes.barh(places + below, lasted, height, starts, color=colour, label=text)
+        for bar in bars:
+            bar.set(edgecolor="white", linewidth=0.3)
+    axes.axvline(run.seconds, color=INK, linewidth=1.0)
     for lane, seconds in ((0, course.seconds), (len(workers) / 2 + 0.5, run.seconds)):
         axes.text(seconds, lane, f"  {seconds:.1f} s", va="center", weight="bold")
-    axes.axvline(run.seconds, color=INK, linewidth=1.0)
-    names = [f"worker {number}" for number in lanes.values()]
+    names = {worker: f"worker {number}" for worker, number in lanes.items()}
     if run.killed:
-        mark_killed(axes, lanes, names, run.killed)
-    axes.set_yticks(range(len(names) + 1), ["one process", *names])
+        mark_killed(axes, lanes, *run.killed)
+        early = {task.worker for task in run.tasks if task.start < run.killed[1]}
+        names |= {worker: f"{names[worker]}, new" for worker in lanes.keys() - early}
+    axes.set_yticks(range(len(names) + 1), ["one process", *names.values()])
     axes.invert_yaxis()
     axes.set(xlabel="seconds", xlim=(0, 1.12 * max(course.seconds, run.seconds)))
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="x")
-    axes.set_title("Who did what", loc="left", size=11)
-    patches = [Patch(color=colour, label=text) for text, colour in KINDS.values()]
-    patches.insert(0, Patch(color=GREY, label="everything in turn"))
-    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
-    axes.legend(handles=patches, ncols=len(patches), frameon=False, **place)
+    axes.set_title("Who did what, and when", loc="left", size=11)
 
 
-def mark_killed(
-    axes: Axes, lanes: dict[str, int], names: list[str], killed: tuple[str, float]
-) -> None:
-    """Mark when a worker was killed, and which one came in its place."""
-    address, seconds = killed
-    lane = lanes.get(address)
-    if lane is not None:
-        axes.plot(seconds, lane, "X", color=VERMILLION, markersize=12, markeredgecolor="white")
-        axes.text(seconds, lane, "   killed", color=VERMILLION, va="center", weight="bold")
+def mark_killed(axes: Axes, lanes: dict[str, int], worker: str, seconds: float) -> None:
+    """Mark when a worker was killed."""
+    if worker in lanes:
+        axes.plot(seconds, lanes[worker], "X", color=VERMILLION, markersize=11)
+        style: dict[str, Any] = {"color": VERMILLION, "va": "center", "weight": "bold"}
+        axes.text(seconds, lanes[worker], "   killed", **style)
 
 
 def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
+    """Draw test errors of the one process, and that of the merged model."""
     axes.plot(course.rows, course.errors, "o-", color=GREY, label="one process")
-    merged = course.rows[-1], compared.error
-    style = {"markersize": 14, "markeredgewidth": 2.5, "fillstyle": "none"}
-    axes.plot(*merged, "o", color=BLUE, label="workers, merged", **style)
+    merged, label = (course.rows[-1], compared.error), f"workers, merged: {compared.error:.1%}"
+    axes.plot(*merged, "o", color=BLUE, label=label, fillstyle="none", ms=13, mew=2.5)
     axes.set_xscale("log")
     mark_shares(axes, "images learnt")
+    axes.set_ylim(0)
     axes.set_title(f"Errors in {compared.n_tests:,} other images", loc="left", size=11)
     axes.legend(frameon=False)
     text = f"weights differ by {compared.difference:.0e}"
-    axes.annotate(text, merged, (-8, 16), textcoords="offset points", ha="right", color=BLUE)
+    axes.text(0.98, 0.72, text, color=BLUE, ha="right", transform=axes.transAxes)
 
 
 if __name__ == "__main__":
