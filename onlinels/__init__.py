@@ -18,7 +18,7 @@ from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSq
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import merge, unlearn_many, unlearn_one
 from onlinels.plots import plot_filters
-from onlinels.saving import load, save
+from onlinels.saving import dumps, load, loads, save
 from onlinels.stream import StreamClassifier, StreamRegressor
 from onlinels.windowed import WindowedClassifier, windows_of
 from onlinels.wrappers import CalibratedClassifier, DriftAwareClassifier
@@ -54,7 +54,9 @@ __all__ = [
     "WindowFeatures",
     "WindowedClassifier",
     "__version__",
+    "dumps",
     "load",
+    "loads",
     "lp_pooling",
     "merge",
     "plot_filters",

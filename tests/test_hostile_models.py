@@ -50,10 +50,14 @@ def read(content, path):
 @settings(max_examples=150)
 def test_bytes_that_changed(path, data):
     members = genuine(data.draw(st.sampled_from(MODELS)))
-    if read(changed(packed(members), Drawn(data.draw)), path) == "read":
+    content = changed(packed(members), Drawn(data.draw))
+    if read(content, path) == "read":
         # Only what nobody reads has changed, such as the time of a member.
-        with zipfile.ZipFile(io.BytesIO(saved(onlinels.load(path)))) as file:
+        with zipfile.ZipFile(io.BytesIO(saved(onlinels.loads(content)))) as file:
             assert file.read(DESCRIPTION) == members[DESCRIPTION]
+    else:
+        with pytest.raises(ValueError, match=r"^<bytes> (cannot be read|is of format)"):
+            onlinels.loads(content)
 
 
 @given(data=st.data())
@@ -147,7 +151,11 @@ ATTACKS = {
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_known_attacks(path, attack):
-    assert read(ATTACKS[attack](genuine("gram, {}")), path) == "refused"
+    content = ATTACKS[attack](genuine("gram, {}"))
+    assert read(content, path) == "refused"
+    for call in (lambda: onlinels.loads(content), lambda: onlinels.load(io.BytesIO(content))):
+        with pytest.raises(ValueError, match=r"^<(bytes|file)> cannot be read as a saved model"):
+            call()
 
 
 @pytest.mark.parametrize(

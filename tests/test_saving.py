@@ -3,8 +3,11 @@
 import base64
 import copy
 import errno
+import gzip
+import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import zipfile
@@ -35,7 +38,33 @@ from strategies import cases
 
 def through_a_file(model, folder):
     onlinels.save(model, folder / "model.npz")
+    assert (folder / "model.npz").read_bytes() == onlinels.dumps(model)
     return onlinels.load(folder / "model.npz")
+
+
+def through_bytes(model, folder):
+    return onlinels.loads(onlinels.dumps(model))
+
+
+def through_an_open_file(model, folder):
+    with gzip.open(folder / "model.gz", "wb") as file:
+        model.save(file)
+    with gzip.open(folder / "model.gz", "rb") as file:
+        return onlinels.load(file)
+
+
+def through_the_middle_of_a_file(model, folder):
+    with open(folder / "log", "wb+") as file:
+        file.write(b"before")
+        model.save(file)
+        assert file.tell() == file.seek(0, os.SEEK_END)
+        file.seek(6)
+        loaded = onlinels.load(file)
+        assert file.read() == b""
+        return loaded
+
+
+WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_of_a_file)
 
 
 def assert_not_saved(model, path, match, error=OSError):
@@ -88,7 +117,7 @@ def test_any_classifier_at_any_moment(tmp_path_factory, data, case):
     for x, y in zip(rows.dicts()[:cut], rows.y, strict=False):
         with suppress(ValueError):
             model.learn_one(x, y)
-    loaded = through_a_file(model, tmp_path_factory.mktemp("drawn"))
+    loaded = data.draw(st.sampled_from(WAYS))(model, tmp_path_factory.mktemp("drawn"))
     rest = rows.take(range(cut, len(rows)))
     for each in (model, loaded):
         if len(rest):
@@ -145,14 +174,60 @@ def test_what_cannot_be_saved_says_so(tmp_path):
         with pytest.raises(TypeError, match=f"(?s){type(step).__name__}.*{instead}|{instead}"):
             onlinels.save(step | LeastSquaresClassifier(), path)
     for wrong in (None, 3, ""):
-        with pytest.raises(TypeError, match=r"path is .* expected the path of a file"):
+        with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
             LeastSquaresClassifier().save(wrong)
-        with pytest.raises(TypeError, match=r"path is .* expected the path of a file"):
+        with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
             onlinels.load(wrong)
+        with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass what"):
+            onlinels.loads(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):
         onlinels.load(path)
     with pytest.raises(ValueError, match="is a folder, expected a file"):
         onlinels.load(tmp_path)
+
+
+class Short(io.RawIOBase):
+    """A file that takes 100 bytes at a time at most, as sockets without a buffer may."""
+
+    def writable(self):
+        return True
+
+    def write(self, content):
+        return min(100, len(content))
+
+
+def test_open_files_that_cannot_be_used_are_refused(tmp_path):
+    model, path, closed = LeastSquaresClassifier(), tmp_path / "model.npz", io.BytesIO()
+    closed.close()
+    path.touch()
+    with path.open("r") as text, path.open("rb") as readable, path.open("ab") as writable:
+        for call, file, error, message in (
+            (model.save, io.StringIO(), TypeError, r"in text mode.*open\(path, 'wb'\)"),
+            (onlinels.load, text, TypeError, r"in text mode.*open\(path, 'rb'\)"),
+            (model.save, closed, ValueError, "is closed"),
+            (onlinels.load, closed, ValueError, "is closed"),
+            (model.save, readable, ValueError, "is not writable"),
+            (onlinels.load, writable, ValueError, "is not readable"),
+            (model.save, Short(), OSError, "took .* expected all: pass a buffered file"),
+            (onlinels.load, readable, ValueError, f"^{re.escape(str(path))} cannot be read as a"),
+            (onlinels.load, io.BytesIO(b"PK"), ValueError, "^<file> cannot be read as a"),
+            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "begins at byte .* at 0"),
+        ):
+            with pytest.raises(error, match=message):
+                call(file)
+        assert path.stat().st_size == 0
+
+
+@pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+def test_pipes_and_what_engines_make_of_bytes(kind):
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(20), list(range(20)))
+    read, write = os.pipe()
+    with ThreadPoolExecutor(1) as pool, os.fdopen(read, "rb") as source:
+        content = pool.submit(source.read)
+        with os.fdopen(write, "wb") as target:
+            model.save(target)
+        assert saved(onlinels.loads(kind(content.result()))) == saved(model)
 
 
 def test_several_models_and_plain_values_share_a_file(tmp_path):

@@ -17,7 +17,7 @@ FLOORS = (
     {"linalg", "rows", "labels", "datasets"},
     {"accumulators", "features", "scoring"},
     {"linear"},
-    {"network", "pipelines", "presets", "stream", "windowed", "wrappers"},
+    {"distributed", "network", "pipelines", "presets", "stream", "windowed", "wrappers"},
     {"__init__", "plots"},
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""
@@ -31,6 +31,8 @@ NEIGHBOURS = {
     ("windowed", "pipelines"),
     ("windowed", "wrappers"),
     ("network", "wrappers"),
+    ("distributed", "network"),
+    ("distributed", "pipelines"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""

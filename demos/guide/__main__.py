@@ -16,7 +16,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("site"), help="folder (%(default)s)")
     output = parser.parse_args().output
-    code = int(build_main(["-W", "--keep-going", "-q", str(HERE), str(output)]))
+    # All pages anew: else pages that did not change keep old titles in their navigation.
+    options = ["-W", "--keep-going", "-q", "-a", "-E"]
+    code = int(build_main([*options, str(HERE), str(output)]))
     if code == 0:
         print(f"Open {output / 'index.html'}")
     return code

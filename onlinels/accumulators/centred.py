@@ -120,6 +120,14 @@ class CentredAccumulator(Accumulator):
             squares[squares <= CONSTANT * self._weight * self.feature_mean**2] = 0.0
         return squares
 
+    @property
+    def target_squares(self) -> Floats:
+        """Every target's weighted sum of squares about its mean, (n_targets,); 0 if constant."""
+        squares: Floats = self._target_squares.copy()
+        with np.errstate(over="ignore"):
+            squares[squares <= CONSTANT * self._weight * self.target_mean**2] = 0.0
+        return squares
+
     def _raw_squares(self) -> tuple[Floats, Floats]:
         return (
             self.comoments._raw_squares()[0] + self._weight * self.feature_mean**2,
@@ -283,7 +291,11 @@ class CentredAccumulator(Accumulator):
     ) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
         n_rows = self._count if n_rows is None else n_rows
-        return self.comoments.solve(ridge, self.diagonal if diagonal is None else diagonal, n_rows)
+        diagonal = self.diagonal if diagonal is None else diagonal
+        weights = self.comoments.solve(ridge, diagonal, n_rows)
+        # Rounding errors, which a small ridge would blow up.
+        weights[:, self.target_squares == 0.0] = 0.0
+        return weights
 
     def intercept(self, output_weights: Floats) -> Floats:
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""

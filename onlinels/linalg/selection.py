@@ -93,6 +93,9 @@ FINEST = 256
 SMALLEST_RIDGE = 1e-13
 """Smallest ridge relative to the norm of the Gram: below it float64 sums hold noise."""
 
+SMALLEST_OF_FEW = 1e-8
+"""The same where rows leave directions out: a ridge alone says there what weights are."""
+
 LARGEST_RIDGE = 1e3
 """Largest ridge relative to the norm of the Gram: weights are 0.1% of what they could be."""
 
@@ -100,7 +103,14 @@ DECADES = 280
 """Ridges lie within 1e-280 and 1e280, so that no sum overflows."""
 
 TIE = 1e-9
-"""Relative difference from the minimum up to which a larger ridge is as good."""
+"""Difference from the minimum up to which a larger ridge is as good, whatever the rows."""
+
+AS_LIKELY = 1e-3
+"""The same of log-likelihoods.
+
+Rows that are no more than features can be fitted whole: the likelihood is flat towards 0, where
+rounding errors would decide.
+"""
 
 NOTHING_LEFT = 1e-14
 """Squared error relative to the squares of the targets that is no more than rounding."""
@@ -216,13 +226,16 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     # Of squares beyond float64; ridges end before.
     with np.errstate(over="ignore"):
         largest = float(np.linalg.norm(sums.gram.diagonal()))
-    first, last = exponents(largest)
+    few = n_rows - sums.n_free < np.count_nonzero(sums.gram.diagonal())
+    first, last = exponents(largest, SMALLEST_OF_FEW if few else SMALLEST_RIDGE)
     if not (largest >= 10.0**-DECADES and sums.target_squares.sum() > 0.0):
         return no_choice(last)
     if n_rows < len(sums.gram):
         sums = reduced_to_rank(sums)
     spectrum = eigenvalues_of(sums) if len(sums.gram) <= DECOMPOSED else reduced_to_band(sums)
-    return best_of(partial(likelihood_criterion, spectrum), first, last)
+    freedom = max(1.0, sums.weight - sums.n_free)
+    tie = max(TIE, 2.0 * AS_LIKELY / freedom)
+    return best_of(partial(likelihood_criterion, spectrum), first, last, tie)
 
 
 def no_choice(power: int) -> Choice:
@@ -230,7 +243,7 @@ def no_choice(power: int) -> Choice:
     return Choice(10.0 ** (power / FINEST), np.inf, is_at_end=False)
 
 
-def exponents(largest: float) -> tuple[int, int]:
+def exponents(largest: float, smallest: float = SMALLEST_RIDGE) -> tuple[int, int]:
     """Return between which powers of 10^(1/256) ridges are searched for Grams of such a norm.
 
     The ridges are the same whatever the data: so rounding errors, which depend on how the stream
@@ -243,19 +256,24 @@ def exponents(largest: float) -> tuple[int, int]:
     """
     if largest < 10.0**-DECADES:
         return 0, 0
-    bounds = np.log10([SMALLEST_RIDGE, LARGEST_RIDGE]) + np.log10(largest)
+    bounds = np.log10([smallest, LARGEST_RIDGE]) + np.log10(largest)
     first, last = PER_DECADE * np.clip(bounds, -DECADES, DECADES)
     step = FINEST // PER_DECADE
     return step * int(np.ceil(first)), step * int(np.floor(last))
 
 
-def best_of(criterion: Callable[[Floats], Floats], first: int, last: int) -> Choice:
+def best_of(
+    criterion: Callable[[Floats], Floats], first: int, last: int, tie: float = TIE
+) -> Choice:
     """Return the best of the ridges 10^(k / 256), for k from `first` to `last`.
 
     Parameters
     ----------
     criterion : callable
         Of ridges (n,), how bad each is, as a logarithm (n,).
+    first, last : int
+    tie : float
+        Difference from the minimum up to which a larger ridge is as good.
 
     Examples
     --------
@@ -263,24 +281,26 @@ def best_of(criterion: Callable[[Floats], Floats], first: int, last: int) -> Cho
     2.7138994312082163
     """
     powers = np.arange(first, last + 1, FINEST // PER_DECADE)
-    best, least = _least(criterion, powers)
+    best, least = _least(criterion, powers, tie)
     for per_decade in FINER:
         step = FINEST // per_decade
         powers = best + step * np.arange(-3, 4)
-        best, least = _least(criterion, powers[(first <= powers) & (powers <= last)])
+        best, least = _least(criterion, powers[(first <= powers) & (powers <= last)], tie)
     # The vertex of the parabola through three, where they differ by more than rounding.
     if first < best < last:
         before, after = criterion(10.0 ** (np.array([best - step, best + step]) / FINEST)) - least
-        if np.isfinite(before + after) and before + after > TIE:
+        if np.isfinite(before + after) and before + after > tie:
             best += round(0.5 * step * (before - after) / (before + after))
             (least,) = criterion(np.array([10.0 ** (best / FINEST)]))
     return Choice(10.0 ** (best / FINEST), float(least), best in (first, last))
 
 
-def _least(criterion: Callable[[Floats], Floats], powers: Integers) -> tuple[int, float]:
-    """Return the largest power whose criterion is within 1e-9 of the minimum, and that."""
+def _least(
+    criterion: Callable[[Floats], Floats], powers: Integers, tie: float
+) -> tuple[int, float]:
+    """Return the largest power whose criterion is within a tie of the minimum, and that."""
     values = criterion(10.0 ** (powers / FINEST))
-    within = np.flatnonzero(values <= values.min(initial=np.inf) + TIE)
+    within = np.flatnonzero(values <= values.min(initial=np.inf) + tie)
     if not len(within):
         raise ValueError(
             "no ridge can be chosen from statistics that are not finite numbers, as a file may "

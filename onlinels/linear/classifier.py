@@ -41,10 +41,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ridge : float, "auto", "paper" or KFold
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
-        cross-validation from statistics in folds: with two rows, then after every fourth part more
-        rows than before, and from twice as many rows as features vary after as many again; where
-        rows are forgotten, after four times the rows (or the time) in which weights fall to 1/e;
-        and after merging, unlearning, fading and a change of the ridge. "paper" is the heuristic
+        cross-validation from statistics in folds: after every row from the second to the 16th,
+        then after every quarter more rows, and from twice as many rows as features vary after as
+        many again; where rows are forgotten, after four times the rows (or the time) in which
+        weights fall to 1/e; and after merging, unlearning, fading and a change of the ridge. Where
+        fewer rows are remembered than there are features, pass a number or a KFold: "auto" then
+        takes much for noise. "paper" is the heuristic
         (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
         there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
         changed at any time, but not to a KFold; in the recursive form every change costs M^3,
@@ -89,16 +91,17 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
     solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
 
-    Units of features. With scaling="standard" they do not matter: multiply any feature by
-    anything, and shift it where there is an intercept, and no prediction changes. It is ridge
-    regression behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or
-    forgotten: s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. A feature that is constant
-    has the weight 0. Where "auto" selects it, the s_j of now are taken at multiples of
-    K = max(64, M rounded up to a power of two) rows, with a new ridge, and after merging and
-    unlearning; a feature that begins to vary in between takes its own then (in the recursive form
-    all are taken with the ridge). So a solution can go on from row to row, and no cutting of the
-    stream changes it; `ridge_diagonal` is the ridge in force on each feature. An explicit
-    "standard" follows every row, and costs a solution for every answer between single rows.
+    Units of features. With scaling="standard" they do not matter: multiply any feature by anything,
+    and shift it where there is an intercept, and no prediction changes. It is ridge regression
+    behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or forgotten:
+    s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by what is in
+    them: other units, other folds.) A feature that is constant has the weight 0. Where "auto"
+    selects it, the s_j of now are taken at multiples of K = max(64, M rounded up to a power of two)
+    rows, with a new ridge, and after merging and unlearning; a feature that begins to vary in
+    between takes its own then (in the recursive form all are taken with the ridge). So a solution
+    can go on from row to row, and no cutting of the stream changes it; `ridge_diagonal` is the
+    ridge in force on each feature. An explicit "standard" follows every row, and costs a solution
+    for every answer between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. New features and new classes may come at any time; the weights are then those that

@@ -165,6 +165,7 @@ class ArrayArchive:
         self._members = {member.filename.removesuffix(".npy"): member for member in members}
         # In the order of the file.
         self.names = self._members.keys()
+        self.start = min((member.header_offset for member in members), default=0)
         if len(self._members) < len(members):
             raise ValueError("it holds two arrays of one name")
         if sum(member.compress_size for member in members) > file.seek(0, SEEK_END):

@@ -11,11 +11,12 @@ import secrets
 import shutil
 import sys
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
+from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import IO, Any, BinaryIO, TypeVar
 
 from onlinels.numerics import Lock, all_held
 from onlinels.saving.arrays import UNREADABLE, ArrayArchive, as_file, write_array
@@ -33,10 +34,12 @@ The description holds the SHA-256 of every array, so one checksum covers all the
 """
 
 PathLike = str | os.PathLike[str]
+File = PathLike | IO[bytes]
+"""Where a model lies: the path of a file, or an open binary file."""
 Model = TypeVar("Model")
 
 
-def save(model: Any, path: PathLike) -> None:
+def save(model: Any, file: File) -> None:
     """Write a model, or a river pipeline of models, to a file; see the `save` of every model.
 
     Parameters
@@ -46,11 +49,11 @@ def save(model: Any, path: PathLike) -> None:
         of plain values: what must be on the disk together, such as how far a stream was learnt.
         Plain are str, int, bool, float, None, bytes, dates, numbers and arrays of numpy, and
         tuples, lists, dicts, sets and deques of plain values.
-    path : str or PathLike
+    file : str, PathLike or open binary file
 
     Raises
     ------
-    TypeError, OSError
+    TypeError, ValueError, OSError
         As the method.
 
     Examples
@@ -64,7 +67,50 @@ def save(model: Any, path: PathLike) -> None:
     >>> onlinels.load(path).predict_one({"size": 2.0})
     'apple'
     """
-    place = _read_path(path)
+    if hasattr(file, "write"):
+        _check_open(file, "writable", "wb")
+        _write(model, partial(nullcontext, InOrder(file)))
+    else:
+        _write(model, partial(_replacing, _read_path(file, "wb")))
+
+
+def dumps(model: Any) -> bytes:
+    """Return a model as bytes, of which `loads` makes it again: what other engines carry.
+
+    Parameters
+    ----------
+    model : as `save` takes it
+
+    Returns
+    -------
+    bytes
+        What `save` writes to a path, to the last byte.
+
+    Raises
+    ------
+    TypeError
+        As `save`.
+
+    Notes
+    -----
+    As safe as a file, which a pickle is not. Costs a copy of what the model remembers in memory,
+    and the time to hash it.
+
+    Examples
+    --------
+    >>> import onlinels
+    >>> model = onlinels.LeastSquaresClassifier()
+    >>> model.learn_one({"size": 3.0}, "apple")
+    >>> onlinels.loads(onlinels.dumps(model)).predict_one({"size": 2.0})
+    'apple'
+    """
+    file = BytesIO()
+    _write(model, partial(nullcontext, file))
+    return file.getvalue()
+
+
+def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> None:
+    """Write a model to a file, which is opened once it is known that the model can be saved."""
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
         raise TypeError(
@@ -74,7 +120,7 @@ def save(model: Any, path: PathLike) -> None:
         with all_held(*_locks(model)):
             writer = Writer()
             described = writer.node(model, type(model).__name__)
-            with _replacing(place) as file, zipfile.ZipFile(file, "w") as archive:
+            with opened() as file, zipfile.ZipFile(file, "w") as archive:
                 sums = {name: write_array(archive, name, a) for name, a in writer.arrays.items()}
                 # No import: the package is above this module, and there by now.
                 version = sys.modules["onlinels"].__version__
@@ -86,22 +132,28 @@ def save(model: Any, path: PathLike) -> None:
         raise TypeError("model holds itself, or values that are nested too deeply.") from error
 
 
-def save_method(self: Any, path: PathLike) -> None:
+def save_method(self: Any, file: File) -> None:
     """Write the model to a file, from which `onlinels.load` makes it again.
 
-    The file is written whole or not at all: beside the old one first, brought to the disk, and
-    then put in its place. A process that dies, or a full disk, leaves the old file as it was.
+    A file at a path is written whole or not at all: beside the old one first, brought to the disk,
+    and then put in its place. A process that dies, or a full disk, leaves the old file as it was.
+    An open file is the caller's: it is written in order from where it stands, flushed, and left
+    open; what it holds after an error is no model.
 
     Parameters
     ----------
-    path : str or PathLike
-        The file, whatever its ending; ".npz" tells others what it is.
+    file : str, PathLike or open binary file
+        A path, whatever its ending; ".npz" tells others what it is. Or what has `write`, such as a
+        pipe, a compressed file or a member of an archive: no place in it is sought.
 
     Raises
     ------
     TypeError
         If a label, a name or a setting is not of str, int, bool, float, None or tuples of
-        these, or a step of a pipeline is not one that can be saved. No file is written then.
+        these, or a step of a pipeline is not one that can be saved; if a file is open in text mode.
+        Nothing is written then.
+    ValueError
+        If an open file is closed, or is not open for writing.
     OSError
         If there is no such folder, it cannot be written to, or the disk is full.
 
@@ -115,7 +167,8 @@ def save_method(self: Any, path: PathLike) -> None:
     rows but those that wait for others: a window that is not full, images before features are
     fixed.
 
-    Threads that learn wait meanwhile. Of two processes that save to one path at once, the file of
+    Threads that learn wait meanwhile; where an open file is slow, write `onlinels.dumps` of the
+    model to it. Of two processes that save to one path at once, the file of
     the last one stays. A process that is killed while it saves may leave a hidden file beside, of a
     name that ends in ".saving"; nothing reads it, and it may be deleted.
 
@@ -129,7 +182,7 @@ def save_method(self: Any, path: PathLike) -> None:
     >>> onlinels.load(path).predict_one({"size": 2.0})
     'apple'
     """
-    save(self, path)
+    save(self, file)
 
 
 save_method.__name__ = save_method.__qualname__ = "save"
@@ -197,7 +250,24 @@ def _replacing(path: Path) -> Iterator[BinaryIO]:
         os.close(folder)
 
 
-def load(path: PathLike) -> Any:
+class InOrder:
+    """What an archive may ask of an open file: to take bytes, one after the other."""
+
+    # Places are counted from the first byte, wherever the file stands, and nothing is sought.
+
+    def __init__(self, file: Any) -> None:
+        self._file, self.flush = file, getattr(file, "flush", lambda: None)
+
+    def write(self, content: bytes) -> int:
+        """Write all of some bytes, or raise OSError."""
+        written = self._file.write(content)
+        if written != len(content):
+            told = f"write took {written} of {len(content)} bytes, expected all"
+            raise OSError(errno.EIO, f"{told}: pass a buffered file, as open(path, 'wb') gives it")
+        return len(content)
+
+
+def load(file: File) -> Any:
     """Return the model that a file holds, as it was when it was saved.
 
     Nothing is run: the file names classes of onlinels and river that are known here, and holds
@@ -206,7 +276,9 @@ def load(path: PathLike) -> Any:
 
     Parameters
     ----------
-    path : str or PathLike
+    file : str, PathLike or open binary file
+        A path, or what has `read`. An open file is read from where it stands to its end, where it
+        is left, open; it holds one save and no more.
 
     Returns
     -------
@@ -215,18 +287,21 @@ def load(path: PathLike) -> Any:
 
     Raises
     ------
+    TypeError
+        If the file is neither, or is open in text mode.
     FileNotFoundError
         If there is no such file.
     ValueError
         If it was not written by `save`, is damaged, or was written by a version whose format is
         another one, which the error names. Nothing is allocated before that is found out but as
-        many bytes as the file has, and for names and labels 50 times theirs.
+        many bytes as the file has, and for names and labels 50 times theirs. Or if an open file is
+        closed, or is not open for reading.
 
     Notes
     -----
     All is read, and checked against its checksum, at once: a model of 1 GiB takes about the time
-    that numpy takes to read the arrays, and SHA-256 to check them. The file is closed afterwards,
-    and may be replaced or deleted.
+    that numpy takes to read the arrays, and SHA-256 to check them. A file at a path is closed
+    afterwards, and may be replaced or deleted. An open file takes its own size in memory meanwhile.
 
     Examples
     --------
@@ -238,10 +313,54 @@ def load(path: PathLike) -> Any:
     >>> round(onlinels.load(path).predict_one({"size": 3.0}), 9)
     30.0
     """
-    place = as_file(_read_path(path), "save a model there first.")
+    if not hasattr(file, "read"):
+        place = as_file(_read_path(file, "rb"), "save a model there first.")
+        return _read(lambda: place.open("rb"), str(place))
+    _check_open(file, "readable", "rb")
+    name = getattr(file, "name", None)
+    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>")
+
+
+def loads(content: bytes | bytearray | memoryview) -> Any:
+    """Return the model that `dumps` made bytes of; nothing is run, as in `load`.
+
+    Parameters
+    ----------
+    content : bytes, bytearray or memoryview
+
+    Returns
+    -------
+    model
+        Of the class that was saved.
+
+    Raises
+    ------
+    TypeError
+        If `content` is of another type.
+    ValueError
+        As `load`: if it was not made by `dumps`, is damaged, or is of another format.
+
+    Examples
+    --------
+    >>> import onlinels
+    >>> model = onlinels.LeastSquaresRegressor()
+    >>> model.learn_one({"size": 3.0}, 7.0)
+    >>> onlinels.loads(onlinels.dumps(model)).count
+    1
+    """
+    if not isinstance(content, (bytes, bytearray, memoryview)):
+        told = f"content is of type {type(content).__name__}, expected bytes"
+        raise TypeError(f"{told}. Pass what dumps returned, or call load(path) with a file.")
+    return _read(partial(BytesIO, content), "<bytes>")
+
+
+def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
+    """Return the model that a file holds, which is closed then; errors begin with its name."""
     try:
-        with place.open("rb") as file:
+        with opened() as file:
             archive = ArrayArchive(file, largest_ratio=1)
+            if archive.start:
+                raise ValueError(f"its last save begins at byte {archive.start}, expected at 0")
             text = archive.read_bytes(DESCRIPTION)
             if hashlib.sha256(text).hexdigest().encode() != archive.read_bytes(CHECKSUM):
                 raise ValueError("its description does not match its checksum")
@@ -259,12 +378,27 @@ def load(path: PathLike) -> Any:
     except (*UNREADABLE, RecursionError, OverflowError, LookupError, AttributeError) as error:
         why = f"{error} is missing or unknown" if isinstance(error, KeyError) else error
         remedy = "It was not written by save, or is damaged: load a copy, or save the model again."
-        raise ValueError(f"{place} cannot be read as a saved model: {why}. {remedy}") from error
+        raise ValueError(f"{name} cannot be read as a saved model: {why}. {remedy}") from error
     remedy = f"Load it with onlinels {version}, the version that wrote it."
-    raise ValueError(f"{place} is of format {str(found)[:80]}, expected {FORMAT}. {remedy}")
+    raise ValueError(f"{name} is of format {str(found)[:80]}, expected {FORMAT}. {remedy}")
 
 
-def _read_path(path: PathLike) -> Path:
-    if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
-        raise TypeError(f"path is {path!r}, expected the path of a file. Pass text or a Path.")
-    return Path(path)
+def _read_path(file: Any, mode: str) -> Path:
+    if not isinstance(file, (str, os.PathLike)) or not os.fspath(file):
+        expected = "the path of a file or an open binary file"
+        raise TypeError(
+            f"file is {file!r}, expected {expected}. Pass text, a Path or open(path, {mode!r})."
+        )
+    return Path(file)
+
+
+def _check_open(file: Any, able: str, mode: str) -> None:
+    """Raise unless an open file is binary, and can be read or written."""
+    # Files of text have an encoding, whatever their class.
+    remedy = f"Pass open(path, {mode!r}), or a path."
+    if hasattr(file, "encoding"):
+        raise TypeError(f"file={file!r} is open in text mode, expected binary. {remedy}")
+    if getattr(file, "closed", False):
+        raise ValueError(f"file={file!r} is closed, expected an open file. {remedy}")
+    if not getattr(file, able, lambda: True)():
+        raise ValueError(f"file={file!r} is not {able}, expected one that is. {remedy}")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from math import log10
 from pathlib import Path
+
+from matplotlib.axes import Axes
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
@@ -25,3 +28,11 @@ def output_of(description: str | None, name: str) -> Path:
     """Read --output from the command line; without it the picture of the page is made again."""
     path: Path = make_parser(description, str(IMAGES / f"{name}.png")).parse_args().output
     return path
+
+
+def label_log_ends(axes: Axes, ends: list[tuple[float, str, str]], gap: float) -> None:
+    """Write labels (height, text, colour) to the right of axes whose heights are logarithmic."""
+    twin = axes.twinx()
+    twin.set_ylim(*(log10(height) for height in axes.get_ylim()))
+    twin.axis("off")
+    label_ends(twin, [(log10(height), text, colour) for height, text, colour in ends], gap)

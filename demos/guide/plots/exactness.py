@@ -6,7 +6,7 @@ Diabetes' 442 rows (scikit-learn), standardised, one by one, three times over; r
 from __future__ import annotations
 
 import numpy as np
-from drawing import BLUE, GREEN, GREY, VERMILLION, figure, label_ends, output_of
+from drawing import BLUE, GREEN, GREY, VERMILLION, figure, label_log_ends, output_of
 from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 from rich.progress import track
@@ -49,7 +49,7 @@ def main() -> None:
         named = [*ACCUMULATORS, ("SGD (scikit-learn)", VERMILLION)]
         for (name, colour), way in zip(named, np.array(distances).T, strict=True):
             axes.semilogy(counts, np.maximum(way, 1e-17), color=colour, lw=1.8)
-            ends.append((float(np.log10(way[-1])), name, colour))
+            ends.append((float(way[-1]), name, colour))
         axes.set_ylim(1e-17, 10.0)
         axes.set_title(
             "Distance to the batch solution, relative to its length", loc="left", size=11
@@ -57,11 +57,7 @@ def main() -> None:
         axes.set_xlabel("rows")
         axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
         axes.grid(axis="y")
-        low, high = np.log10(axes.get_ylim())
-        twin = axes.twinx()
-        twin.set_ylim(low, high)
-        twin.axis("off")
-        label_ends(twin, ends, 0.07)
+        label_log_ends(axes, ends, 0.07)
 
 
 if __name__ == "__main__":

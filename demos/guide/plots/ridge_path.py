@@ -1,6 +1,6 @@
 """Draw the held-out error against the ridge, and where ridge="auto" lands.
 
-Half the rows of a data set of scikit-learn are learnt, the others tested; features in units of
+Of each data set of scikit-learn 40 to 200 rows are learnt, the others tested; features in units of
 their deviations.
 """
 

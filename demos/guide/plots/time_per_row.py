@@ -16,7 +16,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from drawing import BLUE, GREEN, GREY, PURPLE, VERMILLION, figure, label_ends, output_of
+from drawing import BLUE, GREEN, GREY, PURPLE, VERMILLION, figure, label_log_ends, output_of
 from matplotlib.ticker import ScalarFormatter
 from numpy.typing import NDArray
 from padasip.filters import FilterRLS
@@ -77,7 +77,7 @@ def main() -> None:
         axes, ends = made.add_subplot(), []
         for name, colour, _ in MODELS:
             axes.loglog(SIZES, times[name], "o-", color=colour, lw=1.8, ms=4)
-            ends.append((float(np.log10(times[name][-1])), name, colour))
+            ends.append((float(times[name][-1]), name, colour))
         axes.set_title("Microseconds to predict and learn a row", loc="left", size=11)
         axes.set_xlabel("features")
         axes.set_xticks(SIZES)
@@ -85,11 +85,7 @@ def main() -> None:
         axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.xaxis.set_minor_formatter("")
         axes.grid(axis="y")
-        low, high = np.log10(axes.get_ylim())
-        twin = axes.twinx()
-        twin.set_ylim(low, high)
-        twin.axis("off")
-        label_ends(twin, ends, 0.07)
+        label_log_ends(axes, ends, 0.07)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,131 @@
+"""Dask's workers beside plain processes: time, and what merges cost.
+
+python demos/benchmarks/speed/workers.py
+python demos/benchmarks/speed/workers.py --quick
+
+Batches of random rows, made by the task itself, are learnt by one and by two workers of a
+LocalCluster, one thread each, and by one and two plain processes that get half of the batches each
+and send their statistics back to be merged. Aim: two workers reach 0.85 of the speed-up of two
+processes. Then what a merge and a copy cost beside learning M rows, and their bytes.
+`pip install '.[dask,bench]'`.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+
+import dask
+import numpy as np
+from dask.distributed import Client, LocalCluster
+from numpy.typing import NDArray
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import machine, make_parser, positive, table_of
+from rich.console import Console
+
+from onlinels import LeastSquaresRegressor, distributed, merge
+
+CONSOLE = Console()
+Floats = NDArray[np.float64]
+
+
+def batch(number: int, n_rows: int, n_features: int) -> tuple[Floats, Floats]:
+    """Return rows and targets of a number, made anew."""
+    X = np.random.default_rng(number).standard_normal((n_rows, n_features))
+    return X, X[:, 0]
+
+
+def plain(numbers: list[int], n_rows: int, n_features: int) -> LeastSquaresRegressor:
+    """Return a model that has learnt some batches in this process."""
+    model = LeastSquaresRegressor(1.0)
+    for number in numbers:
+        model.learn_many(*batch(number, n_rows, n_features))
+    return model
+
+
+def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> float:
+    """Return seconds of plain processes, which are there already, and of merging."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(n_workers) as pool:
+        pool.starmap(plain, [([0], 8, 8)] * n_workers)
+        begin = time.perf_counter()
+        numbers = [list(range(at, n_batches, n_workers)) for at in range(n_workers)]
+        models = pool.starmap(plain, [(each, n_rows, n_features) for each in numbers])
+        merge(*models)
+        return time.perf_counter() - begin
+
+
+def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> float:
+    """Return seconds of workers of Dask, which are there already."""
+    with (
+        LocalCluster(n_workers, 1, dashboard_address=None, silence_logs=50) as cluster,
+        Client(cluster) as client,
+    ):
+        client.run(plain, [0], 8, 8)
+        make = dask.delayed(batch, pure=False)
+        parts = [make(number, n_rows, n_features) for number in range(n_batches)]
+        begin = time.perf_counter()
+        distributed.fit(LeastSquaresRegressor(1.0), parts)
+        return time.perf_counter() - begin
+
+
+def timed(work: object) -> float:
+    """Return the median of five times, in seconds."""
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        work()  # type: ignore[operator]
+        times.append(time.perf_counter() - begin)
+    return median(times)
+
+
+def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--repeats", type=positive, default=3, help="turns (%(default)s)")
+    parser.add_argument("--features", type=positive, help="features (3,000; quick: 300)")
+    arguments = parser.parse_args()
+    n_features = arguments.features or (300 if arguments.quick else 3000)
+    n_batches, n_rows = (8, 300) if arguments.quick else (32, n_features)
+    CONSOLE.print(machine())
+    sizes = n_batches, n_rows, n_features
+    runs = [
+        (by_processes, "plain processes", 1),
+        (by_processes, "plain processes", 2),
+        (by_workers, "workers of Dask", 1),
+        (by_workers, "workers of Dask", 2),
+    ]
+    times: dict[tuple[str, int], list[float]] = {(name, n): [] for _, name, n in runs}
+    for _ in range(1 if arguments.quick else arguments.repeats):
+        for work, name, n_workers in runs:
+            times[name, n_workers].append(work(n_workers, *sizes))
+    title = f"{n_batches} batches of {n_rows:,} rows of {n_features:,} features"
+    table = table_of("", "1, s", "2, s", "speed-up", title=title)
+    gains = []
+    for name in ("plain processes", "workers of Dask"):
+        one, two = median(times[name, 1]), median(times[name, 2])
+        gains.append(one / two)
+        table.add_row(name, f"{one:.2f}", f"{two:.2f}", f"{gains[-1]:.2f}")
+    CONSOLE.print(table)
+    CONSOLE.print(f"workers / processes: {gains[1] / gains[0]:.2f}\n")
+    table = table_of("features", "learn M rows, s", "merge, s", "copy, s", "statistics, MiB")
+    for size in [n_features // 4, n_features // 2, n_features]:
+        a, b = (plain([number], size, size) for number in (0, 1))
+        X, y = batch(2, size, size)
+        learn = timed(lambda a=a, X=X, y=y: a.learn_many(X, y))
+        join, copied = timed(lambda a=a, b=b: merge(a, b)), timed(lambda a=a: a + a.empty())
+        row = f"{size:,}", f"{learn:.3f}", f"{join:.3f}", f"{copied:.3f}"
+        table.add_row(*row, f"{4 * size**2 / 2**20:.0f}")
+    CONSOLE.print(table)
+
+
+if __name__ == "__main__":
+    main()
