@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,8 +57,8 @@ from onlinels.distributed import fit
 Array = NDArray[Any]
 
 DISTORTION = Distortion(rotation=20.0, scale=0.2, shear=0.2, shift=1.0)
-TEST_COPIES = 4
-"""Distorted copies of every test image: all test images are distorted."""
+DIGITS_TEST_COPIES = 4
+"""Distorted copies of every test image, with --data one: all test images are distorted."""
 DIGITS_TEST_ROWS, DIGITS_COPIES, DIGITS_HIDDEN = 500, 64, 800
 MNIST_HIDDEN = 2000
 ROWS = 1500
@@ -89,16 +89,20 @@ class Files:
     folder: Path
 
     def write(self, data: ImageData) -> None:
-        """Write the images to learn."""
-        np.save(self.folder / "images.npy", data.x_train)
-        np.save(self.folder / "labels.npy", data.y_train)
+        """Write the images to learn and to test on."""
+        for name, values in asdict(data).items():
+            np.save(self.folder / f"{name}.npy", values)
+
+    def tests(self) -> tuple[Array, Array]:
+        """Return the images to test on, and their labels."""
+        return np.load(self.folder / "x_test.npy"), np.load(self.folder / "y_test.npy")
 
     def read(self, part: Part) -> tuple[Array, Array]:
         """Return a partition. The same one is the same whoever reads it."""
         rows = slice(part.start, part.stop)
         images, labels = (
             np.array(np.load(self.folder / name, mmap_mode="r")[rows])
-            for name in ("images.npy", "labels.npy")
+            for name in ("x_train.npy", "y_train.npy")
         )
         return distorted(images, (part.copy, part.start)) if part.copy else images, labels
 
@@ -165,8 +169,6 @@ def main(argv: list[str] | None = None) -> None:
     except (OSError, TypeError, ValueError) as error:
         parser.error(str(error))
     parts = parts_of(arguments, len(data.y_train))
-    test = distorted(np.repeat(data.x_test, TEST_COPIES, axis=0), 0)
-    labels = np.repeat(data.y_test, TEST_COPIES)
     console = Console()
     with tempfile.TemporaryDirectory() as folder:
         files = Files(Path(folder))
@@ -175,12 +177,12 @@ def main(argv: list[str] | None = None) -> None:
             client = start_workers(arguments.workers)
         with client:
             # Every worker does everything once, so that imports are not timed.
-            client.run(network.transform_many, test[:1])
-            course = one_process(client, console, network, files, parts, test, labels)
+            client.run(network.transform_many, data.x_test[:1])
+            course = one_process(client, console, network, files, parts)
             console.print(f"{arguments.workers} workers learn {len(parts)} parts")
             halfway = course.seconds / arguments.workers / 2 if arguments.kill else inf
             run = all_workers(client, network, files, parts, halfway)
-    compared = compare(course, run, test, labels)
+    compared = compare(course, run, data.x_test, data.y_test)
     draw(arguments.output, course, run, compared)
     table = summary(course, run, compared, arguments.workers)
     table.add_row("Picture", str(arguments.output))
@@ -210,19 +212,20 @@ def parser_of_options() -> argparse.ArgumentParser:
 
 def read_data(arguments: argparse.Namespace) -> ImageData:
     """Read the images to learn and to test on; of the digits the last 500 are of other writers."""
+    copies = 1
     if arguments.data:
         data = read_image_data(arguments.data)
     else:
-        digits = load_digits()
+        digits, copies = load_digits(), DIGITS_TEST_COPIES
         x_train, x_test = np.split(digits.images, [-DIGITS_TEST_ROWS])
         y_train, y_test = np.split(digits.target, [-DIGITS_TEST_ROWS])
         data = ImageData(x_train, y_train, x_test, y_test)
-    if not arguments.quick:
-        return data
-    rows, test_rows = slice(4 * QUICK_ROWS), slice(QUICK_ROWS)
-    return ImageData(
-        data.x_train[rows], data.y_train[rows], data.x_test[test_rows], data.y_test[test_rows]
-    )
+    rows, test_rows = slice(None), slice(None)
+    if arguments.quick:
+        rows, test_rows = slice(4 * QUICK_ROWS), slice(QUICK_ROWS)
+    tests = distorted(np.repeat(data.x_test[test_rows], copies, axis=0), 0)
+    labels = np.repeat(data.y_test[test_rows], copies)
+    return ImageData(data.x_train[rows], data.y_train[rows], tests, labels)
 
 
 def distorted(images: Array, seed: Any) -> Array:
@@ -271,33 +274,30 @@ def one_process(
     network: ShallowConvClassifier,
     files: Files,
     parts: list[Part],
-    test: Array,
-    labels: Array,
 ) -> Course:
     """Let one worker learn everything by itself, with a bar that follows it."""
     with progress_bar(console) as bar:
         task = bar.add_task("One process learns", total=len(parts))
         client.subscribe_topic("parts", lambda event: bar.update(task, completed=event[1]))
-        course = client.submit(learn_in_turn, network, files, parts, test, labels, pure=False)
+        course = client.submit(learn_in_turn, client.scatter(network), files, parts, pure=False)
         result: Course = course.result()
         bar.update(task, completed=len(parts))
     client.unsubscribe_topic("parts")
     return result
 
 
-def learn_in_turn(
-    network: ShallowConvClassifier, files: Files, parts: list[Part], test: Array, labels: Array
-) -> Course:
+def learn_in_turn(network: ShallowConvClassifier, files: Files, parts: list[Part]) -> Course:
     """Learn all partitions in this process; test after 1, 2, 4, … of them, beside the clock."""
     model, seconds = network.empty(), 0.0
     rows, errors = [], []
+    tests, labels = files.tests()
     for done, part in enumerate(parts, 1):
         started = time.perf_counter()
         model.learn_many(*files.read(part))
         seconds += time.perf_counter() - started
         if done == len(parts) or done & (done - 1) == 0:
             rows.append(model.count)
-            errors.append(float(np.mean(model.predict_many(test) != labels)))
+            errors.append(float(np.mean(model.predict_many(tests) != labels)))
         get_worker().log_event("parts", done)
     return Course(model, seconds, rows, errors)
 
