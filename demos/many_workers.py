@@ -405,7 +405,7 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
         bars = axes.barh(places + below, lasted, height, starts, color=colour, label=text)
         for bar in bars:
             bar.set(edgecolor="white", linewidth=0.3)
-    axes.axvline(run.seconds, color=INK, linewidth=1.0)
+    axes.vlines(run.seconds, 0.5, len(workers) + 0.5, color=INK, linewidth=1.0)
     for lane, seconds in ((0, course.seconds), (len(workers) / 2 + 0.5, run.seconds)):
         axes.text(seconds, lane, f"  {seconds:.1f} s", va="center", weight="bold")
     names = {worker: f"worker {number}" for worker, number in lanes.items()}
@@ -439,8 +439,8 @@ def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
     axes.set_ylim(0)
     axes.set_title(f"Errors in {compared.n_tests:,} other images", loc="left", size=11)
     axes.legend(frameon=False)
-    text = f"weights differ by {compared.difference:.0e}"
-    axes.text(0.98, 0.72, text, color=BLUE, ha="right", transform=axes.transAxes)
+    text = f"largest relative difference\nof weights: {compared.difference:.0e}"
+    axes.text(0.97, 0.72, text, color=BLUE, ha="right", va="top", transform=axes.transAxes)
 
 
 if __name__ == "__main__":
