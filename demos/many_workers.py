@@ -402,9 +402,10 @@ def draw_tasks(axes: Axes, workers: list[str], course: Course, run: Run) -> None
         lasted = np.array([task.stop for task in tasks]) - starts
         # Workers wait for data while they compute: that is drawn below.
         below, height = (0.42, 0.1) if kind == "transfer" else (0.0, 0.7)
-        bars = axes.barh(places + below, lasted, height, starts, color=colour, label=text)
-        for bar in bars:
-            bar.set(edgecolor="white", linewidth=0.3)
+        # White edges would cover what is short.
+        width = 0.3 if kind == "learnt" else 0.0
+        style: dict[str, Any] = {"color": colour, "edgecolor": "white", "linewidth": width}
+        axes.barh(places + below, lasted, height, starts, label=text, **style)
     axes.vlines(run.seconds, 0.5, len(workers) + 0.5, color=INK, linewidth=1.0)
     for lane, seconds in ((0, course.seconds), (len(workers) / 2 + 0.5, run.seconds)):
         axes.text(seconds, lane, f"  {seconds:.1f} s", va="center", weight="bold")
