@@ -59,6 +59,20 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
     assert is_drawn(tmp_path / "personal_data.png")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],
+)
+def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
+    pytest.importorskip("distributed", reason="it comes with the extra dask")
+    output = printed("many_workers", "--quick", "--workers", *words)
+    assert "Images learnt 2,400 and 2,400" in output
+    assert ("one of them killed" in output) == ("--kill" in words)
+    assert "label otherwise 0" in output
+    assert float(re.search(r"difference, relative (\S+)", output)[1]) < 1e-9
+    assert is_drawn(tmp_path / "many_workers.png")
+
+
 def test_few_labels_are_asked_for(printed, tmp_path):
     output = printed("label_saving", "--quick")
     shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]

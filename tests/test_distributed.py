@@ -209,10 +209,12 @@ def parts_that_wait(n_parts=24):
 def test_a_cluster_gives_the_same_whoever_dies(kill_after):
     cluster = pytest.importorskip("distributed")
     parts, whole = parts_that_wait()
-    n_workers, processes = (3, True) if kill_after else (2, False)
+    # The first argument of LocalCluster by position is its name.
+    size = {"n_workers": 3 if kill_after else 2, "threads_per_worker": 1}
+    size["processes"] = bool(kill_after)
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "10s", "scheduler": None}),
-        cluster.LocalCluster(n_workers, 1, processes=processes, dashboard_address=None) as local,
+        cluster.LocalCluster(**size, dashboard_address=None) as local,
         cluster.Client(local),
     ):
         if kill_after:

@@ -65,8 +65,9 @@ def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -
 
 def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> float:
     """Return seconds of workers of Dask, which are there already."""
+    size = {"n_workers": n_workers, "threads_per_worker": 1}
     with (
-        LocalCluster(n_workers, 1, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(**size, dashboard_address=None, silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
         client.run(plain, [0], 8, 8)
