@@ -32,6 +32,7 @@ import numpy as np
 from dask.delayed import delayed
 from distributed import Client, get_task_stream, get_worker
 from matplotlib.axes import Axes
+from matplotlib.ticker import NullFormatter
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -437,6 +438,7 @@ def draw_errors(axes: Axes, course: Course, compared: Comparison) -> None:
     axes.plot(*merged, "o", color=BLUE, label=label, fillstyle="none", ms=13, mew=2.5)
     axes.set_xscale("log")
     mark_shares(axes, "images learnt")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(0)
     axes.set_title(f"Errors in {compared.n_tests:,} other images", loc="left", size=11)
     axes.legend(frameon=False)

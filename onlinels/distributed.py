@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
-from dask import array, bag, dataframe
+from dask import array, bag, config, dataframe
 from dask.delayed import Delayed, delayed
 from dask.diagnostics import ProgressBar
 
@@ -259,7 +259,9 @@ def computed(result: Delayed, progress: bool) -> Any:
     if client is None:
         with ProgressBar() if progress else nullcontext():
             return result.compute()
-    future = client.compute(result)
+    # The graph holds the model, whatever its size: Dask's advice to scatter it is not wanted here.
+    with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        future = client.compute(result)
     if progress:
         distributed.progress(future, notebook=False)
         print()
