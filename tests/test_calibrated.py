@@ -100,8 +100,7 @@ def test_merging_adds(first, second, settings):
     "model",
     [
         WRAPPERS[0],
-        *(pytest.param(each, marks=pytest.mark.slow) for each in WRAPPERS[1:3]),
-        WRAPPERS[3],
+        *(pytest.param(each, marks=pytest.mark.slow) for each in WRAPPERS[1:]),
     ],
     ids=str,
 )
@@ -194,6 +193,7 @@ def test_network_is_calibrated_better_than_by_projection():
     assert calibrated < 0.5 * log_loss(model.classifier.predict_proba_many(images[1500:]))
 
 
+@pytest.mark.slow
 def test_benchmark_in_its_quick_form(tmp_path):
     pytest.importorskip("matplotlib")
     pytest.importorskip("rich")

@@ -391,7 +391,9 @@ def test_limits_of_control_groups_count(limit, monkeypatch, tmp_path):
         assert limit() == expected
 
 
-@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize(
+    "accumulator", ["gram", "orthogonal", pytest.param("recursive", marks=pytest.mark.slow)]
+)
 def test_ten_thousand_classes(accumulator, room):
     room(1e9)
     model = LeastSquaresClassifier(1.0, accumulator)

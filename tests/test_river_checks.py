@@ -111,13 +111,13 @@ DRIFT_AWARE = [
     HiddenLayer(10) | DriftAwareClassifier(LeastSquaresClassifier(1.0), drift.binary.HDDMA()),
 ]
 MODELS = [
-    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*BALANCED, *SETTINGS]], 7),
+    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*BALANCED, *SETTINGS]], 3),
     *the_rest_slow([StreamClassifier(seed) for seed in (0, 7)], 1),
     *the_rest_slow([StreamRegressor(seed) for seed in (0, 7)], 1),
     *(
         model
         for kind in REGRESSORS
-        for model in the_rest_slow([kind(**linear) for linear, _ in REGRESSOR_SETTINGS], 2)
+        for model in the_rest_slow([kind(**linear) for linear, _ in REGRESSOR_SETTINGS], 1)
     ),
     *(
         model
@@ -126,7 +126,7 @@ MODELS = [
             [HiddenLayer(**hidden) | kind(**linear) for linear, hidden in REGRESSOR_SETTINGS], 1
         )
     ),
-    *the_rest_slow(DRIFT_AWARE, 2),
+    *the_rest_slow(DRIFT_AWARE, 1),
     *the_rest_slow([HiddenLayer(**hidden) for _, hidden in SETTINGS], 2),
     *the_rest_slow(
         [HiddenLayer(**hidden) | LeastSquaresClassifier(**linear) for linear, hidden in SETTINGS], 1
@@ -249,7 +249,7 @@ PIPELINES = {
 }
 
 
-IN_THE_LONG_RUN = ", 5", ", 1000", "downsampled, with whitened patches", "with clusters"
+IN_THE_LONG_RUN = "hidden", ", 5", ", 1000", "downsampled, with whitened patches", "with clusters"
 
 
 @pytest.mark.parametrize(
