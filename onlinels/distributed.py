@@ -99,8 +99,9 @@ def fit(
     merged in a tree. None of this depends on the workers, so that two runs give the same bits on
     one kind of CPU and one number of BLAS threads. A worker that dies costs the time of its tasks.
 
-    A worker holds about four statistics (``8 M^2`` bytes each while two are merged) and the
-    partitions that it works on. Dask sets BLAS to one thread in its workers; ask for more with
+    While two models are merged a worker holds four statistics: ``4 M^2`` bytes each in the Gram
+    form, measured with 6,000 features; orthogonal merges take more. Beside them are the partitions
+    that it works on. Dask sets BLAS to one thread in its workers; ask for more with
     ``dask.config.set({"distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 4})`` before the
     first cluster is made.
 
@@ -184,7 +185,7 @@ def predict(model: Any, X: Any) -> Any:
         return dataframe.from_delayed([ask(known, each) for each in X.to_delayed()], meta=meta)
     if isinstance(X, bag.Bag):
         return bag.from_delayed([ask(known, each) for each in X.to_delayed()])
-    if isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X):
+    if are_delayed(X):
         return [ask(known, each) for each in X]
     raise TypeError(refusal("X", X))
 
@@ -279,6 +280,11 @@ def refusal(name: str, value: Any) -> str:
     )
 
 
+def are_delayed(X: Any) -> bool:
+    """Tell whether a value is a list of delayed batches."""
+    return isinstance(X, (list, tuple)) and all(isinstance(each, Delayed) for each in X)
+
+
 def check_columns(X: array.Array) -> None:
     """Raise unless every chunk of an array has all columns."""
     if X.ndim < 2 or X.numblocks[1:] != (1,) * (X.ndim - 1):
@@ -290,16 +296,16 @@ def check_columns(X: array.Array) -> None:
 
 def partitions(X: Any, y: Any, w: Any) -> list[Part]:
     """Return the partitions of X with their targets and weights."""
-    if isinstance(X, array.Array):
-        check_columns(X)
-        columns = [X.to_delayed().ravel(), *(vector(X, "y", y), vector(X, "w", w))]
-        sizes = [None if np.isnan(size) else int(size) for size in X.chunks[0]]
-        return [Part(k, delayed(tuple)(list(each)), sizes[k]) for k, each in together(columns)]
-    if isinstance(X, dataframe.DataFrame):
-        columns = [X.to_delayed(), *(vector(X, "y", y), vector(X, "w", w))]
-        return [Part(k, delayed(tuple)(list(each)), None) for k, each in together(columns)]
+    if isinstance(X, (array.Array, dataframe.DataFrame)):
+        sizes: list[int | None] = [None] * X.npartitions
+        if isinstance(X, array.Array):
+            check_columns(X)
+            sizes = [None if np.isnan(size) else int(size) for size in X.chunks[0]]
+        columns = np.ravel(X.to_delayed()), vector(X, "y", y), vector(X, "w", w)
+        batches = (delayed(tuple)(list(each)) for each in zip(*columns, strict=True))
+        return [Part(k, *each) for k, each in enumerate(zip(batches, sizes, strict=True))]
     is_bag = isinstance(X, bag.Bag)
-    if not is_bag and not (isinstance(X, (list, tuple)) and all(isinstance(e, Delayed) for e in X)):
+    if not (is_bag or are_delayed(X)):
         raise TypeError(refusal("X", X))
     for name, value in (("y", y), ("w", w)):
         if value is not None:
@@ -313,7 +319,7 @@ def partitions(X: Any, y: Any, w: Any) -> list[Part]:
 
 def vector(X: Any, name: str, values: Any) -> list[Any]:
     """Return the partitions of targets or weights, None for each where weights are not given."""
-    n_parts = X.numblocks[0] if isinstance(X, array.Array) else X.npartitions
+    n_parts = X.npartitions
     if values is None:
         if name == "y":
             raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
@@ -335,11 +341,6 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
             f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. Repartition it."
         )
     return parts
-
-
-def together(columns: Sequence[Sequence[Any]]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield numbers of partitions, and what they consist of."""
-    return enumerate(zip(*columns, strict=True))
 
 
 def n_features_of(model: Any, X: Any) -> int:

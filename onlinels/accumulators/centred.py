@@ -115,17 +115,17 @@ class CentredAccumulator(Accumulator):
     @property
     def diagonal(self) -> Floats:
         """Every feature's weighted sum of squares about its mean, (n_features,)."""
-        squares = self.comoments.diagonal
-        with np.errstate(over="ignore"):  # Nothing stands beside what is beyond float64.
-            squares[squares <= CONSTANT * self._weight * self.feature_mean**2] = 0.0
-        return squares
+        return self._varying(self.comoments.diagonal, self.feature_mean)
 
     @property
     def target_squares(self) -> Floats:
         """Every target's weighted sum of squares about its mean, (n_targets,); 0 if constant."""
-        squares: Floats = self._target_squares.copy()
-        with np.errstate(over="ignore"):
-            squares[squares <= CONSTANT * self._weight * self.target_mean**2] = 0.0
+        return self._varying(self._target_squares.copy(), self.target_mean)
+
+    def _varying(self, squares: Floats, mean: Floats) -> Floats:
+        """Return sums of squares about means, in place, with 0 where only rounding is left."""
+        with np.errstate(over="ignore"):  # Nothing stands beside what is beyond float64.
+            squares[squares <= CONSTANT * self._weight * mean**2] = 0.0
         return squares
 
     def _raw_squares(self) -> tuple[Floats, Floats]:

@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 
 from show import BLUE as BLUE
-from show import DASHED as DASHED
 from show import GREEN as GREEN
 from show import GREY as GREY
 from show import VERMILLION as VERMILLION
