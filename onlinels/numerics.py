@@ -77,6 +77,7 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
                 calls, state = plan(left[0])
                 # The block is done in the same loop as its changes.
                 apply(((*calls, (left.popleft,)), state))
+                del calls, state  # They hold a copy of the rows, and so will the next.
         except BaseException as error:
             n_tries += 1
             if len(left) == n_blocks or n_tries == TRIES:

@@ -214,7 +214,7 @@ def test_a_cluster_gives_the_same_whoever_dies(kill_after):
     size["processes"] = bool(kill_after)
     with (
         dask.config.set({"distributed.comm.timeouts.connect": "10s", "scheduler": None}),
-        cluster.LocalCluster(**size, dashboard_address=None) as local,
+        cluster.LocalCluster(**size, dashboard_address=":0") as local,
         cluster.Client(local),
     ):
         if kill_after:
@@ -224,3 +224,68 @@ def test_a_cluster_gives_the_same_whoever_dies(kill_after):
         fitted = fit(LeastSquaresRegressor(1.0), parts)
     assert fitted.count == whole.count
     np.testing.assert_allclose(fitted.output_weights, whole.output_weights, atol=1e-12)
+
+
+def counted_parts(n_parts=20):
+    """Return delayed batches that share a table, and how often each of both was made."""
+    made = {"table": 0, "batch": 0}
+
+    def table():
+        made["table"] += 1
+        return whole_numbers(n_parts * 5, 3)
+
+    def batch(table, number):
+        made["batch"] += 1
+        X = table[5 * number : 5 * number + 5]
+        return X, X @ [1.0, 2.0, 3.0]
+
+    shared = dask.delayed(table, pure=False)()
+    return [dask.delayed(batch, pure=False)(shared, n) for n in range(n_parts)], made
+
+
+@pytest.mark.parametrize("annotations", [{}, {"retries": 2}])
+def test_a_block_makes_its_own_batches_and_nothing_is_made_twice(annotations):
+    with dask.annotate(**annotations):
+        parts, made = counted_parts()
+    X = whole_numbers(100, 3)
+    model = fit(LeastSquaresRegressor(1.0), [*parts, parts[0]])
+    assert made == {"table": 1, "batch": 20}
+    whole = LeastSquaresRegressor(1.0)
+    whole.learn_many(np.vstack([X, X[:5]]), np.vstack([X, X[:5]]) @ [1.0, 2.0, 3.0])
+    assert_same(model, whole)
+
+
+def test_what_a_cluster_holds_is_taken_from_there():
+    cluster = pytest.importorskip("distributed")
+    X = whole_numbers(100, 3)
+    whole = LeastSquaresRegressor(1.0)
+    whole.learn_many(X, X[:, 0])
+    with (
+        dask.config.set(scheduler=None),
+        cluster.LocalCluster(1, processes=False, dashboard_address=":0") as local,
+        cluster.Client(local),
+    ):
+        held = array.from_array(X, chunks=(7, 3)).persist()
+        parts = dask.persist(*counted_parts()[0])
+        assert_same(fit(LeastSquaresRegressor(1.0), held, held[:, 0]), whole)
+        assert_same(fit(LeastSquaresRegressor(1.0), list(parts)), fit_here(X))
+
+
+def fit_here(X):
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many(X, X @ [1.0, 2.0, 3.0])
+    return model
+
+
+def test_chains_get_shorter_towards_the_end():
+    parts = [distributed.Part(n, dask.delayed(n), None) for n in range(100)]
+    blocks = distributed.planned([[part] for part in parts])
+    assert [block.given for block in blocks] == [[]] * 100
+    lengths = [len(chain) for chain in distributed.chains(blocks)]
+    assert lengths == [*[8] * 6, *(7, 6, 5, 5, 4, 4, 3, 3), *[2] * 4, *[1] * 7]
+
+
+def test_dask_knows_how_large_models_are():
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many(whole_numbers(10, 300), whole_numbers(10, 1)[:, 0])
+    assert 300 * 300 * 8 <= dask.sizeof.sizeof(model) <= 300 * 300 * 8 + 20_000

@@ -18,6 +18,7 @@ from onlinels.accumulators.base import (
     with_target_sums,
 )
 from onlinels.checks import LARGEST_VALUE, Floats, Integers, Matrix
+from onlinels.linalg.packed import PANEL
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Sums
 from onlinels.numerics import Calls, State, Update, apply, enlarged, shallow_copy
@@ -185,9 +186,18 @@ class CentredAccumulator(Accumulator):
         """Plan to learn rows about their mean, and the way between the means as one row more."""
         # Relative to the first row: a constant feature then has exactly its value as mean.
         first = rows.values[0].astype(np.float64)
-        # With room for one row more.
-        values = np.empty((len(rows.values) + 1, self._n_features))
-        block, w = np.subtract(rows.values, first, out=values[:-1]), rows.w
+        n_rows, w = len(rows.values), rows.w
+        # With room for one row more, and as the sums of products want it: by column where they
+        # are in panels. Measured: turned first and centred then takes 0.6 of the time.
+        by_column = self._n_features > PANEL
+        size = (n_rows + 1 if past else n_rows), self._n_features
+        values = np.empty(size, order="F" if by_column else "C")
+        block = values[:n_rows]
+        if by_column:
+            np.copyto(block, rows.values)
+            block -= first
+        else:
+            np.subtract(rows.values, first, out=block)
         # The mean is the same to the last digit wherever rows lie in memory.
         shift = block.mean(axis=0) if isinstance(w, float) else w @ block / abs(total)
         block -= shift

@@ -147,14 +147,17 @@ class GramAccumulator(Accumulator):
         if last is not None:
             # The way between two means, which is float64.
             calls = ((dger, weights[-1], values[-1], last, 1, 1, self._cross, 0, 0, 1),)
-            values, weights = values[:-1], weights[:-1]
+            weights = weights[:-1]
         if targets.ndim == 2:
-            sums = product(values.T, targets * weights[:, None])
+            # With zeros for the way: rows without their last one do not lie together in memory.
+            weighted = np.zeros((len(values), targets.shape[1]), np.result_type(targets, weights))
+            np.multiply(targets, weights[:, None], out=weighted[: len(targets)])
+            sums = product(values.T, weighted)
             here = self._cross[:, : sums.shape[1]]
             return (*calls, (np.add, here, sums, here))
         # The rows of every class present enter its column, without a wide one-hot matrix.
         present, which = np.unique(targets, return_inverse=True)
-        places = which, np.arange(len(values))
+        places = which, np.arange(len(targets))
         if len(present) <= FEW_CLASSES:
             one_hot = np.zeros((len(present), len(values)))
             one_hot[places] = weights

@@ -104,7 +104,7 @@ class PackedSymmetric:
         """Return calls that add sign sum_k w_k a_k a_k' for rows (n, size)."""
         if len(self.panels) == 1:
             return (self._to_corner(rows, w, sign, self.panels[0].corner),)
-        by_column = np.array(rows, dtype=np.float64, order="F")
+        by_column = np.asarray(rows, dtype=np.float64, order="F")
         calls = []
         for panel in self.panels:
             own = by_column[:, panel.columns]

@@ -6,7 +6,9 @@ python demos/benchmarks/speed/workers.py --quick
 Batches of random rows, made by the task itself, are learnt by one and by two workers of a
 LocalCluster, one thread each, and by one and two plain processes that get half of the batches each
 and send their statistics back to be merged. Aim: two workers reach 0.85 of the speed-up of two
-processes. Then what a merge and a copy cost beside learning M rows, and their bytes.
+processes. What workers move and hold in memory is told in statistics, 4 M^2 bytes each for M
+features, and blocks of M rows, 8 M^2 bytes. Then what a merge and a copy cost beside learning M
+rows.
 `pip install '.[dask,bench]'`.
 """
 
@@ -18,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 from statistics import median
+from typing import Any, NamedTuple
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
@@ -51,8 +54,16 @@ def plain(numbers: list[int], n_rows: int, n_features: int) -> LeastSquaresRegre
     return model
 
 
-def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> float:
-    """Return seconds of plain processes, which are there already, and of merging."""
+class Run(NamedTuple):
+    """Seconds, and bytes moved and held at most by a worker beyond what it held before."""
+
+    seconds: float
+    moved: float = 0.0
+    held: float = 0.0
+
+
+def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> Run:
+    """Let plain processes learn, which are there already, and merge."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(n_workers) as pool:
         pool.starmap(plain, [([0], 8, 8)] * n_workers)
@@ -60,22 +71,46 @@ def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -
         numbers = [list(range(at, n_batches, n_workers)) for at in range(n_workers)]
         models = pool.starmap(plain, [(each, n_rows, n_features) for each in numbers])
         merge(*models)
-        return time.perf_counter() - begin
+        return Run(time.perf_counter() - begin)
 
 
-def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> float:
-    """Return seconds of workers of Dask, which are there already."""
+def memory(name: str) -> int:
+    """Return bytes of memory of this process by the name that Linux gives them, else 0."""
+    status = Path("/proc/self/status")
+    text = status.read_text() if status.exists() else ""
+    return next((int(line.split()[1]) << 10 for line in text.splitlines() if name in line), 0)
+
+
+def forget_peak() -> int:
+    """Let the peak of memory begin anew; return the memory of now."""
+    peak = Path("/proc/self/clear_refs")
+    if peak.exists():
+        peak.write_text("5")
+    return memory("VmRSS")
+
+
+def received(dask_worker: Any) -> int:
+    """Return the bytes that a worker has received from others."""
+    return sum(each["total"] for each in dask_worker.transfer_incoming_log)
+
+
+def by_workers(n_workers: int, n_batches: int, n_rows: int, n_features: int) -> Run:
+    """Let workers of Dask learn, which are there already."""
     size = {"n_workers": n_workers, "threads_per_worker": 1}
     with (
-        LocalCluster(**size, dashboard_address=None, silence_logs=50) as cluster,
+        LocalCluster(**size, dashboard_address=":0", silence_logs=50) as cluster,
         Client(cluster) as client,
     ):
         client.run(plain, [0], 8, 8)
+        before = client.run(forget_peak)
         make = dask.delayed(batch, pure=False)
         parts = [make(number, n_rows, n_features) for number in range(n_batches)]
         begin = time.perf_counter()
         distributed.fit(LeastSquaresRegressor(1.0), parts)
-        return time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        peaks = client.run(memory, "VmHWM")
+        moved = max(client.run(received).values())
+        return Run(seconds, moved, max(peaks[each] - before[each] for each in peaks))
 
 
 def timed(work: object) -> float:
@@ -93,9 +128,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--repeats", type=positive, default=3, help="turns (%(default)s)")
     parser.add_argument("--features", type=positive, help="features (3,000; quick: 300)")
+    parser.add_argument("--batches", type=positive, help="batches of M rows (32; quick: 8)")
     arguments = parser.parse_args()
     n_features = arguments.features or (300 if arguments.quick else 3000)
-    n_batches, n_rows = (8, 300) if arguments.quick else (32, n_features)
+    n_batches, n_rows = arguments.batches or (8 if arguments.quick else 32), n_features
     CONSOLE.print(machine())
     sizes = n_batches, n_rows, n_features
     runs = [
@@ -104,19 +140,25 @@ def main() -> None:
         (by_workers, "workers of Dask", 1),
         (by_workers, "workers of Dask", 2),
     ]
-    times: dict[tuple[str, int], list[float]] = {(name, n): [] for _, name, n in runs}
+    made: dict[tuple[str, int], list[Run]] = {(name, n): [] for _, name, n in runs}
     for _ in range(1 if arguments.quick else arguments.repeats):
         for work, name, n_workers in runs:
-            times[name, n_workers].append(work(n_workers, *sizes))
+            made[name, n_workers].append(work(n_workers, *sizes))
+    statistic = 4 * n_features**2
     title = f"{n_batches} batches of {n_rows:,} rows of {n_features:,} features"
-    table = table_of("", "1, s", "2, s", "speed-up", title=title)
+    columns = "1, s", "2, s", "speed-up", "moved a worker, statistics", "held, MiB"
+    table = table_of("", *columns, title=title)
     gains = []
     for name in ("plain processes", "workers of Dask"):
-        one, two = median(times[name, 1]), median(times[name, 2])
+        one, two = (median(run.seconds for run in made[name, n]) for n in (1, 2))
         gains.append(one / two)
-        table.add_row(name, f"{one:.2f}", f"{two:.2f}", f"{gains[-1]:.2f}")
+        moved, held = (median(column) for column in list(zip(*made[name, 2], strict=True))[1:])
+        row = f"{one:.2f}", f"{two:.2f}", f"{gains[-1]:.2f}", f"{moved / statistic:.1f}"
+        table.add_row(name, *row, f"{held / 2**20:.0f}" if held else "")
     CONSOLE.print(table)
-    CONSOLE.print(f"workers / processes: {gains[1] / gains[0]:.2f}\n")
+    CONSOLE.print(f"workers / processes: {gains[1] / gains[0]:.2f}")
+    most = 4 * statistic + 3 * 2 * statistic
+    CONSOLE.print(f"four statistics and three blocks: {most / 2**20:.0f} MiB\n")
     table = table_of("features", "learn M rows, s", "merge, s", "copy, s", "statistics, MiB")
     for size in [n_features // 4, n_features // 2, n_features]:
         a, b = (plain([number], size, size) for number in (0, 1))
