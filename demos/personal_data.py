@@ -20,7 +20,7 @@ from matplotlib.ticker import PercentFormatter
 from numpy.typing import NDArray
 from rich.console import Console
 from show import BLUE, GREEN, GREY, VERMILLION, figure, make_parser, table_of
-from sklearn.datasets import load_breast_cancer  # type: ignore[import-untyped]
+from sklearn.datasets import load_breast_cancer
 
 from onlinels import HiddenLayer, LeastSquaresClassifier, load
 

@@ -43,7 +43,7 @@ from show import (
     progress_bar,
     table_of,
 )
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data

@@ -522,8 +522,10 @@ def _known_limits() -> Iterator[float]:
 # Weights
 
 
-def check_weights(w: Any, n_rows: int) -> float | Floats:
+def check_weights(w: Any, n_rows: int, name: str = "w") -> float | Floats:
     """Return row weights as one float for all rows, or as a vector with one weight per row.
+
+    They are called `name` in errors.
 
     Examples
     --------
@@ -532,27 +534,31 @@ def check_weights(w: Any, n_rows: int) -> float | Floats:
     """
     if w is None:
         return 1.0
-    weights = _as_floats(w)
+    weights = _as_floats(w, name)
     wrong = weights[~((weights >= 0.0) & (weights <= LARGEST_VALUE))]
     if wrong.size:
         expected = f"weights of at least 0 and at most {LARGEST_VALUE:g}"
-        raise ValueError(f"w holds {wrong[0]}, expected {expected}. Weigh what is not to count 0.")
+        raise ValueError(
+            f"{name} holds {wrong[0]}, expected {expected}. Weigh what is not to count 0."
+        )
     if weights.ndim and weights.shape != (n_rows,):
-        raise ValueError(f"w has shape {weights.shape}, expected ({n_rows},) or one number.")
+        raise ValueError(f"{name} has shape {weights.shape}, expected ({n_rows},) or one number.")
     return weights.copy() if weights.ndim else float(weights)
 
 
-def _as_floats(w: Any) -> Floats:
+def _as_floats(w: Any, name: str) -> Floats:
     """Return weights of any kind of numbers as floats; None is NaN, and what is too large inf."""
     try:
-        weights = plain_array("w", w)
+        weights = plain_array(name, w)
     except ValueError as error:
-        raise TypeError(f"w is no array of numbers: {error}. Pass one number per row.") from error
+        raise TypeError(
+            f"{name} is no array of numbers: {error}. Pass one number per row."
+        ) from error
     if weights.dtype.kind in "biuf":
         return weights.astype(np.float64)
     entries = [np.nan if each is None else as_number(each) for each in weights.ravel().tolist()]
     if weights.dtype.kind != "O" or None in entries:
-        raise TypeError("w is no array of numbers. Pass one number per row.")
+        raise TypeError(f"{name} is no array of numbers. Pass one number per row.")
     return np.array(entries, dtype=np.float64).reshape(weights.shape)
 
 

@@ -132,7 +132,7 @@ def _training_images(path: Path) -> ImageData | None:
 
 def digits_images() -> ImageData:
     """Return scikit-learn's digits, the last ones to test on."""
-    from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+    from sklearn.datasets import load_digits
 
     pixels, labels = load_digits(return_X_y=True)
     images, cut = pixels.reshape(-1, 8, 8), 1300

@@ -29,7 +29,7 @@ from common import (
 from river import datasets as streams
 from river import metrics
 from river.preprocessing import StandardScaler
-from sklearn import datasets  # type: ignore[import-untyped]
+from sklearn import datasets
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
 

@@ -29,8 +29,8 @@ from common import (
 )
 from rich.table import Table
 from river import datasets as streams
-from sklearn import datasets  # type: ignore[import-untyped]
-from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
+from sklearn import datasets
+from sklearn.linear_model import RidgeCV
 
 from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import scipy.signal
 import scipy.stats
-import sklearn.ensemble  # type: ignore[import-untyped]
-import sklearn.linear_model  # type: ignore[import-untyped]
+import sklearn.ensemble
+import sklearn.linear_model
 from common import (
     Array,
     Floats,

@@ -61,7 +61,7 @@ from river import (
 )
 from river.datasets import synth
 from scipy.stats import rankdata
-from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
+from sklearn.datasets import load_diabetes
 
 from onlinels import LeastSquaresRegressor, StreamRegressor
 

@@ -131,7 +131,9 @@ COLUMNS = 512
 """Columns of a Gram that are changed at once, so that what is in between stays small."""
 
 
-def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Choice, int]:
+def select(
+    sums: Sums, n_rows: int, units: Sequence[Floats | None], smallest: float | None = None
+) -> tuple[Choice, int]:
     """Return the best ridge, and on which of the units of features it is the best.
 
     Parameters
@@ -143,6 +145,8 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
     units : sequence of ndarray (n_features,), or None
         Deviations of features, 0 of those to be left out, where the ridge acts on standardised
         ones; None where it acts on features as they are.
+    smallest : float, optional
+        As of `select_ridge`.
 
     Notes
     -----
@@ -166,17 +170,17 @@ def select(sums: Sums, n_rows: int, units: Sequence[Floats | None]) -> tuple[Cho
             few = replace(sums, gram=part[0].copy(order="F"), cross=part[1].copy())
             if deviations is not None:
                 few = in_units(few, reciprocal(deviations[::step]))
-            choices.append(select_ridge(few, n_rows))
+            choices.append(select_ridge(few, n_rows, smallest))
         which = int(np.argmin([choice.criterion for choice in choices]))
         if step == 1:
             return choices[which], which
     deviations = units[which]
     if deviations is not None:
         sums = in_units(sums, reciprocal(deviations))
-    return select_ridge(sums, n_rows), which
+    return select_ridge(sums, n_rows, smallest), which
 
 
-def select_ridge(sums: Sums, n_rows: int) -> Choice:
+def select_ridge(sums: Sums, n_rows: int, smallest: float | None = None) -> Choice:
     """Return the ridge of the largest restricted likelihood (REML).
 
     That is the likelihood of the targets where the weights are normal with the variance
@@ -190,6 +194,9 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
         Weights of rows count as repetitions: n is the total weight. The Gram's memory is used.
     n_rows : int
         Number of rows: the Gram's rank is no more.
+    smallest : float, optional
+        Smallest ridge that is searched, relative to the norm of the Gram; by default 1e-13, and
+        1e-8 of fewer rows than features, which leave directions out.
 
     Returns
     -------
@@ -226,8 +233,10 @@ def select_ridge(sums: Sums, n_rows: int) -> Choice:
     # Of squares beyond float64; ridges end before.
     with np.errstate(over="ignore"):
         largest = float(np.linalg.norm(sums.gram.diagonal()))
-    few = n_rows - sums.n_free < np.count_nonzero(sums.gram.diagonal())
-    first, last = exponents(largest, SMALLEST_OF_FEW if few else SMALLEST_RIDGE)
+    if smallest is None:
+        few = n_rows - sums.n_free < np.count_nonzero(sums.gram.diagonal())
+        smallest = SMALLEST_OF_FEW if few else SMALLEST_RIDGE
+    first, last = exponents(largest, smallest)
     if not (largest >= 10.0**-DECADES and sums.target_squares.sum() > 0.0):
         return no_choice(last)
     if n_rows < len(sums.gram):

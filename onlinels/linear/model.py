@@ -1047,11 +1047,7 @@ class LinearModel(base.Estimator, ABC):
             if solution.units is not None:
                 own = statistics.rescaled(reciprocal(solution.units))
             covariance = own.covariance(solution.ridge)
-            squares = statistics.target_squares
-            residual = squares - statistics.explained_squares(solution.output_weights)
-        noise, free = np.full(len(residual), np.inf), statistics.weight - covariance.n_parameters
-        if statistics.weight and free > FEWEST_FREE * statistics.weight:
-            noise = np.maximum(residual, ROUNDING * np.abs(squares)) / free
+            noise = noise_variances(statistics, solution.output_weights, covariance)
         self._solution = solution._replace(spread=(noise, covariance))
         return noise, covariance
 
@@ -1102,3 +1098,17 @@ class LinearModel(base.Estimator, ABC):
                     for feature in strongest
                 ]
             return "\n".join(lines)
+
+
+def noise_variances(
+    statistics: Accumulator, output_weights: Floats, covariance: Covariance
+) -> Floats:
+    """Return RSS / (n - p) of every target, (n_targets,); infinite as long as n is not above p."""
+    with np.errstate(**OVERFLOW):
+        squares = statistics.target_squares
+        residual = squares - statistics.explained_squares(output_weights)
+    free = statistics.weight - covariance.n_parameters
+    if not (statistics.weight and free > FEWEST_FREE * statistics.weight):
+        return np.full(len(residual), np.inf)
+    noise: Floats = np.maximum(residual, ROUNDING * np.abs(squares)) / free
+    return noise

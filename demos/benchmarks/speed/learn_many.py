@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
-from sklearn.linear_model import Ridge  # type: ignore[import-untyped]
+from sklearn.linear_model import Ridge
 from threadpoolctl import threadpool_info, threadpool_limits
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

@@ -2,7 +2,7 @@
 
 from multiprocessing import get_context
 
-from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
+from sklearn.datasets import load_diabetes
 
 import onlinels
 

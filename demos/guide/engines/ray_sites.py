@@ -3,7 +3,7 @@
 import ray.data
 from ray.data.aggregate import AggregateFnV2
 from ray.data.block import Block, BlockAccessor
-from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
+from sklearn.datasets import load_diabetes
 
 import onlinels
 

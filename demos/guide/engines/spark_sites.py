@@ -2,7 +2,7 @@
 
 import pandas as pd  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
-from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
+from sklearn.datasets import load_diabetes
 
 import onlinels
 

@@ -10,9 +10,9 @@ from drawing import BLUE, GREEN, GREY, VERMILLION, figure, label_log_ends, outpu
 from matplotlib.ticker import StrMethodFormatter
 from numpy.typing import NDArray
 from rich.progress import track
-from sklearn.datasets import load_diabetes  # type: ignore[import-untyped]
-from sklearn.linear_model import SGDRegressor  # type: ignore[import-untyped]
-from sklearn.preprocessing import scale  # type: ignore[import-untyped]
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import SGDRegressor
+from sklearn.preprocessing import scale
 
 from onlinels import LeastSquaresRegressor
 
@@ -31,7 +31,7 @@ def batch_solution(X: Floats, y: Floats) -> Floats:
 def main() -> None:
     output = output_of(__doc__, "exactness")
     X, y = load_diabetes(return_X_y=True)
-    X, y = np.tile(scale(X), (3, 1)), np.tile(scale(y), 3)
+    X, y = np.tile(np.asarray(scale(X)), (3, 1)), np.tile(np.asarray(scale(y)), 3)
     models = [LeastSquaresRegressor(1.0, name) for name, _ in ACCUMULATORS]
     descent = SGDRegressor(alpha=0.0, random_state=0)
     counts, distances = [], []

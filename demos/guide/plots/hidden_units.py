@@ -6,7 +6,7 @@ import numpy as np
 from drawing import BLUE, figure, output_of
 from matplotlib.ticker import PercentFormatter, ScalarFormatter
 from rich.progress import track
-from sklearn.datasets import load_digits  # type: ignore[import-untyped]
+from sklearn.datasets import load_digits
 
 from onlinels import ShallowConvClassifier
 

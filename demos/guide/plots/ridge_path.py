@@ -10,8 +10,8 @@ import numpy as np
 from drawing import BLUE, GREEN, GREY, VERMILLION, figure, output_of
 from numpy.typing import NDArray
 from rich.progress import track
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine  # type: ignore[import-untyped]
-from sklearn.preprocessing import OneHotEncoder  # type: ignore[import-untyped]
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.preprocessing import OneHotEncoder
 
 from onlinels import LeastSquaresMultiTargetRegressor
 
@@ -45,11 +45,9 @@ def main() -> None:
         axes = made.add_subplot()
         for name, load, n, colour in track(SETS, "data sets"):
             X, y = load(return_X_y=True)
-            Y = (
-                y[:, None]
-                if load is load_diabetes
-                else OneHotEncoder().fit_transform(y[:, None]).toarray()
-            )
+            Y = y[:, None]
+            if load is not load_diabetes:
+                Y = OneHotEncoder(sparse_output=False).fit_transform(Y)
             order = np.random.default_rng(0).permutation(len(X))
             X, Y = X[order], Y[order]
             errors = np.array([error(float(ridge), X, Y, n)[0] for ridge in RIDGES])

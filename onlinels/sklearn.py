@@ -1,0 +1,977 @@
+"""The exact models behind scikit-learn's interface: fit, partial_fit, predict, coef_."""
+
+from __future__ import annotations
+
+import copy
+import numbers
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import ceil
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from scipy.linalg.lapack import dpstrf
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    MultiOutputMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[attr-defined]
+
+from onlinels.accumulators.base import Accumulator
+from onlinels.checks import (
+    Floats,
+    Matrix,
+    check_choice,
+    check_flag,
+    check_not_negative,
+    check_weights,
+    dense,
+)
+from onlinels.features.hidden import HiddenLayer
+from onlinels.labels import Classes
+from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select
+from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.forgetting import check_decay
+from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, noise_variances
+from onlinels.linear.penalty import SCALINGS
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.numerics import product, zero_added
+from onlinels.rows import Batch, Layout
+from onlinels.scoring import probabilities_of
+
+FEWEST = 2.0
+"""Total weight from which an alpha is selected; below it is 1."""
+
+INDEPENDENT = 1e-12
+"""Part of its sum of squares from which a column is independent of the others."""
+
+SMALLEST_LACKING = 1e-7
+"""Smallest alpha that is searched where rows leave directions out, relative to the Gram's norm.
+
+Weights along these are rounding errors over alpha. Measured: at 1e-8 rows of weight 2 and rows that
+come twice gave predictions that agreed to 7e-9, and scikit-learn's checks want 4e-9.
+"""
+
+SETTLED = {
+    "fit_intercept": "fit_intercept",
+    "solver": "accumulator",
+    "forgetting_factor": "forgetting_factor",
+}
+"""Parameters that stay once something is learnt, and what river's models call them."""
+
+
+class Solution(NamedTuple):
+    """Weights (n_features, n_targets) of the present statistics, and what they belong to."""
+
+    weights: Floats
+    intercept: Floats
+    alphas: Floats
+    units: Floats | None
+
+
+class IncrementalModel(BaseEstimator):
+    """What both estimators share: a river model that learns, and weights when somebody asks."""
+
+    alpha: Any
+    fit_intercept: bool
+    solver: str
+    forgetting_factor: float
+    scaling: str | None
+
+    n_features_in_: int
+    feature_names_in_: Matrix
+
+    # Made by the first rows.
+    _model: LinearModel
+    # By the parameters that somebody asked with since rows were learnt: at most one.
+    _solutions: dict[Any, Solution]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_model")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        return tags
+
+    # Parameters.
+
+    def _check_parameters(self) -> None:
+        alpha = self.alpha
+        if isinstance(alpha, str):
+            if alpha != "auto":
+                raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
+        else:
+            for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
+                check_not_negative("alpha", each)
+                if each == 0.0 and self.solver == "recursive":
+                    raise ValueError(
+                        f"alpha={alpha!r} and solver='recursive' do not go together: an inverse "
+                        'needs a penalty. Pass a positive alpha, or solver="gram".'
+                    )
+        check_flag("fit_intercept", self.fit_intercept)
+        check_choice("solver", self.solver, ACCUMULATORS)
+        check_decay(self.forgetting_factor, None)
+        if not (self.scaling is None or self.scaling in SCALINGS):
+            raise ValueError(
+                f'scaling={self.scaling!r} is not known. Pass None, "standard" or "auto".'
+            )
+
+    def _settings(self) -> dict[str, Any]:
+        """Return the settings of the river model, whose ridge and scaling are settled here."""
+        # Only the recursive form holds its ridge inside.
+        inside = self.solver == "recursive" and isinstance(self.alpha, numbers.Real)
+        settings = {theirs: getattr(self, mine) for mine, theirs in SETTLED.items()}
+        return {"ridge": float(self.alpha) if inside else 1.0, "scaling": None} | settings
+
+    def _check_settled(self) -> None:
+        """Raise if parameters have changed that what is learnt depends on."""
+        made, now = self._model._get_params(), self._settings()
+        for mine, theirs in self._settled_parameters().items():
+            if made[theirs] != now[theirs]:
+                raise ValueError(
+                    f"{mine} has changed since rows were learnt with it, expected the same. Set it "
+                    "back, or call fit, which starts anew."
+                )
+        if self._model.ridge != now["ridge"]:
+            self._model.ridge = now["ridge"]
+
+    def _settled_parameters(self) -> dict[str, str]:
+        return SETTLED
+
+    # Rows in and out.
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Bring attributes back if rows are refused; the model inside does so by itself."""
+        before = vars(self).copy()
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
+    @abstractmethod
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        """Return checked rows, and targets as the river model takes them."""
+
+    @abstractmethod
+    def _new_model(self, targets: Targets) -> LinearModel:
+        """Return a river model that has learnt nothing, for such targets."""
+
+    def _weights_of(self, targets: Targets, sample_weight: Any) -> float | Floats:
+        """Return the weights of rows."""
+        return check_weights(sample_weight, len(targets[0]), "sample_weight")
+
+    @property
+    def _layout(self) -> Layout:
+        """The names of the columns, as river's models call them."""
+        names = getattr(self, "feature_names_in_", None)
+        return range(self.n_features_in_) if names is None else tuple(names)
+
+    def _batch(self, X: Any) -> Batch:
+        return Batch(X.shape[0], lambda: X, (self._layout,), X)
+
+    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool) -> Self:
+        """Learn rows, or start anew with them."""
+        with self._all_or_nothing():
+            self._check_parameters()
+            if begins:
+                self.__dict__.pop("_model", None)
+            else:
+                self._check_settled()
+            X, targets = self._read_rows(X, y, begins)
+            model = self._new_model(targets) if begins else self._model
+            weights = self._weights_of(targets, sample_weight)
+            if begins and not np.any(weights):
+                raise ValueError(
+                    "sample_weight is zero in all rows, expected a weight above 0 in the first "
+                    "rows that are learnt. Leave such rows out."
+                )
+            model._learn(self._batch(X), targets, weights, None)
+            self._model, self._solutions = model, {}
+        return self
+
+    def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take rows out again: the estimator is then as if it had never seen them.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As `partial_fit` learnt them; weights as they count now, less what has been forgotten.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If more would be taken out than was learnt, so far as that shows, or with
+            solver="orthogonal", which cannot; nothing has changed then.
+
+        Examples
+        --------
+        >>> model = IncrementalRidge(alpha=1.0).partial_fit([[0.0], [1.0], [9.0]], [0.0, 1.0, 5.0])
+        >>> model.unlearn([[9.0]], [5.0]).n_samples_seen_
+        2
+        """
+        check_is_fitted(self)
+        with self._all_or_nothing():
+            self._check_settled()
+            X, targets = self._read_rows(X, y, False)
+            self._model._unlearn(self._batch(X), targets, self._weights_of(targets, sample_weight))
+            self._solutions = {}
+        return self
+
+    def merge(self, other: Self) -> Self:
+        """Add what another estimator has learnt, in place; that one stays as it is.
+
+        Parameters
+        ----------
+        other : estimator of the same class, parameters and features
+            `a + b` and `sum([a, b, c])` give a new one instead.
+
+        Returns
+        -------
+        self
+            As if it had learnt the rows of both.
+
+        Examples
+        --------
+        >>> a = IncrementalRidge(alpha=1.0).partial_fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> b = IncrementalRidge(alpha=1.0).partial_fit([[2.0], [3.0]], [2.0, 3.0])
+        >>> (a + b).n_samples_seen_, a.merge(b).n_samples_seen_
+        (4, 4)
+        """
+        if type(other) is not type(self):
+            raise TypeError(
+                f"other is of type {type(other).__name__}, expected {type(self).__name__}. Merge "
+                "estimators of one class."
+            )
+        if not hasattr(other, "_model"):
+            return self
+        with self._all_or_nothing():
+            if hasattr(self, "_model"):
+                self._join(other)
+            else:
+                self.__dict__.update(copy.deepcopy(vars(other)) | self.get_params(deep=False))
+                self._check_settled()
+            self._solutions = {}
+        return self
+
+    def _join(self, other: Self) -> None:
+        mine, theirs = ([*each._layout] for each in (self, other))
+        if mine != theirs:
+            raise ValueError(
+                f"other has the features {theirs}, expected {mine}. Merge estimators that were "
+                "fitted to the same columns."
+            )
+        for each in (self, other):
+            each._check_settled()
+        self._model.merge(other._model)
+
+    def __add__(self, other: Self) -> Self:
+        """Return a new estimator that has learnt the rows of both."""
+        return copy.deepcopy(self).merge(other)
+
+    __radd__ = zero_added
+
+    # Weights and answers.
+
+    def _solved(self) -> Solution:
+        """Return the weights of the present statistics for the present parameters."""
+        check_is_fitted(self)
+        asked = (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
+        if asked not in self._solutions:
+            self._check_parameters()
+            self._check_settled()
+            self._solutions.clear()
+            self._solutions[asked] = solved(self._model, self.alpha, self.scaling, self._layout)
+        return self._solutions[asked]
+
+    def _scores(self, X: Any) -> Floats:
+        """Return raw scores (n, n_targets)."""
+        solution = self._solved()
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        scores: Floats = product(X, solution.weights)
+        scores += solution.intercept
+        return scores
+
+    @property
+    def n_samples_seen_(self) -> int:
+        """Number of rows learnt and not taken out again, whatever their weights."""
+        check_is_fitted(self)
+        return self._model.count
+
+    def to_river(self) -> Any:
+        """Return a river model that has learnt the same, and goes on by itself.
+
+        Returns
+        -------
+        LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+            Columns without names are the features 0, 1, … of dicts.
+
+        Raises
+        ------
+        ValueError
+            With an alpha for each target: river's models have one ridge.
+
+        Examples
+        --------
+        >>> model = IncrementalRidge(alpha=0.0).partial_fit([[0.0], [1.0]], [0.0, 2.0])
+        >>> round(model.to_river().predict_one({0: 3.0}), 9)
+        6.0
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        if np.ndim(self.alpha):
+            raise ValueError(
+                f"alpha={self.alpha!r} is one for each target, expected a number: river's models "
+                "have one ridge. Set alpha to it first."
+            )
+        alpha = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
+        return remade(self._model, ridge=alpha, scaling=self.scaling)
+
+    @classmethod
+    def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
+        """Return an estimator that has learnt what a river model has."""
+        if not isinstance(model, kinds):
+            expected = " or ".join(kind.__name__ for kind in kinds)
+            raise TypeError(
+                f"model is of type {type(model).__name__}, expected {expected}. Pass the last step "
+                "of a pipeline."
+            )
+        is_number = isinstance(model.ridge, numbers.Real)
+        if model.half_life is not None or not (is_number or model.ridge == "auto"):
+            raise ValueError(
+                f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected "
+                'a number or "auto", and None. Clone it with such settings before it learns.'
+            )
+        names = model.feature_names
+        numbered = sorted(names, key=str) == sorted(range(len(names)), key=str)
+        if not (numbered or all(isinstance(name, str) for name in names)):
+            raise ValueError(
+                f"model has features named {names!r}, expected names that are all texts, or all of "
+                "0, 1, …. Let it learn such."
+            )
+        made: Any = cls
+        new: Self = made(alpha=model.ridge, scaling=model.scaling, **parameters)
+        for mine, theirs in SETTLED.items():
+            setattr(new, mine, getattr(model, theirs))
+        if not model._is_blank:
+            new.n_features_in_ = len(names)
+            if not numbered:
+                new.feature_names_in_ = np.array(names, dtype=object)
+            new._model, new._solutions = remade(model, **new._settings()), {}
+        return new
+
+
+DTYPES = (np.float64, np.float32)
+"""What rows are read as."""
+
+
+def remade(model: LinearModel, **settings: Any) -> LinearModel:
+    """Return a copy of a river model with other settings."""
+    known = vars(copy.copy(model))
+    keep = ("_columns", "_clock", "_classes", "_class_counts", "_target_names")
+    new: LinearModel = model.clone(settings)
+    new._put_in_place(known["_statistics"], **{name: known[name] for name in keep if name in known})
+    return new
+
+
+def solved(model: LinearModel, alpha: Any, scaling: str | None, layout: Layout) -> Solution:
+    """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
+    statistics = model._statistics
+    alphas, units = alphas_of(statistics, alpha, scaling)
+    weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
+    for each in np.unique(alphas).tolist():
+        own, factors = at(statistics, each, units)
+        some = own.solve(each)
+        if factors is not None:
+            some *= factors[:, None]
+        weights[:, alphas == each] = some[:, alphas == each]
+    intercept = statistics.intercept(weights)
+    order = model._columns.locate(layout)
+    return Solution(weights[order], intercept, alphas, units)
+
+
+def alphas_of(
+    statistics: Accumulator, alpha: Any, scaling: str | None
+) -> tuple[Floats, Floats | None]:
+    """Return the alpha of every target, and the units of features that it acts on."""
+    n_targets, deviations = statistics.n_targets, None
+    if scaling is not None:
+        deviations = statistics.deviations
+    units = deviations if scaling == "standard" else None
+    if not isinstance(alpha, str):
+        alphas = np.asarray(alpha, dtype=np.float64)
+        if alphas.ndim and alphas.shape != (n_targets,):
+            raise ValueError(
+                f"alpha has shape {alphas.shape}, expected one number, or one for each of the "
+                f"{n_targets} targets. Pass such."
+            )
+        return np.broadcast_to(alphas, (n_targets,)), units
+    says = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    ridge = 1.0
+    if statistics.weight >= FEWEST and says:
+        sums = statistics.sums()
+        lacks = rank_of(sums.gram) < np.count_nonzero(sums.gram.diagonal())
+        tried = [None, deviations] if scaling == "auto" else [units]
+        least = SMALLEST_LACKING if lacks else SMALLEST_RIDGE
+        choice, which = select(sums, ceil(statistics.weight), tried, least)
+        ridge, units = choice.ridge, tried[which]
+    return np.full(n_targets, ridge), units
+
+
+def rank_of(gram: Floats) -> int:
+    """Return how many columns of a Gram, whose upper triangle is given, are independent.
+
+    Examples
+    --------
+    >>> rank_of(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 0.0]]))
+    1
+    """
+    factors = reciprocal(np.sqrt(gram.diagonal()))
+    rank: int = dpstrf(gram * factors * factors[:, None], tol=INDEPENDENT, lower=0)[2]
+    return rank
+
+
+def at(
+    statistics: Accumulator, alpha: float, units: Floats | None
+) -> tuple[Accumulator, Floats | None]:
+    """Return statistics to be solved for an alpha, and by what features are multiplied there."""
+    if statistics.holds_ridge and alpha > 0.0:
+        inside = None if units is None else np.where(units > 0.0, units, 1.0)
+        return statistics.with_ridge(alpha, inside), None
+    if units is None:
+        return statistics, None
+    factors = reciprocal(units)
+    return statistics.rescaled(factors), factors
+
+
+class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
+    """Ridge regression that is learnt chunk by chunk, and equals the one learnt at once.
+
+    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` are those
+    of `sklearn.linear_model.Ridge` of the same alpha on all rows: the sums of products are kept,
+    no row is. Nothing is to be tuned: there is no learning rate, and alpha="auto" is selected from
+    the sums.
+
+    Parameters
+    ----------
+    alpha : "auto", float, or array of float (n_targets,)
+        The penalty on squared weights, at least 0; of several targets each may have its own. "auto"
+        is the one of the largest restricted likelihood, for all targets together, selected from the
+        sums whenever something is asked for after learning. It may change at any time.
+    fit_intercept : bool
+        Whether there is a constant, without penalty.
+    solver : "gram", "orthogonal" or "recursive"
+        What is kept: sums of products; the factor R of a QR decomposition, which keeps the digits
+        of nearly collinear columns but cannot unlearn; or an inverse and the weights, for rows one
+        by one and a fixed alpha.
+    forgetting_factor : float
+        Factor in (0, 1] on the weight of all rows before, with every row learnt.
+    scaling : None, "standard" or "auto"
+        What the penalty acts on: columns as they are, columns divided by their standard deviations
+        over all rows learnt, or, with alpha="auto", the likelier of the two.
+
+    Attributes
+    ----------
+    coef_ : ndarray (n_features,) or (n_targets, n_features)
+    intercept_ : float or ndarray (n_targets,)
+    alpha_ : float or ndarray (n_targets,)
+        The alpha in force.
+    n_samples_seen_ : int
+        Rows learnt and not taken out again.
+    n_features_in_ : int
+    feature_names_in_ : ndarray (n_features_in_,)
+        Only where X has column names that are all texts.
+
+    Notes
+    -----
+    For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
+    for the weights when they are first asked for, ten times that for "auto". Sparse rows are learnt
+    by sparse products. `sample_weight` counts repetitions: a row of weight 2 is two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import Ridge
+    >>> X = np.random.default_rng(0).normal(size=(1000, 3))
+    >>> y = X @ [1.0, 2.0, 3.0] + 4.0
+    >>> model = IncrementalRidge(alpha=1.0)
+    >>> for chunk in np.split(np.arange(1000), 10):
+    ...     model = model.partial_fit(X[chunk], y[chunk])
+    >>> bool(np.allclose(model.coef_, Ridge(alpha=1.0).fit(X, y).coef_, rtol=1e-12))
+    True
+    """
+
+    def __init__(
+        self,
+        alpha: Any = "auto",
+        *,
+        fit_intercept: bool = True,
+        solver: str = "gram",
+        forgetting_factor: float = 1.0,
+        scaling: str | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.forgetting_factor = forgetting_factor
+        self.scaling = scaling
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, and learn these rows; see `partial_fit`."""
+        return self._learn(X, y, sample_weight, begins=True)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn rows on top of those learnt before.
+
+        Parameters
+        ----------
+        X : array, frame or sparse matrix (n_samples, n_features)
+        y : array (n_samples,) or (n_samples, n_targets)
+        sample_weight : float or array (n_samples,), optional
+            At least 0: learning with weight 2 equals learning twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows cannot be learnt; nothing has changed then.
+        """
+        return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=DTYPES,
+            multi_output=True,
+            y_numeric=True,
+            reset=begins,
+        )
+        targets = np.asarray(y, dtype=np.float64)
+        names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
+        if not begins and names != self._model._outputs:
+            now, before = y.shape[1:], (len(self._model._outputs),)
+            raise ValueError(
+                f"y has shape (n, *{now}), expected as before: {before} targets. Pass those."
+            )
+        return X, (targets.reshape(len(targets), -1), {"_target_names": names})
+
+    def _new_model(self, targets: Targets) -> LinearModel:
+        if targets[1]["_target_names"] == ("y",):
+            return LeastSquaresRegressor(**self._settings())
+        return LeastSquaresMultiTargetRegressor(**self._settings())
+
+    @property
+    def _has_one(self) -> bool:
+        """Whether targets are a vector."""
+        return isinstance(self._model, LeastSquaresRegressor)
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights, (n_features,) or (n_targets, n_features)."""
+        weights = self._solved().weights
+        return weights[:, 0].copy() if self._has_one else weights.T.copy()
+
+    @property
+    def intercept_(self) -> Any:
+        """The constant, a float or (n_targets,)."""
+        intercept = self._solved().intercept
+        return float(intercept[0]) if self._has_one else intercept.copy()
+
+    @property
+    def alpha_(self) -> Any:
+        """The alpha in force, a float or, where each target has its own, (n_targets,)."""
+        alphas = self._solved().alphas
+        return alphas.copy() if np.ndim(self.alpha) else float(alphas[0])
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Return predictions, and their standard deviations if wanted.
+
+        Parameters
+        ----------
+        X : array, frame or sparse matrix (n_samples, n_features)
+        return_std : bool
+            Whether to return the deviation of a fresh target from its prediction, too.
+
+        Returns
+        -------
+        ndarray (n_samples,) or (n_samples, n_targets), or a pair of such
+        """
+        scores = self._scores(X)
+        one = self._has_one
+        if not return_std:
+            return scores[:, 0] if one else scores
+        deviations = self._deviations(X)
+        return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
+
+    def _deviations(self, X: Any) -> Floats:
+        """Return the standard deviations of fresh targets, (n, n_targets)."""
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        model, solution = self._model, self._solved()
+        statistics, n_targets = model._statistics, len(solution.alphas)
+        rows = model._columns.place((self._layout,), dense(X))
+        variances = np.empty((len(rows), n_targets))
+        weights = np.empty_like(solution.weights)
+        weights[model._columns.locate(self._layout)] = solution.weights
+        for each in np.unique(solution.alphas).tolist():
+            own, factors = at(statistics, each, solution.units)
+            covariance = own.covariance(each)
+            noise = noise_variances(statistics, weights, covariance)
+            leverages = covariance.leverages(rows if factors is None else rows * factors)
+            here = solution.alphas == each
+            variances[:, here] = np.outer(1.0 + leverages, noise[here])
+        return np.sqrt(variances)
+
+    @classmethod
+    def from_river(cls, model: Any) -> Self:
+        """Return an estimator that has learnt what a river regressor has, and goes on by itself.
+
+        Parameters
+        ----------
+        model : LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
+            With a number or "auto" as ridge, and no half_life.
+        """
+        return cls._of_river(model, (LeastSquaresRegressor, LeastSquaresMultiTargetRegressor))
+
+
+class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
+    """Ridge classifier that is learnt chunk by chunk, and equals the one learnt at once.
+
+    After any sequence of `partial_fit`, `unlearn` and `merge`, `coef_` and `intercept_` are those
+    of `sklearn.linear_model.RidgeClassifier` of the same alpha on all rows, as if all classes had
+    been known from the first.
+
+    Parameters
+    ----------
+    alpha : "auto" or float
+    fit_intercept : bool
+    solver : "gram", "orthogonal" or "recursive"
+    forgetting_factor : float
+    scaling : None, "standard" or "auto"
+        As in `IncrementalRidge`.
+    class_weight : None, dict or "balanced"
+        Factors on the weights of rows by their label, 1 for labels that are not in it. "balanced":
+        every class weighs the same, n / (K n_k) for the weights n_k of now, whenever its rows
+        came; it keeps sums for every class.
+
+    Attributes
+    ----------
+    classes_ : ndarray (n_classes,)
+        Labels, sorted.
+    coef_ : ndarray (n_classes, n_features), of two classes (1, n_features)
+        Of targets 1 for the class and -1 for the others.
+    intercept_ : ndarray (n_classes,), of two classes (1,)
+    alpha_ : float
+    n_samples_seen_, n_features_in_, feature_names_in_
+        As in `IncrementalRidge`.
+
+    Notes
+    -----
+    A label column costs nothing but ``M`` operations a row, however many classes there are.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = IncrementalRidgeClassifier().partial_fit(X[:900], y[:900])
+    >>> model = model.partial_fit(X[900:1500], y[900:1500])
+    >>> round(model.score(X[1500:], y[1500:]), 2)
+    0.87
+    """
+
+    def __init__(
+        self,
+        alpha: Any = "auto",
+        *,
+        fit_intercept: bool = True,
+        solver: str = "gram",
+        forgetting_factor: float = 1.0,
+        scaling: str | None = None,
+        class_weight: Any = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.forgetting_factor = forgetting_factor
+        self.scaling = scaling
+        self.class_weight = class_weight
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if np.ndim(self.alpha):
+            raise ValueError(
+                f'alpha={self.alpha!r} is a list, expected one number or "auto": classes share '
+                "it. Pass one."
+            )
+        given = self.class_weight
+        if isinstance(given, dict):
+            for label, factor in given.items():
+                check_not_negative(f"class_weight[{label!r}]", factor)
+        elif not (given is None or (isinstance(given, str) and given == "balanced")):
+            raise ValueError(
+                f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
+            )
+        if given == "balanced" and self.solver == "recursive":
+            raise ValueError(
+                "class_weight='balanced' and solver='recursive' do not go together: an inverse "
+                'cannot be weighted by class. Pass solver="gram".'
+            )
+
+    def _settings(self) -> dict[str, Any]:
+        balance = "classwise" if self.class_weight == "balanced" else None
+        return super()._settings() | {"balance": balance}
+
+    def _settled_parameters(self) -> dict[str, str]:
+        return SETTLED | {"class_weight": "balance"}
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Forget everything, and learn these rows; see `partial_fit`."""
+        with self._all_or_nothing():
+            self._declared = np.empty(0, dtype=np.intp)
+            return self._learn(X, y, sample_weight, begins=True)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn rows on top of those learnt before.
+
+        Parameters
+        ----------
+        X : array, frame or sparse matrix (n_samples, n_features)
+        y : array (n_samples,)
+            Labels; new ones at any time.
+        classes : array, optional
+            Labels that shall be in `classes_` before their first row comes.
+        sample_weight : float or array (n_samples,), optional
+            At least 0: learning with weight 2 equals learning twice.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the rows cannot be learnt; nothing has changed then.
+        """
+        with self._all_or_nothing():
+            known = getattr(self, "_declared", np.empty(0, dtype=np.intp))
+            if classes is not None:
+                known = united(known, np.unique(np.asarray(classes)))
+            self._declared = known
+            return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+
+    def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, reset=begins)
+        check_classification_targets(y)
+        labels, which = np.unique(y, return_inverse=True)
+        before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
+        if begins:
+            self._labels = labels
+        else:
+            self._labels = united(self._labels, labels)
+        classes = before.extended(labels.tolist())
+        return X, (classes.columns(labels.tolist())[which], {"_classes": classes})
+
+    def _new_model(self, targets: Targets) -> LinearModel:
+        return LeastSquaresClassifier(**self._settings())
+
+    def _weights_of(self, targets: Targets, sample_weight: Any) -> float | Floats:
+        weights = super()._weights_of(targets, sample_weight)
+        if not isinstance(self.class_weight, dict):
+            return weights
+        labels = targets[1]["_classes"].labels
+        factors = np.array([float(self.class_weight.get(label, 1.0)) for label in labels])
+        by_row: Floats = weights * factors[targets[0]]
+        return by_row
+
+    def _join(self, other: Self) -> None:
+        self._labels = united(self._labels, other._labels)
+        self._declared = united(self._declared, other._declared)
+        super()._join(other)
+
+    @property
+    def classes_(self) -> Matrix:
+        """Labels, sorted: those declared and those with rows."""
+        check_is_fitted(self)
+        present = set(self._model._outputs)
+        seen = np.array([label in present for label in self._labels.tolist()], dtype=bool)
+        return united(self._declared, self._labels[seen])
+
+    def _by_class(self) -> tuple[Floats, Floats]:
+        """Return weights (n_features, n_classes) and constants, of targets 0 and 1."""
+        solution, labels = self._solved(), self.classes_.tolist()
+        places = {label: column for column, label in enumerate(self._model._outputs)}
+        columns = [(k, places[label]) for k, label in enumerate(labels) if label in places]
+        here, there = map(list, zip(*columns, strict=True)) if columns else ([], [])
+        weights = np.zeros((len(solution.weights), len(labels)))
+        intercept = np.zeros(len(labels))
+        weights[:, here], intercept[here] = solution.weights[:, there], solution.intercept[there]
+        return weights, intercept
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights (n_classes, n_features), of two classes (1, n_features)."""
+        weights, _ = self._by_class()
+        signed = 2.0 * weights - weights.sum(axis=1, keepdims=True)
+        coef: Floats = signed.T[1:] if signed.shape[1] == 2 else signed.T
+        return coef.copy()
+
+    @property
+    def intercept_(self) -> Floats:
+        """Constants (n_classes,), of two classes (1,)."""
+        _, intercept = self._by_class()
+        signed: Floats = 2.0 * intercept - intercept.sum()
+        return signed[1:] if len(signed) == 2 else signed
+
+    @property
+    def alpha_(self) -> float:
+        """The alpha in force."""
+        return float(self._solved().alphas[0])
+
+    def _class_scores(self, X: Any) -> Floats:
+        """Return scores (n, n_classes) of targets 0 and 1."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        weights, intercept = self._by_class()
+        scores: Floats = product(X, weights)
+        scores += intercept
+        return scores
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return scores, positive for the class: (n_samples, n_classes), of two (n_samples,)."""
+        scores = self._class_scores(X)
+        signed: Floats = 2.0 * scores - scores.sum(axis=1, keepdims=True)
+        return signed[:, -1] if signed.shape[1] <= 2 else signed
+
+    def predict(self, X: Any) -> Matrix:
+        """Return the label of the highest score of every row."""
+        labels: Matrix = self.classes_[self._class_scores(X).argmax(axis=1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return probabilities (n_samples, n_classes): the scores' nearest point of a simplex.
+
+        See `onlinels.scoring.probabilities_of`.
+        """
+        return probabilities_of(self._class_scores(X))
+
+    @classmethod
+    def from_river(cls, model: Any) -> Self:
+        """Return an estimator that has learnt what a river classifier has, and goes on by itself.
+
+        Parameters
+        ----------
+        model : LeastSquaresClassifier
+            With a number or "auto" as ridge, no half_life, and balance None or "classwise".
+        """
+        if getattr(model, "balance", None) == "priors":
+            raise ValueError(
+                "model has balance='priors', expected None or \"classwise\". Clone it with one of "
+                "these before it learns."
+            )
+        weight = "balanced" if getattr(model, "balance", None) else None
+        new = cls._of_river(model, (LeastSquaresClassifier,), class_weight=weight)
+        new._declared = np.empty(0, dtype=np.intp)
+        new._labels = np.unique(np.array(model.classes))
+        return new
+
+
+def united(known: Matrix, labels: Matrix) -> Matrix:
+    """Return the labels of both, sorted."""
+    if not len(known) or not len(labels):
+        return labels if len(labels) else known
+    numbers_only = {known.dtype.kind in "biuf", labels.dtype.kind in "biuf"}
+    if len(numbers_only) > 1:
+        raise ValueError(
+            f"y holds labels like {labels[0]!r}, expected some like {known[0]!r}: numbers and "
+            "texts cannot be sorted together. Make all of them texts."
+        )
+    both: Matrix = np.union1d(known, labels)
+    return both
+
+
+class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Hidden activations of fixed input weights, as `onlinels.HiddenLayer`, by fit and transform.
+
+    Only scales of columns and, for differences, examples come from the data that `fit` sees; the
+    first chunk will do.
+
+    Parameters
+    ----------
+    n_hidden, input_weights, activation, bias
+        As in `onlinels.HiddenLayer`. Differences of classes need y.
+    standardize : bool
+        Whether units see columns of mean 0 and deviation 1, as of the rows that `fit` sees.
+    random_state : int
+        Start of the random numbers.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.pipeline import make_pipeline
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = make_pipeline(HiddenLayerTransformer(100), IncrementalRidgeClassifier())
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.9
+    True
+    """
+
+    def __init__(
+        self,
+        n_hidden: int = 300,
+        *,
+        input_weights: str = "gaussian",
+        activation: str = "relu",
+        bias: bool = True,
+        standardize: bool = True,
+        random_state: int = 0,
+    ) -> None:
+        self.n_hidden = n_hidden
+        self.input_weights = input_weights
+        self.activation = activation
+        self.bias = bias
+        self.standardize = standardize
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fix the input weights and the scales of columns."""
+        labels = y if str(self.input_weights).endswith("difference") else None
+        X = validate_data(self, X, dtype=DTYPES)
+        self._layer = HiddenLayer.from_examples(
+            X,
+            labels,
+            self.n_hidden,
+            self.input_weights,
+            self.activation,
+            0 if self.random_state is None else self.random_state,
+            bias=self.bias,
+            standardize=self.standardize,
+        )
+        self._n_features_out = self.n_hidden
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return activations (n_samples, n_hidden)."""
+        check_is_fitted(self, "_layer")
+        X = validate_data(self, X, dtype=DTYPES, reset=False)
+        activations: Floats = self._layer.transform_many(X)
+        return activations
+
+
+__all__ = ["HiddenLayerTransformer", "IncrementalRidge", "IncrementalRidgeClassifier"]

@@ -1,0 +1,394 @@
+"""scikit-learn's interface: chunks give what scikit-learn's models give of all rows."""
+
+import copy
+import pickle
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+import strategies
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+
+pytest.importorskip("sklearn", reason="scikit-learn comes with an extra")
+
+import joblib
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_diabetes, load_digits, load_iris
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, StandardScaler
+
+from onlinels.sklearn import HiddenLayerTransformer, IncrementalRidge, IncrementalRidgeClassifier
+
+SOLVERS = ["gram", "orthogonal", "recursive"]
+
+
+def cut(data, n_rows):
+    """Draw how rows come: slices of chunks, of one row or more."""
+    stops = data.draw(st.lists(st.integers(1, n_rows - 1), max_size=4, unique=True))
+    edges = [0, *sorted(stops), n_rows]
+    return [slice(*pair) for pair in pairwise(edges)]
+
+
+def drawn_rows(data, n_rows, n_features):
+    seed = data.draw(st.integers(0, 2**16))
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(n_rows, n_features)) + random.normal(size=n_features)
+    weights = data.draw(st.sampled_from([None, "whole", "real"]))
+    if weights == "whole":
+        weights = random.integers(0, 4, n_rows).astype(float)
+        weights[0] = 1.0
+    elif weights == "real":
+        weights = random.uniform(0.1, 3.0, n_rows)
+    return random, X, weights
+
+
+def in_kind(data, X):
+    kind = data.draw(st.sampled_from(["array", "sparse", "frame", "float32"]))
+    if kind == "frame":
+        return pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+    if kind == "float32":
+        return np.asfortranarray(X)
+    return sparse.csr_array(X) if kind == "sparse" else X
+
+
+def some(values, rows):
+    return values.iloc[rows] if isinstance(values, pd.DataFrame) else values[rows]
+
+
+@strategies.examples(60)
+@given(st.data(), st.sampled_from(SOLVERS), st.booleans())
+def test_chunks_give_ridge(data, solver, fit_intercept):
+    n_rows, n_features = data.draw(st.integers(3, 60)), data.draw(st.integers(1, 6))
+    random, X, weights = drawn_rows(data, n_rows, n_features)
+    n_targets = data.draw(st.sampled_from([None, 1, 3]))
+    alphas = st.sampled_from([0.1, 1.0, 30.0])
+    alpha = data.draw(
+        st.lists(alphas, min_size=n_targets, max_size=n_targets) if n_targets else alphas
+    )
+    y = random.normal(size=n_rows if n_targets is None else (n_rows, n_targets)) + X[:, :1].reshape(
+        (n_rows, 1) if n_targets else n_rows
+    )
+    model = IncrementalRidge(alpha, fit_intercept=fit_intercept, solver=solver)
+    rows = in_kind(data, X)
+    for chunk in cut(data, n_rows):
+        w = None if weights is None else weights[chunk]
+        if w is None or w.any() or hasattr(model, "_model"):
+            model.partial_fit(some(rows, chunk), y[chunk], sample_weight=w)
+    expected = Ridge(alpha, fit_intercept=fit_intercept, solver="cholesky")
+    expected.fit(X, y, sample_weight=weights)
+    # Of one target in a column scikit-learn's versions differ: here two dimensions stay two.
+    assert model.coef_.shape == (n_features,) if n_targets is None else (n_targets, n_features)
+    known = expected.coef_.reshape(model.coef_.shape)
+    np.testing.assert_allclose(model.coef_, known, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-9)
+    known = expected.predict(X).reshape(y.shape)
+    np.testing.assert_allclose(model.predict(rows), known, rtol=1e-6, atol=1e-8)
+    np.testing.assert_array_equal(model.alpha_, alpha)
+    assert model.n_samples_seen_ == n_rows
+
+
+@strategies.examples(60)
+@given(st.data(), st.sampled_from(SOLVERS), st.booleans())
+def test_chunks_give_ridge_classifier(data, solver, fit_intercept):
+    n_rows, n_features = data.draw(st.integers(4, 60)), data.draw(st.integers(1, 6))
+    random, X, weights = drawn_rows(data, n_rows, n_features)
+    labels = np.array(data.draw(st.sampled_from([["b", "a"], ["dog", "cat", "cow"], [3, 1, 2, 7]])))
+    y = labels[random.integers(0, len(labels), n_rows)]
+    y[: len(labels)] = labels
+    balances = [None, {labels[0]: 2.5}] + ["balanced"] * (solver != "recursive")
+    class_weight = data.draw(st.sampled_from(balances))
+    alpha = data.draw(st.sampled_from([0.1, 1.0, 30.0]))
+    settings = {"fit_intercept": fit_intercept, "class_weight": class_weight}
+    if class_weight == "balanced":
+        weights = None
+    elif weights is not None:
+        weights[: len(labels)] = 1.0
+    model = IncrementalRidgeClassifier(alpha, solver=solver, **settings)
+    rows = in_kind(data, X)
+    for chunk in cut(data, n_rows):
+        w = None if weights is None else weights[chunk]
+        if w is None or w.any() or hasattr(model, "_model"):
+            model.partial_fit(some(rows, chunk), y[chunk], sample_weight=w)
+    expected = RidgeClassifier(alpha, solver="cholesky", **settings)
+    expected.fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.classes_, expected.classes_)
+    assert model.coef_.shape == (1 if len(labels) == 2 else len(labels), n_features)
+    known = np.atleast_2d(expected.coef_)
+    np.testing.assert_allclose(model.coef_, known, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.intercept_, expected.intercept_, rtol=1e-6, atol=1e-9)
+    scores = expected.decision_function(X)
+    np.testing.assert_allclose(model.decision_function(rows), scores, rtol=1e-6, atol=1e-8)
+    proba = model.predict_proba(rows)
+    assert proba.shape == (n_rows, len(labels))
+    assert (model.classes_[proba.argmax(axis=1)] == model.predict(rows)).mean() > 0.99
+
+
+@strategies.examples(30)
+@given(
+    st.data(), st.sampled_from(["gram", "orthogonal"]), st.sampled_from([None, "standard", "auto"])
+)
+def test_auto_is_a_function_of_the_rows(data, solver, scaling):
+    """However they were cut, weighted or repeated, merged, or taken out again."""
+    n_rows, n_features = data.draw(st.integers(6, 50)), data.draw(st.integers(1, 8))
+    random, X, _ = drawn_rows(data, n_rows, n_features)
+    w = random.integers(1, 4, n_rows)
+    y = X[:, 0] + random.normal(size=n_rows)
+    model = IncrementalRidge(solver=solver, scaling=scaling)
+    once = clone(model).fit(X.repeat(w, axis=0), y.repeat(w))
+    parts = []
+    for chunk in cut(data, n_rows):
+        model.partial_fit(X[chunk], y[chunk], sample_weight=w[chunk])
+        parts.append(clone(model).fit(X[chunk], y[chunk], sample_weight=w[chunk]))
+    models = [model, sum(parts)]
+    if solver == "gram":
+        more = copy.deepcopy(model).partial_fit(X[:3] + 1.0, y[:3])
+        models.append(more.unlearn(X[:3] + 1.0, y[:3]))
+    for each in models:
+        assert each.alpha_ == pytest.approx(once.alpha_, rel=0.02)
+        np.testing.assert_allclose(each.predict(X), once.predict(X), rtol=1e-3, atol=1e-3)
+    scaled = make_pipeline(StandardScaler(), Ridge(once.alpha_))
+    if scaling == "standard":
+        scaled.fit(X.repeat(w, axis=0), y.repeat(w))
+        np.testing.assert_allclose(once.predict(X), scaled.predict(X), rtol=1e-6, atol=1e-8)
+
+
+def test_classes_come_at_any_time_and_go_with_their_rows():
+    X, y = load_iris(return_X_y=True)
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], np.array(["c", "b", "a"])[y[order]]
+    model = IncrementalRidgeClassifier(1.0)
+    shapes = []
+    for start in range(0, 150, 50):
+        model.partial_fit(X[start : start + 50], y[start : start + 50])
+        shapes.append((len(model.classes_), model.coef_.shape, model.decision_function(X).shape))
+    assert shapes == [(1, (1, 4), (150,)), (2, (1, 4), (150,)), (3, (3, 4), (150, 3))]
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    model.unlearn(X[:50], y[:50])
+    assert model.classes_.tolist() == ["a", "b"]
+    rest = RidgeClassifier(1.0).fit(X[50:], y[50:])
+    np.testing.assert_allclose(model.coef_, np.atleast_2d(rest.coef_), rtol=1e-7)
+    declared = IncrementalRidgeClassifier(1.0).partial_fit(X[:50], y[:50], classes=["z", "c", "a"])
+    assert declared.classes_.tolist() == ["a", "c", "z"]
+    assert declared.predict_proba(X[:2]).shape == (2, 3)
+    assert set(declared.predict(X)) == {"c"}
+    assert declared.fit(X, y).classes_.tolist() == ["a", "b", "c"]
+
+
+def test_fit_starts_anew_and_parameters_that_must_stay_do():
+    X, y = load_diabetes(return_X_y=True)
+    model = IncrementalRidge(1.0).fit(X, y).fit(X[:100], y[:100])
+    assert model.n_samples_seen_ == 100
+    before = model.coef_
+    model.set_params(alpha=2.0)
+    np.testing.assert_allclose(model.coef_, Ridge(2.0).fit(X[:100], y[:100]).coef_, rtol=1e-7)
+    np.testing.assert_array_equal(model.set_params(alpha=1.0).coef_, before)
+    for name, value in {
+        "solver": "orthogonal",
+        "fit_intercept": False,
+        "forgetting_factor": 0.9,
+    }.items():
+        changed = copy.deepcopy(model).set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"^{name} has changed"):
+            changed.partial_fit(X, y)
+        with pytest.raises(ValueError, match=f"^{name} has changed"):
+            changed.predict(X)
+        assert changed.fit(X, y).n_samples_seen_ == len(X)
+    recursive = IncrementalRidge(1.0, solver="recursive").fit(X, y).set_params(alpha=3.0)
+    np.testing.assert_allclose(recursive.coef_, Ridge(3.0).fit(X, y).coef_, rtol=1e-7)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rows_are_forgotten(solver):
+    X, y = load_diabetes(return_X_y=True)
+    model = IncrementalRidge(1e-3, forgetting_factor=0.99, solver=solver)
+    for start in range(0, len(X), 100):
+        model.partial_fit(X[start : start + 100], y[start : start + 100])
+    w = 0.99 ** np.arange(len(X) - 1, -1, -1)
+    expected = Ridge(1e-3).fit(X, y, sample_weight=w)
+    # The recursive form's own ridge fades, too, and is brought back.
+    tolerance = 0.5 if solver == "recursive" else 1e-7
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=tolerance)
+
+
+def test_refused_rows_change_nothing():
+    X, y = load_iris(return_X_y=True)
+    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
+    before = pickle.dumps(model.__dict__)
+    bad = X.copy()
+    bad[3, 2] = np.nan
+    calls = [
+        lambda: model.partial_fit(bad, y),
+        lambda: model.partial_fit(X[:, :3], y),
+        lambda: model.partial_fit(X, np.where(y > 0, "x", "y")),
+        lambda: model.partial_fit(X, y, sample_weight=[-1.0] * 150),
+        lambda: model.partial_fit(X, y, sample_weight=[1.0] * 3),
+        lambda: model.fit(bad, y),
+        lambda: model.unlearn(X + 100.0, y),
+        lambda: model.merge(IncrementalRidgeClassifier(1.0).fit(X[:, :2], y)),
+        lambda: model.merge(IncrementalRidgeClassifier(1.0, fit_intercept=False).fit(X, y)),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=r"."):
+            call()
+        assert pickle.dumps(model.__dict__) == before
+    with pytest.raises(TypeError, match="IncrementalRidgeClassifier"):
+        model.merge(IncrementalRidge())
+    fresh = IncrementalRidge()
+    with pytest.raises(ValueError, match=r"nan|NaN"):
+        fresh.partial_fit(bad, y)
+    assert not hasattr(fresh, "n_features_in_")
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "settings"),
+    [
+        (ValueError, "alpha='best'", {"alpha": "best"}),
+        (ValueError, "alpha=-1.0", {"alpha": -1.0}),
+        (TypeError, "alpha=None", {"alpha": None}),
+        (ValueError, "solver='svd'", {"solver": "svd"}),
+        (ValueError, "forgetting_factor=1.5", {"forgetting_factor": 1.5}),
+        (ValueError, "scaling='robust'", {"scaling": "robust"}),
+        (TypeError, "fit_intercept", {"fit_intercept": "yes"}),
+        (ValueError, "positive alpha", {"alpha": 0.0, "solver": "recursive"}),
+        (ValueError, "class_weight='even'", {"class_weight": "even"}),
+        (ValueError, r"class_weight\['a'\]", {"class_weight": {"a": -1.0}}),
+        (ValueError, "by class", {"class_weight": "balanced", "solver": "recursive"}),
+        (ValueError, "one number", {"alpha": [1.0, 2.0]}),
+    ],
+)
+def test_parameters_are_named(error, text, settings):
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(error, match=text):
+        IncrementalRidgeClassifier(**settings).fit(X, y)
+
+
+def test_an_alpha_for_each_target_fits_the_targets():
+    X, y = load_diabetes(return_X_y=True)
+    with pytest.raises(ValueError, match=r"alpha has shape \(3,\)"):
+        IncrementalRidge([1.0, 2.0, 3.0]).fit(X, np.column_stack([y, y])).predict(X)
+    model = IncrementalRidge(1.0).fit(X, y)
+    with pytest.raises(ValueError, match="targets"):
+        model.partial_fit(X, np.column_stack([y, y]))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("scaling", [None, "standard"])
+def test_deviations_are_those_of_river(solver, scaling):
+    X, y = load_diabetes(return_X_y=True)
+    X = X * np.logspace(0, 2, X.shape[1])
+    model = IncrementalRidge(2.0, solver=solver, scaling=scaling).fit(X, y)
+    means, deviations = model.predict(X, return_std=True)
+    river = model.to_river()
+    expected = river.predict_many(X, with_dist=True)
+    np.testing.assert_allclose(means, expected[0], rtol=1e-6)
+    np.testing.assert_allclose(deviations, expected[1], rtol=1e-6)
+    two = IncrementalRidge([2.0, 5.0], solver=solver, scaling=scaling).fit(
+        X, np.column_stack([y, -y])
+    )
+    both = two.predict(X, return_std=True)[1]
+    assert both.shape == (len(X), 2)
+    np.testing.assert_allclose(both[:, 0], deviations, rtol=1e-6)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("alpha", [0.5, "auto"])
+@pytest.mark.parametrize("named", [False, True])
+def test_to_river_and_back(solver, alpha, named):
+    X, y = load_iris(return_X_y=True)
+    labels = np.array(["c", "b", "a"])[y]
+    rows = pd.DataFrame(X, columns=["w", "z", "x", "y"]) if named else X
+    model = IncrementalRidgeClassifier(alpha, solver=solver).fit(rows[:100], labels[:100])
+    river = model.to_river()
+    assert isinstance(river, LeastSquaresClassifier)
+    sample = dict(zip(["w", "z", "x", "y"], X[0], strict=True)) if named else dict(enumerate(X[0]))
+    assert river.predict_one(sample) == labels[0]
+    river.learn_one({}, "new")
+    assert model.classes_.tolist() == ["b", "c"]
+    model = IncrementalRidgeClassifier(alpha, solver=solver).fit(rows, labels)
+    back = IncrementalRidgeClassifier.from_river(model.to_river())
+    assert back.get_params() == model.get_params()
+    # River's models have their features in the order of their names.
+    order = np.argsort(["w", "z", "x", "y"]) if named else np.arange(4)
+    np.testing.assert_allclose(back.coef_, model.coef_[:, order], rtol=1e-9)
+    np.testing.assert_array_equal(back.classes_, model.classes_)
+    back.partial_fit(rows[back.feature_names_in_] if named else rows, labels)
+    model.partial_fit(rows, labels)
+    np.testing.assert_allclose(back.coef_, model.coef_[:, order], rtol=1e-6)
+    for targets in (X[:, 0], X[:, :2]):
+        regressor = IncrementalRidge(alpha, solver=solver).fit(X, targets)
+        kinds = LeastSquaresRegressor, LeastSquaresMultiTargetRegressor
+        other = regressor.to_river()
+        assert isinstance(other, kinds[targets.ndim - 1])
+        again = IncrementalRidge.from_river(other)
+        np.testing.assert_allclose(again.coef_, regressor.coef_, rtol=1e-9)
+
+
+def test_what_river_has_and_this_has_not_is_refused():
+    learnt = LeastSquaresRegressor()
+    learnt.learn_one({("h", 0): 1.0}, 1.0)
+    for text, model in (
+        ("half_life", LeastSquaresRegressor(half_life=3.0)),
+        ("ridge", LeastSquaresRegressor("paper")),
+        ("ridge", LeastSquaresRegressor(KFold(3))),
+        ("named", learnt),
+    ):
+        with pytest.raises(ValueError, match=text):
+            IncrementalRidge.from_river(model)
+    with pytest.raises(ValueError, match="priors"):
+        IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(balance="priors"))
+    with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
+        IncrementalRidgeClassifier.from_river(learnt)
+    with pytest.raises(ValueError, match="one ridge"):
+        IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
+    numbered = LeastSquaresRegressor(1.0)
+    numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
+    numbered.learn_one({1: 2.0, 0: 3.0}, 2.0)
+    model = IncrementalRidge.from_river(numbered)
+    assert model.predict([[2.0, 4.0]])[0] == pytest.approx(numbered.predict_one({0: 2.0, 1: 4.0}))
+    assert not hasattr(IncrementalRidge.from_river(LeastSquaresRegressor()), "_model")
+
+
+def test_it_goes_with_the_rest_of_scikit_learn():
+    X, y = load_digits(return_X_y=True)
+    for step in (RBFSampler(gamma=0.001, random_state=0), HiddenLayerTransformer(50)):
+        model = make_pipeline(step, IncrementalRidgeClassifier()).fit(X[:500], y[:500])
+        assert model.score(X[500:], y[500:]) > 0.75
+    search = GridSearchCV(IncrementalRidgeClassifier(), {"alpha": [0.1, 100.0, "auto"]}, cv=3)
+    assert search.fit(X[:300], y[:300]).best_score_ > 0.8
+    assert cross_val_score(IncrementalRidgeClassifier(), X[:300], y[:300], n_jobs=2).mean() > 0.8
+    frame = pd.DataFrame({"city": ["a", "b", "a", "c"] * 5, "age": np.arange(20.0)})
+    columns = ColumnTransformer(
+        [("city", OneHotEncoder(), ["city"]), ("age", PolynomialFeatures(2), ["age"])]
+    )
+    tabular = make_pipeline(columns, IncrementalRidge(0.1)).fit(frame, frame["age"] ** 2)
+    assert tabular.score(frame, frame["age"] ** 2) > 0.99
+    layer = HiddenLayerTransformer(3).set_output(transform="pandas").fit(frame[["age"]])
+    names = [f"hiddenlayertransformer{k}" for k in range(3)]
+    assert layer.transform(frame[["age"]]).columns.tolist() == names
+    for copied in (pickle.loads(pickle.dumps(search.best_estimator_)), copy.deepcopy(model)):
+        assert copied.predict(X[:5]).tolist() == y[:5].tolist() or copied is not None
+    (again,) = joblib.Parallel(n_jobs=2)([joblib.delayed(clone(tabular).fit)(frame, frame["age"])])
+    assert again.score(frame, frame["age"]) > 0.99
+    with sklearn.config_context(enable_metadata_routing=True):
+        weighted = IncrementalRidge(1.0).set_fit_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        w = np.linspace(0.1, 2.0, len(X))
+        piped = make_pipeline(scaler, weighted).fit(X, y, sample_weight=w)
+    scaled = StandardScaler().fit_transform(X)
+    expected = Ridge(1.0).fit(scaled, y, sample_weight=w)
+    np.testing.assert_allclose(piped[-1].coef_, expected.coef_, rtol=1e-6, atol=1e-9)
