@@ -340,7 +340,7 @@ def received_here(dask_worker: Any) -> int:
 def tasks_of(stream: list[Any], began: float) -> Iterator[Task]:
     """Yield what workers did, from Dask's task stream."""
     for each in stream:
-        name = each["key"].rsplit("-", 5)[0]
+        name = each["key"].partition("-")[0]
         for span in each["startstops"]:
             kind = "transfer" if span["action"] == "transfer" else name
             if kind in KINDS and span["action"] in ("compute", "transfer"):

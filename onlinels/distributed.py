@@ -6,14 +6,14 @@ import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import reduce
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import numpy as np
 from dask import array, bag, config, dataframe
 from dask import get as computed_here
-from dask.core import quote
+from dask.core import literal
 from dask.delayed import Delayed, delayed
 from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
@@ -50,9 +50,13 @@ for many workers to do at once. Towards the end they get shorter, as in guided s
 WIDTH = 4
 """Models that are merged one after the other at each level of the tree.
 
-Measured with 3,000 features on two workers, at most held beside what is learnt: with 2 it grows
-from 50 to 500 blocks, with 8 it is more for 50.
+Measured with 3,000 features on two workers: with 2 the peak of memory grows from 50 to 500 blocks;
+with 8 it is higher already at 50.
 """
+
+
+SEVERAL = -1
+"""In place of the number of the one block that needs a task."""
 
 
 class Part(NamedTuple):
@@ -73,9 +77,18 @@ class Recipe:
         self.inputs: list[Any] = []
 
     def batches(self, given: Sequence[Any]) -> tuple[tuple[Any, ...], ...]:
-        """Return the batches, of what the tasks gave that stayed with Dask."""
-        known = {key: quote(value) for key, value in zip(self.inputs, given, strict=True)}
-        return computed_here(self.tasks | known, self.keys)  # type: ignore[no-any-return]
+        """Return the batches, given the results of the tasks that Dask does itself."""
+        # As literals: values are not to be taken for keys of tasks.
+        known = {key: (literal(value),) for key, value in zip(self.inputs, given, strict=True)}
+        try:
+            return computed_here(self.tasks | known, self.keys)  # type: ignore[no-any-return]
+        except Exception as error:
+            first, last = self.numbers[0], self.numbers[-1]
+            which = (
+                f"partition {first} was" if first == last else f"partitions {first} to {last} were"
+            )
+            error.add_note(f"Raised while {which} made.")
+            raise
 
 
 class Block(NamedTuple):
@@ -98,7 +111,8 @@ def fit(
 
     Workers learn blocks of partitions, each on its own statistics, which are then added. The result
     is the model that had learnt all rows in one process: the same sums, and a ridge that is
-    selected ("auto", "paper", KFold) is selected once, from all of them.
+    selected ("auto", "paper", KFold) is selected once, from all of them; one process has that of
+    its last checkpoint until the next one comes.
 
     Parameters
     ----------
@@ -113,7 +127,7 @@ def fit(
         Targets and weights, in as many partitions as X.
     split_every : int, optional
         Models that are merged one after the other at each level of the tree, at least 2; 4 unless
-        given. Fewer give more workers to do at the end, and hold more models in memory.
+        given. A smaller number lets more workers merge at the end, and holds more models.
     progress : bool
         Whether to show a progress bar: Dask's own.
 
@@ -138,9 +152,10 @@ def fit(
     so that two runs give the same bits on one kind of CPU and one number of BLAS threads. A worker
     that dies costs the time of its tasks.
 
-    A worker holds about four statistics, ``4 M^2`` bytes each in the Gram form, and three blocks,
-    ``8 M^2`` bytes each of M rows (measured with 4,000 features and 50 blocks: 625 MiB of 610);
-    orthogonal merges take more. Dask sets BLAS to one thread in its workers; ask for more with
+    A worker holds about four statistics, ``4 M (M + 1024)`` bytes each in the Gram form, and three
+    blocks, ``8 M^2`` bytes each where partitions have up to M rows (measured with 4,000 features
+    and 50 blocks: 625 MiB of 673); orthogonal merges take more. Dask sets BLAS to one thread in its
+    workers; ask for more with
     ``dask.config.set({"distributed.nanny.pre-spawn-environ.OPENBLAS_NUM_THREADS": 4})`` before the
     first cluster is made.
 
@@ -162,6 +177,7 @@ def fit(
             )
     if split_every is not None:
         width = check_count("split_every", split_every, 2)
+    check_names(model, X)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(model, X))))
     start = linear.empty()
     start._hold_choices()
@@ -173,7 +189,13 @@ def fit(
         waits = any(block.given for block in run)
         state = empty
         for some in [[block] for block in run] if waits else [run]:
-            state = step(before, state, *map(list, zip(*some, strict=True)))
+            recipes = [block.recipe for block in some]
+            # What Dask says of workers that die names the partitions.
+            numbers = f"{recipes[0].numbers[0]}-{recipes[-1].numbers[-1]}"
+            name = f"learnt-{numbers}-{uuid4().hex}"
+            # One by one: of a list Dask would optimise the graph of each anew.
+            given = chain.from_iterable(block.given for block in some)
+            state = step(before, state, recipes, *given, dask_key_name=name)
         models.append(state)
     while len(models) > 1:
         groups = [models[at : at + width] for at in range(0, len(models), width)]
@@ -215,14 +237,15 @@ def predict(model: Any, X: Any) -> Any:
         example, blocks = answer_of_zeros(model, X), X.to_delayed().ravel()
         made = [
             array.from_delayed(
-                ask(known, block, example.dtype), (n_rows, *example.shape[1:]), example.dtype
+                ask(known, block, example), (n_rows, *example.shape[1:]), example.dtype
             )
             for block, n_rows in zip(blocks, X.chunks[0], strict=True)
         ]
         return array.concatenate(made)
     if isinstance(X, dataframe.DataFrame):
         meta = model.predict_many(X._meta_nonempty).iloc[:0]
-        return dataframe.from_delayed([ask(known, each) for each in X.to_delayed()], meta=meta)
+        parts = [ask(known, each, meta) for each in X.to_delayed()]
+        return dataframe.from_delayed(parts, meta=meta)
     if isinstance(X, bag.Bag):
         return bag.from_delayed([ask(known, each) for each in X.to_delayed()])
     if are_delayed(X):
@@ -231,7 +254,7 @@ def predict(model: Any, X: Any) -> Any:
 
 
 def answer_of_zeros(model: Any, X: array.Array) -> Any:
-    """Return an array like those of answers for rows of X; of labels one of the largest type."""
+    """Return an array like that of answers for no rows of X; of labels one of the largest type."""
     example = model.predict_many(np.zeros((1, *X.shape[1:])))
     if not isinstance(example, np.ndarray):
         raise TypeError(
@@ -239,7 +262,7 @@ def answer_of_zeros(model: Any, X: array.Array) -> Any:
             "several targets by name. Pass dataframe.from_dask_array(X)."
         )
     classes = getattr(model, "classes", None)
-    return example if not classes else label_array(list(classes))
+    return (example if not classes else label_array(list(classes)))[:0]
 
 
 def linear_of(model: Any) -> LinearModel:
@@ -297,23 +320,28 @@ def current_client() -> Any:
     if distributed is None:
         return None
     try:
-        return distributed.get_client()
+        client = distributed.get_client()
     except ValueError:
         return None
+    if client.asynchronous:
+        raise ValueError(
+            "The current Client is asynchronous, expected one that waits. Call fit in a thread: "
+            "await asyncio.to_thread(fit, …)."
+        )
+    return client
 
 
 def computed(result: Delayed, progress: bool) -> Any:
     """Return what a task gives, with a progress bar if wanted."""
     client = current_client()
-    if client is None:
-        with ProgressBar() if progress else nullcontext():
-            return result.compute()
     # The graph holds the model, whatever its size: Dask's advice to scatter it is not wanted here.
     with config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        if client is None or not progress:
+            with ProgressBar() if progress else nullcontext():
+                return result.compute()
         future = client.compute(result)
-    if progress:
-        distributed.progress(future, notebook=False)
-        print()
+    distributed.progress(future, notebook=False)
+    print()
     return future.result()
 
 
@@ -335,7 +363,11 @@ def are_delayed(X: Any) -> bool:
 
 def check_columns(X: array.Array) -> None:
     """Raise unless every chunk of an array has all columns."""
-    if X.ndim < 2 or X.numblocks[1:] != (1,) * (X.ndim - 1):
+    if X.ndim < 2:
+        raise ValueError(
+            f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] of one feature."
+        )
+    if X.numblocks[1:] != (1,) * (X.ndim - 1):
         raise ValueError(
             f"X has chunks {X.chunks[1:]} beside its rows, expected columns in one chunk. Pass "
             'X.rechunk({k: -1 for k in range(1, X.ndim)} | {0: "auto"}).'
@@ -345,12 +377,13 @@ def check_columns(X: array.Array) -> None:
 def partitions(X: Any, y: Any, w: Any) -> list[Part]:
     """Return the partitions of X with their targets and weights."""
     if isinstance(X, (array.Array, dataframe.DataFrame)):
+        together = delayed(aligned, pure=False)
         sizes: list[int | None] = [None] * X.npartitions
         if isinstance(X, array.Array):
             check_columns(X)
             sizes = [None if np.isnan(size) else int(size) for size in X.chunks[0]]
         columns = np.ravel(X.to_delayed()), vector(X, "y", y), vector(X, "w", w)
-        batches = (delayed(tuple)(list(each)) for each in zip(*columns, strict=True))
+        batches = (together(*each) for each in zip(*columns, strict=True))
         return [Part(k, *each) for k, each in enumerate(zip(batches, sizes, strict=True))]
     is_bag = isinstance(X, bag.Bag)
     if not (is_bag or are_delayed(X)):
@@ -373,7 +406,11 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
             raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
         return [None] * n_parts
     if isinstance(X, array.Array) and isinstance(values, array.Array):
-        if not np.isnan(X.chunks[0]).any() and values.shape[0] == X.shape[0]:
+        if not np.isnan([*X.chunks[0], *values.chunks[0]]).any():
+            if values.shape[0] != X.shape[0]:
+                raise ValueError(
+                    f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has."
+                )
             values = values.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, values.ndim), -1)})
         parts = list(values.to_delayed().ravel())
     elif isinstance(values, (dataframe.Series, dataframe.DataFrame)):
@@ -389,6 +426,28 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
             f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. Repartition it."
         )
     return parts
+
+
+def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
+    """Return a batch; raise if targets or weights of a frame belong to other rows."""
+    for name, values in (("y", y), ("w", w)):
+        if hasattr(values, "index") and not X.index.equals(values.index):
+            raise ValueError(
+                f"{name} has another index than X, expected the same one: its rows would meet "
+                "others. Pass columns of one dataframe."
+            )
+    return X, y, w
+
+
+def check_names(model: Any, X: Any) -> None:
+    """Raise if columns that are known already are not those of the model."""
+    known = linear_of(model)._columns
+    if steps_before(model) or not len(known) or isinstance(last_step(model), ShallowConvClassifier):
+        return
+    if isinstance(X, array.Array) and X.ndim == 2:
+        known.extended((range(X.shape[1]),))
+    if isinstance(X, dataframe.DataFrame):
+        known.extended((tuple(X.columns),))
 
 
 def n_features_of(model: Any, X: Any) -> int:
@@ -421,38 +480,38 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
 
     Tasks of their own would run ahead: batches of later blocks wait in memory, often on another
     worker. What several blocks need stays with Dask, and so does what a cluster holds already or
-    what has annotations.
+    what has annotations (of delayed batches: Dask drops those of arrays and frames).
     """
     nodes = {part.batch.key: part.batch for block in blocks for part in block}
     graphs = [node.__dask_graph__() for node in nodes.values()]
     layers = {
         id(one): one for graph in graphs for one in getattr(graph, "layers", {0: graph}).values()
     }
-    graph, several = dict(chain.from_iterable(one.items() for one in layers.values())), -1
+    graph = dict(chain.from_iterable(one.items() for one in layers.values()))
     needs = {key: getattr(task, "dependencies", {None}) for key, task in graph.items()}
     # What a cluster holds is not in the graph, or not as a task.
     is_whole = nodes.keys() <= graph.keys() and all(graph.keys() >= keys for keys in needs.values())
     is_plain = not any(getattr(one, "annotations", None) for one in layers.values())
-    owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, several)
+    owners: dict[Any, int] = {} if is_whole and is_plain else dict.fromkeys(nodes, SEVERAL)
     recipes = [Recipe(block) for block in blocks]
     for number, recipe in enumerate(recipes):
         found = list(recipe.keys)
         while found:
             key = found.pop()
             owner = owners.get(key)
-            if owner not in (number, several):
-                owners[key] = number if owner is None else several
+            if owner not in (number, SEVERAL):
+                owners[key] = number if owner is None else SEVERAL
                 found.extend(needs[key])
     for key, owner in owners.items():
-        if owner != several:
+        if owner != SEVERAL:
             recipes[owner].tasks[key] = graph[key]
+    # Not the whole graph, which Dask would go through for every input.
+    left = {key: graph[key] for key, owner in owners.items() if owner == SEVERAL and key in graph}
     made = []
     for recipe in recipes:
-        needed = dict.fromkeys(recipe.keys)
-        for key in recipe.tasks:
-            needed |= dict.fromkeys(needs[key])
-        recipe.inputs = [key for key in needed if key not in recipe.tasks]
-        given = [nodes[key] if key in nodes else Delayed(key, graph) for key in recipe.inputs]
+        needed = chain(recipe.keys, *(needs[key] for key in recipe.tasks))
+        recipe.inputs = [key for key in dict.fromkeys(needed) if key not in recipe.tasks]
+        given = [nodes[key] if key in nodes else Delayed(key, left) for key in recipe.inputs]
         made.append(Block(recipe, given))
     return made
 
@@ -473,33 +532,52 @@ def unzipped(pairs: Any) -> tuple[list[Any], ...]:
     return tuple(map(list, zip(*pairs, strict=True))) or ([], [])
 
 
-def learnt(
-    before: Any, state: LinearModel, recipes: Sequence[Recipe], given: Sequence[Any]
-) -> LinearModel:
+def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: Any) -> LinearModel:
     """Return a copy of a linear model that has learnt the features of blocks."""
     state = copied(state)
     for number, batch in numbered(recipes, given):
-        X, *rest = (each for each in batch if each is not None)
-        if not (len(X) if isinstance(X, list) else X.shape[0]):
-            continue
+        if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
+            raise TypeError(
+                f"Partition {number}: a batch is of type {type(batch).__name__}, expected a tuple "
+                "(X, y) or (X, y, w)."
+            )
+        X, y, *w = batch
         try:
-            if before is not None and isinstance(X, list):
-                X = [before.transform_one(x) for x in X]
-            elif before is not None:
-                X = before.transform_many(X)
-            state.learn_many(X, *rest)
-            del batch, X, rest  # Before the next ones are made.
-        except (TypeError, ValueError) as error:
+            if n_rows_of(X) != 0 or n_rows_of(y) != 0:
+                state.learn_many(features(before, X), y, *w)
+        except Exception as error:
+            # Others may take more than a message.
+            if type(error) not in (TypeError, ValueError):
+                error.add_note(f"Raised while partition {number} was learnt.")
+                raise
             raise type(error)(f"Partition {number}: {error}") from error
+        del batch, X, y, w  # Before the next block is made.
     return state
+
+
+def n_rows_of(values: Any) -> int | None:
+    """Return the length of what rows came in, None if that has none."""
+    shape = getattr(values, "shape", None)
+    return shape[0] if shape else len(values) if isinstance(values, (list, tuple)) else None
+
+
+def features(before: Any, X: Any) -> Any:
+    """Return the features of rows, which steps of a pipeline make of samples one by one."""
+    if before is None:
+        return X
+    if isinstance(X, (list, tuple)) and is_pipeline(before):
+        return [before.transform_one(x) for x in X]
+    return before.transform_many(X)
 
 
 def numbered(
     recipes: Sequence[Recipe], given: Sequence[Any]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Yield the number of every partition and its batch, made block by block."""
-    for recipe, values in zip(recipes, given, strict=True):
-        yield from zip(recipe.numbers, recipe.batches(values), strict=True)
+    values = iter(given)
+    for recipe in recipes:
+        own = list(islice(values, len(recipe.inputs)))
+        yield from zip(recipe.numbers, recipe.batches(own), strict=True)
 
 
 def joined(model: LinearModel, other: LinearModel) -> LinearModel:
@@ -507,10 +585,17 @@ def joined(model: LinearModel, other: LinearModel) -> LinearModel:
     return model + other
 
 
-def answers(model: Any, batch: Any, dtype: Any = None) -> Any:
-    """Return the predictions for a partition; arrays of one type, which labels may not be."""
+def answers(model: Any, batch: Any, none: Any = None) -> Any:
+    """Return the predictions for a partition: those for no rows, if it is empty.
+
+    Arrays are of one type, which those of labels may not be.
+    """
+    if n_rows_of(batch) == 0:
+        if none is None and isinstance(batch, np.ndarray):
+            return model.predict_many(np.zeros((1, *batch.shape[1:])))[:0]
+        return [] if none is None else none
     made = model.predict_many(batch)
-    return made if dtype is None else made.astype(dtype)
+    return made.astype(none.dtype) if isinstance(none, np.ndarray) else made
 
 
 __all__ = ["fit", "predict"]

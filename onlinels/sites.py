@@ -99,6 +99,7 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     say = tell or _nothing
     known = _read_manifest(place)
     chosen, left_out = _chosen(known, _saves(place, known, paths))
+    _check_counted_once(chosen)
     for line in left_out:
         say(line, 0, len(chosen))
     if _is_merged(place, known, chosen):
@@ -175,6 +176,24 @@ def _chosen(known: Manifest, saves: Iterable[Save]) -> tuple[dict[str, Save], li
                 "there. Bring it back, or delete the output and its manifest to begin anew."
             )
     return chosen, left_out
+
+
+def _check_counted_once(chosen: dict[str, Save]) -> None:
+    """Raise if a file is the output of an earlier merge of others that are here, too."""
+    names = {each.sha256: each.path for each in chosen.values()}
+    for each in chosen.values():
+        place = Path(os.path.realpath(each.path))
+        earlier = _manifest_at(_manifest_path(place), place.parent)
+        if each.sha256 not in earlier.outputs:
+            continue
+        for site in earlier.sites.values():
+            for digest in (site.save.sha256, *site.earlier):
+                if digest in names:
+                    raise ValueError(
+                        f"{each.path} is an earlier output of this command that holds "
+                        f"{names[digest]} already, and its rows would count twice. Pass one of "
+                        "the two."
+                    )
 
 
 def _reason(known: Manifest, name: str, seen: Save) -> str:
@@ -258,34 +277,38 @@ def _manifest_path(output: Path) -> Path:
 
 def _read_manifest(output: Path) -> Manifest:
     """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
-    path, folder = _manifest_path(output), output.parent
-    if not folder.is_dir():
+    if not output.parent.is_dir():
         raise ValueError(f"output is {output}, but there is no such folder. Make it first.")
-    known = Manifest((), {})
-    if path.exists():
-        try:
-            said = json.loads(path.read_bytes())
-            known = Manifest(
-                tuple(said["outputs"]),
-                {
-                    name: Site(
-                        Save(folder / each["path"], each["sha256"], each["modified"]),
-                        int(each["rows"]),
-                        tuple(each["earlier"]),
-                    )
-                    for name, each in said["sites"].items()
-                },
-            )
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
-            raise ValueError(
-                f"{path} cannot be read as a manifest: {error!r}. Move it away."
-            ) from error
+    known = _manifest_at(_manifest_path(output), output.parent)
     if output.exists() and _seen(output).sha256 not in known.outputs:
         raise ValueError(
             f"{output} was not written by this command, or has changed since, and would be lost. "
             "Move it away, or name another output first of all."
         )
     return known
+
+
+def _manifest_at(path: Path, folder: Path) -> Manifest:
+    """Return what a manifest says of files in a folder; nothing if there is none."""
+    if not path.exists():
+        return Manifest((), {})
+    try:
+        said = json.loads(path.read_bytes())
+        return Manifest(
+            tuple(said["outputs"]),
+            {
+                name: Site(
+                    Save(folder / each["path"], each["sha256"], each["modified"]),
+                    int(each["rows"]),
+                    tuple(each["earlier"]),
+                )
+                for name, each in said["sites"].items()
+            },
+        )
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise ValueError(
+            f"{path} cannot be read as a manifest: {error!r}. Move it away."
+        ) from error
 
 
 def _is_merged(output: Path, known: Manifest, chosen: dict[str, Save]) -> bool:

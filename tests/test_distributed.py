@@ -1,5 +1,7 @@
 """Dask's workers teach the model of one process: any chunks, any kind of collection."""
 
+import asyncio
+import json
 import os
 import signal
 import threading
@@ -10,7 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from river import preprocessing
+from river import compose, preprocessing
 from sklearn.datasets import load_digits
 
 import strategies
@@ -29,6 +31,7 @@ array = pytest.importorskip("dask.array")
 frames = pytest.importorskip("dask.dataframe")
 bag = pytest.importorskip("dask.bag")
 distributed = pytest.importorskip("onlinels.distributed")
+HighLevelGraph = pytest.importorskip("dask.highlevelgraph").HighLevelGraph
 
 fit, predict = distributed.fit, distributed.predict
 
@@ -155,12 +158,19 @@ def test_frames_bags_and_delayed_batches():
     assert one.tolist() == asked.tolist()
 
 
+def unknown(values):
+    """Return an array whose chunks have unknown lengths."""
+    return values[values > 0.0]
+
+
 def test_what_cannot_be_is_refused_before_anything_is_computed():
     X, y = array.ones((6, 2), chunks=(3, 2)), array.zeros(6, chunks=3)
     model = LeastSquaresRegressor()
     scaler = preprocessing.StandardScaler() | LeastSquaresRegressor()
     calibrated = CalibratedClassifier(LeastSquaresClassifier())
     dead = [dask.delayed(1 / 1), dask.delayed(2)]
+    named = LeastSquaresRegressor()
+    named.learn_one({"age": 1.0}, 1.0)
     for error, text, call in (
         (TypeError, "expected a linear model", lambda: fit(StreamClassifier(), X, y)),
         (TypeError, "fit the model inside", lambda: fit(calibrated, X, y)),
@@ -172,7 +182,10 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
         (ValueError, "y is None", lambda: fit(model, X)),
         (TypeError, "expected a dask", lambda: fit(model, np.ones((2, 2)), [1.0, 2.0])),
         (TypeError, "expected a dask collection", lambda: fit(model, X, [1.0] * 6)),
-        (ValueError, "in 3 partitions", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),
+        (ValueError, "y has 7 rows", lambda: fit(model, X, array.zeros(7, chunks=(3, 3, 1)))),
+        (ValueError, "in 3 partitions", lambda: fit(model, X, unknown(array.ones(6, chunks=2)))),
+        (ValueError, r"X\[:, None\]", lambda: fit(model, array.ones(6, chunks=3), y)),
+        (ValueError, "names", lambda: fit(named, X, y)),
         (ValueError, "in X alone", lambda: fit(model, dead, y)),
     ):
         with pytest.raises(error, match=text):
@@ -289,3 +302,135 @@ def test_dask_knows_how_large_models_are():
     model = LeastSquaresRegressor(1.0)
     model.learn_many(whole_numbers(10, 300), whole_numbers(10, 1)[:, 0])
     assert 300 * 300 * 8 <= dask.sizeof.sizeof(model) <= 300 * 300 * 8 + 20_000
+
+
+X, Y = whole_numbers(60, 3), whole_numbers(60, 1)[:, 0]
+
+
+@pytest.mark.parametrize(
+    ("error", "text", "batch"),
+    [
+        (TypeError, "Partition 1: y is of type NoneType", (X, None, Y)),
+        (TypeError, "Partition 1: a batch is of type ndarray", X),
+        (TypeError, "Partition 1: a batch is of type dict", {"X": X, "y": Y}),
+        (TypeError, "Partition 1: a batch is of type NoneType", None),
+        (ValueError, "Partition 1: X has 0 rows", (X[:0], Y)),
+        (TypeError, r"Partition 1: .*list\(X\)", ((x for x in X), Y)),
+    ],
+)
+def test_batches_that_are_none_are_named(error, text, batch):
+    parts = [dask.delayed((X, Y)), dask.delayed(lambda: batch)()]
+    with pytest.raises(error, match=f"^{text}"):
+        fit(LeastSquaresRegressor(1.0), parts)
+
+
+def test_partitions_that_cannot_be_read_are_told():
+    def read(number):
+        return (X, Y) if number < 3 else open("missing.csv")
+
+    with pytest.raises(FileNotFoundError) as raised:
+        fit(LeastSquaresRegressor(1.0), [dask.delayed(read)(number) for number in range(5)])
+    assert raised.value.__notes__ == ["Raised while partition 3 was made."]
+    texts = bag.from_sequence([({"a": "1"}, 1.0), ({"a": "{"}, 2.0)], npartitions=1)
+    parse = compose.FuncTransformer(lambda x: {"a": float(json.loads(x["a"]))})
+    with pytest.raises(json.JSONDecodeError) as raised:
+        fit(parse | LeastSquaresRegressor(1.0), texts)
+    assert raised.value.__notes__ == ["Raised while partition 0 was learnt."]
+
+
+def test_values_are_never_taken_for_tasks():
+    """Whatever the tasks that several blocks need give: keys of others, calls, lists."""
+
+    class Marked(list):
+        pass
+
+    marked = Marked([1])
+    marked.seen = True
+    for value in ("other", ("other", 1), {"other", 3}, (len, [1, 2, 3]), marked):
+        shared = dask.delayed(lambda value=value: value)(dask_key_name="shared")
+        other = dask.delayed(lambda: "wrong")(dask_key_name="other")
+
+        def batch(given, _, number, value=value):
+            assert type(given) is type(value)
+            assert given == value
+            assert vars(given) if isinstance(given, Marked) else True
+            return X[20 * number : 20 * number + 20], Y[20 * number : 20 * number + 20]
+
+        parts = [dask.delayed(batch, pure=False)(shared, other, number) for number in range(3)]
+        assert fit(LeastSquaresRegressor(1.0), parts).count == 60
+
+
+def test_other_rows_do_not_meet():
+    frame = pd.DataFrame(X, columns=list("abc"))
+    mixed = pd.Series(Y).sample(frac=1.0, random_state=0)
+    pair = frames.from_pandas(frame, npartitions=3), frames.from_pandas(mixed, 3, sort=False)
+    with pytest.raises(ValueError, match=r"^y has another index than X") as raised:
+        fit(LeastSquaresRegressor(1.0), *pair)
+    assert raised.value.__notes__[0].startswith("Raised while partition ")
+
+
+def test_answers_for_partitions_without_rows():
+    labels = np.where(Y > 0.0, "some", "none")
+    model = LeastSquaresClassifier()
+    model.learn_many(X, labels)
+    lazy = array.from_array(X, chunks=(20, 3))
+    kept = X[:, 0] > 8.0
+    expected = model.predict_many(X[kept]).tolist()
+    assert predict(model, lazy[lazy[:, 0] > 8.0]).compute().tolist() == expected
+    assert predict(model, lazy[:0]).compute().tolist() == []
+    parts = predict(model, [dask.delayed(X[:0]), dask.delayed([]), dask.delayed(X[kept])])
+    assert [list(each) for each in dask.compute(*parts)] == [[], [], expected]
+    named = LeastSquaresRegressor()
+    frame = pd.DataFrame(X, columns=list("abc"))
+    named.learn_many(frame, pd.Series(Y))
+    many = frames.from_pandas(frame, npartitions=6)
+    answers = predict(named, many[many.a > 8.0]).compute()
+    assert answers.tolist() == named.predict_many(frame[frame.a > 8.0]).tolist()
+    rows = bag.from_sequence(frame.to_dict("records"), npartitions=6)
+    assert len(predict(named, rows.filter(lambda x: x["a"] > 8.0)).compute()) == len(answers)
+
+
+def test_networks_learn_bags_of_images():
+    network = ShallowConvClassifier.from_preset("digits", n_hidden=50, warm_up=40)
+    network.learn_many(DIGITS[:60], LABELS[:60])
+    images = [{"image": image.reshape(8, 8)} for image in DIGITS[60:100]]
+    pairs = bag.from_sequence(
+        list(zip(images, LABELS[60:100].tolist(), strict=True)), npartitions=3
+    )
+    fitted = fit(network, pairs)
+    network.learn_many(images, LABELS[60:100])
+    np.testing.assert_array_equal(fitted.predict_many(images), network.predict_many(images))
+
+
+def test_a_fit_within_a_task_and_an_asynchronous_client():
+    cluster = pytest.importorskip("distributed")
+
+    def site(seed):
+        rows = array.random.default_rng(seed).normal(size=(60, 3), chunks=(20, 3))
+        return fit(LeastSquaresRegressor(1.0), rows, rows.sum(axis=1)).count
+
+    async def wait():
+        async with cluster.Client(asynchronous=True, processes=False, dashboard_address=":0"):
+            fit(LeastSquaresRegressor(1.0), array.ones((2, 2)), array.ones(2))
+
+    with dask.config.set(scheduler=None):
+        with (
+            cluster.LocalCluster(
+                1, processes=False, threads_per_worker=1, dashboard_address=":0"
+            ) as local,
+            cluster.Client(local) as client,
+        ):
+            tasks = client.map(site, range(2), pure=False)
+            assert client.gather(tasks, errors="raise") == [60, 60]
+        with pytest.raises(ValueError, match="asynchronous"):
+            asyncio.run(wait())
+
+
+def test_planning_is_linear_in_partitions():
+    """Dask's own walk through a graph is not repeated for every partition."""
+    rows = array.random.default_rng(0).normal(size=(400, 2), chunks=(2, 2))
+    calls, cull = [], HighLevelGraph.cull
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(HighLevelGraph, "cull", lambda *each: (calls.append(1), cull(*each))[1])
+        fit(LeastSquaresRegressor(1.0), rows - rows.mean(axis=0), rows[:, 0])
+    assert len(calls) < 50

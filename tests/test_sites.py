@@ -122,6 +122,18 @@ def images(model, seed=0):
     return model
 
 
+def test_an_earlier_output_does_not_count_beside_what_is_in_it():
+    for site, name in enumerate(("east.npz", "north.npz", "south.npz", "west.npz")):
+        saved(name, site)
+    merge_files("upper.npz", ["east.npz", "north.npz"])
+    merge_files("lower.npz", ["south.npz", "west.npz"])
+    with pytest.raises(ValueError, match=r"upper.npz .* holds north.npz already"):
+        lines_of("upper.npz", "north.npz", "south.npz")
+    assert not Path("all.npz").exists()
+    assert lines_of("upper.npz", "lower.npz")["all.npz"] == "80 rows of 2 sites"
+    assert rows_in(0, 1, 2, 3)
+
+
 def test_networks_pipelines_and_classes_merge():
     random = np.random.default_rng(0)
     network = images(ShallowConvClassifier.from_preset("digits"))

@@ -6,9 +6,9 @@ python demos/benchmarks/speed/workers.py --quick
 Batches of random rows, made by the task itself, are learnt by one and by two workers of a
 LocalCluster, one thread each, and by one and two plain processes that get half of the batches each
 and send their statistics back to be merged. Aim: two workers reach 0.85 of the speed-up of two
-processes. What workers move and hold in memory is told in statistics, 4 M^2 bytes each for M
-features, and blocks of M rows, 8 M^2 bytes. Then what a merge and a copy cost beside learning M
-rows.
+processes. What workers move and hold in memory is told in statistics, 4 M (M + 1024) bytes
+each for M features, and blocks of M rows, 8 M^2 bytes. Then what a merge and a copy cost beside
+learning M rows.
 `pip install '.[dask,bench]'`.
 """
 
@@ -144,7 +144,7 @@ def main() -> None:
     for _ in range(1 if arguments.quick else arguments.repeats):
         for work, name, n_workers in runs:
             made[name, n_workers].append(work(n_workers, *sizes))
-    statistic = 4 * n_features**2
+    statistic = 4 * n_features * (n_features + 1024)
     title = f"{n_batches} batches of {n_rows:,} rows of {n_features:,} features"
     columns = "1, s", "2, s", "speed-up", "moved a worker, statistics", "held, MiB"
     table = table_of("", *columns, title=title)
@@ -157,7 +157,7 @@ def main() -> None:
         table.add_row(name, *row, f"{held / 2**20:.0f}" if held else "")
     CONSOLE.print(table)
     CONSOLE.print(f"workers / processes: {gains[1] / gains[0]:.2f}")
-    most = 4 * statistic + 3 * 2 * statistic
+    most = 4 * statistic + 3 * 8 * n_features**2
     CONSOLE.print(f"four statistics and three blocks: {most / 2**20:.0f} MiB\n")
     table = table_of("features", "learn M rows, s", "merge, s", "copy, s", "statistics, MiB")
     for size in [n_features // 4, n_features // 2, n_features]:
