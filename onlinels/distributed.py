@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import reduce
@@ -301,9 +300,10 @@ def features_of(model: Any) -> Any:
 @sizeof.register((LinearModel, ShallowConvClassifier))  # type: ignore[untyped-decorator]
 def size_of(model: Any) -> int:
     """Return the bytes of a model, by which Dask decides where tasks go and what is held."""
-    buffers: list[pickle.PickleBuffer] = []
-    described = pickle.dumps(model, protocol=5, buffer_callback=buffers.append)
-    return len(described) + sum(each.raw().nbytes for each in buffers)
+    if isinstance(model, np.ndarray):
+        return model.nbytes
+    inside = model if isinstance(model, (list, tuple)) else getattr(model, "__dict__", {}).values()
+    return sum(map(size_of, inside))
 
 
 def shared(model: Any) -> Delayed:

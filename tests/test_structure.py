@@ -17,7 +17,17 @@ FLOORS = (
     {"linalg", "rows", "labels", "datasets"},
     {"accumulators", "features", "scoring"},
     {"linear"},
-    {"distributed", "network", "pipelines", "presets", "sites", "stream", "windowed", "wrappers"},
+    {
+        "distributed",
+        "network",
+        "pipelines",
+        "presets",
+        "sites",
+        "sklearn",
+        "stream",
+        "windowed",
+        "wrappers",
+    },
     {"__init__", "__main__", "plots"},
 )
 """What is at the root of the package, from below: a floor imports only from floors below it."""

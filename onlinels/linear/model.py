@@ -23,6 +23,7 @@ from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.grouped import ClasswiseAccumulator, FoldedAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.checks import (
     LEAST_ROWS,
     Floats,
@@ -561,12 +562,10 @@ class LinearModel(base.Estimator, ABC):
             check_mass(targets, w, lambda: outputs["_target_names"])
         n_rows, times = len(batch), self._clock.read(t, len(batch))
         self._settle()
-        events: Events | None = None
-        if self._is_chosen:
-            latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
-            parts = self._penalty, self._statistics, values, weights, self._clock, latest
-            events = events_of(*parts)
-
+        events = self._events_of(values, w, times)
+        if events is None and takes_sparse(self._statistics, values):
+            self._learn_sparse(values, targets, w, times, outputs | {"_columns": columns})
+            return
         lacking: list[MemoryError] = []
 
         def plan(model: Self, block: slice) -> tuple[Calls, State]:
@@ -598,6 +597,34 @@ class LinearModel(base.Estimator, ABC):
         for block in aside._blocks(n_rows, len(columns), events):
             apply(plan(aside, block))
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
+
+    def _events_of(self, values: Any, w: float | Floats, times: Floats | None) -> Events | None:
+        """Return what comes in a batch, if anything is chosen at checkpoints."""
+        if not self._is_chosen:
+            return None
+        n_rows = values.shape[0]
+        latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
+        parts = self._penalty, self._statistics, values, weights, self._clock, latest
+        return events_of(*parts)
+
+    def _learn_sparse(
+        self, values: Any, targets: Matrix, w: float | Floats, times: Any, news: dict[str, Any]
+    ) -> None:
+        """Learn sparse rows by sparse products: new statistics take the place of the old ones."""
+        n_rows, size = values.shape[0], (values.shape[1], len(next(iter(news.values()))))
+        clock, past, weights = self._clock.tick(w, n_rows, times)
+        weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
+        statistics = self._statistics.copied().grown(*size).named(news["_columns"].names)
+        if past != 1.0:
+            statistics.scale(past)
+        if weights.any():
+            learnt = sums_of_sparse(statistics, values, targets, weights, size[1])
+            statistics.check_joins(learnt, *size)
+            statistics.absorb(learnt, 1.0)
+        else:
+            statistics._count += n_rows
+        news |= {"_clock": clock, "_statistics": statistics}
+        apply(Update(state=self._anew(**news, **self._counts(targets, size[1]))))
 
     def _blocks(self, n_rows: int, n_features: int, events: Events | None) -> Iterator[slice]:
         """Cut rows at checkpoints, and into blocks of some MiB."""
