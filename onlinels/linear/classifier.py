@@ -130,9 +130,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     held-out rows of seven data sets in nine, and never worse than no balance, which "priors" was
     on two of those with many classes. "priors" was the best on two with two classes.
 
-    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, which is learnt in blocks of
-    64 MiB and answered as an array is, a pandas, polars or pyarrow frame, or a list of
-    dicts, and answers come in kind. A dict's values are numbers or arrays: an array under "h"
+    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or pyarrow
+    frame, or a list of dicts, and answers come in kind (of a sparse matrix an array). Sparse rows
+    are learnt by sparse products where that is quicker, in the Gram form with a number as ridge,
+    else in blocks of 64 MiB. A dict's values are numbers or arrays: an array under "h"
     counts as the features ("h", 0), ("h", 1), … Columns of a plain array are named 0, 1, …
 
     Examples
