@@ -499,7 +499,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     -----
     For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
     for the weights when they are first asked for, ten times that for "auto". With solver="gram"
-    sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts repetitions: a row of weight 2 is two rows.
+    sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts
+    repetitions: a row of weight 2 is two rows.
 
     Examples
     --------
