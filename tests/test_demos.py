@@ -73,6 +73,24 @@ def test_workers_merge_into_the_model_of_one_process(printed, tmp_path, words):
     assert is_drawn(tmp_path / "many_workers.png")
 
 
+def test_a_broken_file_is_unlearnt(printed, tmp_path, capsys):
+    pytest.importorskip("pyarrow", reason="the trips are in parquet files")
+    output = printed("out_of_core", "--quick", "--data", "trips")
+    assert "Rows learnt 36,000 38,000" in output
+    ours, theirs = map(float, re.search(r"other trips, minutes (\S+) (\S+)", output).groups())
+    assert 2.0 < ours < theirs
+    assert float(re.search(r"to Ridge on 4,000 rows at once (\S+)", output)[1]) < 1e-9
+    assert float(re.search(r"without the broken file (\S+)", output)[1]) < 1e-9
+    assert is_drawn(tmp_path / "out_of_core.png")
+    for words, message in (
+        (["--rows", "100000", "--data", "trips"], "trips holds 40,000 rows in 20 files"),
+        (["--rows", "50"], "--rows 50: expected at least 100000"),
+    ):
+        with pytest.raises(SystemExit):
+            printed("out_of_core", *words)
+        assert message in capsys.readouterr().err
+
+
 def test_few_labels_are_asked_for(printed, tmp_path):
     output = printed("label_saving", "--quick")
     shares = [float(share) for share in re.findall(r"\d+: ([\d.]+)%", output)]
