@@ -11,6 +11,7 @@ from math import ceil
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dpstrf
 from sklearn.base import (
     BaseEstimator,
@@ -20,6 +21,7 @@ from sklearn.base import (
     RegressorMixin,
     TransformerMixin,
 )
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[attr-defined]
 
@@ -32,6 +34,7 @@ from onlinels.checks import (
     check_not_negative,
     check_weights,
     dense,
+    same,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes
@@ -51,8 +54,11 @@ FEWEST = 2.0
 INDEPENDENT = 1e-12
 """Part of its sum of squares from which a column is independent of the others."""
 
-SMALLEST_LACKING = 1e-7
-"""Smallest alpha that is searched where rows leave directions out, relative to the Gram's norm.
+USED = 1e-6
+"""Share, of columns of unit length, from which a column is part of a combination of others."""
+
+SMALLEST_LACKING = 1e-6
+"""Smallest alpha that is searched where columns depend on others, relative to their squares.
 
 Weights along these are rounding errors over alpha. Measured: at 1e-8 rows of weight 2 and rows that
 come twice gave predictions that agreed to 7e-9, and scikit-learn's checks want 4e-9.
@@ -109,6 +115,8 @@ class IncrementalModel(BaseEstimator):
                 raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
         else:
             for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
+                if isinstance(each, str):
+                    raise TypeError(f"alpha={alpha!r} holds a text, expected numbers. Pass those.")
                 check_not_negative("alpha", each)
                 if each == 0.0 and self.solver == "recursive":
                     raise ValueError(
@@ -224,6 +232,11 @@ class IncrementalModel(BaseEstimator):
         2
         """
         check_is_fitted(self)
+        if self.solver == "orthogonal":
+            raise ValueError(
+                'solver="orthogonal" cannot unlearn, expected "gram" or "recursive" from the first '
+                "row on. Make the estimator with one of these."
+            )
         with self._all_or_nothing():
             self._check_settled()
             X, targets = self._read_rows(X, y, False)
@@ -274,6 +287,13 @@ class IncrementalModel(BaseEstimator):
                 f"other has the features {theirs}, expected {mine}. Merge estimators that were "
                 "fitted to the same columns."
             )
+        params = other.get_params(deep=False)
+        for name, value in self.get_params(deep=False).items():
+            if not same(value, params[name]):
+                raise ValueError(
+                    f"other has {name}={params[name]!r}, expected {value!r} as here. Merge "
+                    "estimators that were made alike."
+                )
         for each in (self, other):
             each._check_settled()
         self._model.merge(other._model)
@@ -423,25 +443,46 @@ def alphas_of(
     ridge = 1.0
     if statistics.weight >= FEWEST and says:
         sums = statistics.sums()
-        lacks = rank_of(sums.gram) < np.count_nonzero(sums.gram.diagonal())
         tried = [None, deviations] if scaling == "auto" else [units]
-        least = SMALLEST_LACKING if lacks else SMALLEST_RIDGE
+        least = [smallest_alpha(sums.gram, each) for each in tried]
         choice, which = select(sums, ceil(statistics.weight), tried, least)
         ridge, units = choice.ridge, tried[which]
     return np.full(n_targets, ridge), units
 
 
-def rank_of(gram: Floats) -> int:
-    """Return how many columns of a Gram, whose upper triangle is given, are independent.
+def smallest_alpha(gram: Floats, units: Floats | None) -> float:
+    """Return the smallest alpha to be searched, relative to the norm of the Gram's diagonal.
+
+    Parameters
+    ----------
+    gram : ndarray (n_features, n_features)
+        Of which the upper triangle is read.
+    units : ndarray (n_features,), or None
+        Deviations of columns, where alpha acts on standardised ones.
 
     Examples
     --------
-    >>> rank_of(np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 0.0]]))
-    1
+    >>> smallest_alpha(np.diag([1.0, 4.0, 1e12]), None)
+    1e-13
+    >>> twins_and_metres = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1e6]])
+    >>> round(smallest_alpha(twins_and_metres, None) * 1e6, 12) == 4.0 * SMALLEST_LACKING
+    True
     """
-    factors = reciprocal(np.sqrt(gram.diagonal()))
-    rank: int = dpstrf(gram * factors * factors[:, None], tol=INDEPENDENT, lower=0)[2]
-    return rank
+    squares = gram.diagonal()
+    factors = reciprocal(np.sqrt(squares))
+    scaled = gram * factors * factors[:, None]
+    factor, pivots, rank, _ = dpstrf(scaled, tol=INDEPENDENT, lower=0)
+    varies = squares[pivots - 1] > 0.0
+    if not varies[rank:].any():
+        return SMALLEST_RIDGE
+    # By what those beyond the rank are made of the others: columns of all such combinations.
+    shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, varies[rank:]])
+    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, varies[rank:])
+    dependent = pivots[used] - 1
+    if units is not None:
+        squares = squares * reciprocal(units) ** 2
+    largest = float(squares[dependent].max() / np.linalg.norm(squares))
+    return max(SMALLEST_RIDGE, SMALLEST_LACKING * largest)
 
 
 def at(
@@ -569,9 +610,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         targets = np.asarray(y, dtype=np.float64)
         names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
         if not begins and names != self._model._outputs:
-            now, before = y.shape[1:], (len(self._model._outputs),)
+            before = "(n,)" if self._has_one else f"(n, {len(self._model._outputs)})"
             raise ValueError(
-                f"y has shape (n, *{now}), expected as before: {before} targets. Pass those."
+                f"y has shape {y.shape}, expected {before} as before. Pass the same targets."
             )
         return X, (targets.reshape(len(targets), -1), {"_target_names": names})
 
@@ -901,7 +942,8 @@ def united(known: Matrix, labels: Matrix) -> Matrix:
     numbers_only = {known.dtype.kind in "biuf", labels.dtype.kind in "biuf"}
     if len(numbers_only) > 1:
         raise ValueError(
-            f"y holds labels like {labels[0]!r}, expected some like {known[0]!r}: numbers and "
+            f"y holds labels like {labels[:1].tolist()[0]!r}, expected some like "
+            f"{known[:1].tolist()[0]!r}: numbers and "
             "texts cannot be sorted together. Make all of them texts."
         )
     both: Matrix = np.union1d(known, labels)
@@ -920,8 +962,8 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         As in `onlinels.HiddenLayer`. Differences of classes need y.
     standardize : bool
         Whether units see columns of mean 0 and deviation 1, as of the rows that `fit` sees.
-    random_state : int
-        Start of the random numbers.
+    random_state : int, RandomState or None
+        Start of the random numbers; None for other ones with every fit.
 
     Examples
     --------
@@ -941,7 +983,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
         activation: str = "relu",
         bias: bool = True,
         standardize: bool = True,
-        random_state: int = 0,
+        random_state: Any = 0,
     ) -> None:
         self.n_hidden = n_hidden
         self.input_weights = input_weights
@@ -953,6 +995,9 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fix the input weights and the scales of columns."""
         labels = y if str(self.input_weights).endswith("difference") else None
+        seed = self.random_state
+        if not isinstance(seed, numbers.Integral):
+            seed = int(check_random_state(seed).randint(2**31))
         X = validate_data(self, X, dtype=DTYPES)
         self._layer = HiddenLayer.from_examples(
             X,
@@ -960,7 +1005,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             self.n_hidden,
             self.input_weights,
             self.activation,
-            0 if self.random_state is None else self.random_state,
+            int(seed),
             bias=self.bias,
             standardize=self.standardize,
         )

@@ -241,6 +241,8 @@ def test_refused_rows_change_nothing():
         lambda: model.unlearn(X + 100.0, y),
         lambda: model.merge(IncrementalRidgeClassifier(1.0).fit(X[:, :2], y)),
         lambda: model.merge(IncrementalRidgeClassifier(1.0, fit_intercept=False).fit(X, y)),
+        lambda: model.merge(IncrementalRidgeClassifier(2.0).fit(X, y)),
+        lambda: model.unlearn(np.vstack([X, X]), np.append(y, y)),
     ]
     for call in calls:
         with pytest.raises(ValueError, match=r"."):
@@ -392,3 +394,37 @@ def test_it_goes_with_the_rest_of_scikit_learn():
     scaled = StandardScaler().fit_transform(X)
     expected = Ridge(1.0).fit(scaled, y, sample_weight=w)
     np.testing.assert_allclose(piped[-1].coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("scaling", [None, "auto"])
+def test_auto_is_not_misled_by_columns_that_depend_on_others(scaling):
+    """All levels of a category, beside a column of large units."""
+    random = np.random.default_rng(0)
+    level, metres = random.integers(0, 20, 50_000), random.gamma(2.0, 5000.0, 50_000)
+    effects = random.normal(0.0, 0.5, 20)
+    X = np.column_stack([level[:, None] == np.arange(20), metres])
+    y = effects[level] + 0.001 * metres + random.normal(size=50_000)
+    model = IncrementalRidge(scaling=scaling).fit(X, y)
+    apart = model.coef_[:20] - effects
+    assert np.ptp(apart) < 0.15
+
+
+def test_messages_name_what_users_know():
+    X, y = load_iris(return_X_y=True)
+    orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
+    with pytest.raises(ValueError, match='solver="orthogonal" cannot unlearn'):
+        orthogonal.unlearn(X[:1], y[:1])
+    with pytest.raises(ValueError, match=r"other has solver='gram', expected 'orthogonal'"):
+        orthogonal.merge(IncrementalRidge(1.0).fit(X, y))
+    with pytest.raises(ValueError, match=r"X has 300 rows, expected at most the 150"):
+        IncrementalRidge(1.0).fit(X, y).unlearn(np.vstack([X, X]), np.append(y, y))
+    with pytest.raises(ValueError, match=r"y has shape \(150, 2\), expected \(n,\)"):
+        orthogonal.partial_fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"labels like 'a', expected some like 0"):
+        IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
+    with pytest.raises(TypeError, match=r"alpha=\['auto', 1.0\] holds a text"):
+        IncrementalRidge(["auto", 1.0]).fit(X, X[:, :2])
+    layers = [HiddenLayerTransformer(5, random_state=seed).fit(X) for seed in (None, None, 3, 3)]
+    a, b, c, d = (layer.transform(X) for layer in layers)
+    assert not np.allclose(a, b)
+    assert np.array_equal(c, d)

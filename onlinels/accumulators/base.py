@@ -467,7 +467,8 @@ class Accumulator(ABC):
         self._check_subtracts()
         weight = float(rows.weights().sum())
         squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
-        self._check_holds("activations", len(rows.targets), weight, squares, names)
+        name = "X" if any(names) else "activations"
+        self._check_holds(name, len(rows.targets), weight, squares, names)
         grown = self.grown(rows.values.shape[1], max(n_targets, self._n_targets))
         if len(rows.targets) == self._count and self.weight <= (1.0 + SLACK) * weight:
             return grown, grown.clearing()

@@ -132,7 +132,10 @@ COLUMNS = 512
 
 
 def select(
-    sums: Sums, n_rows: int, units: Sequence[Floats | None], smallest: float | None = None
+    sums: Sums,
+    n_rows: int,
+    units: Sequence[Floats | None],
+    smallest: Sequence[float | None] | None = None,
 ) -> tuple[Choice, int]:
     """Return the best ridge, and on which of the units of features it is the best.
 
@@ -145,8 +148,8 @@ def select(
     units : sequence of ndarray (n_features,), or None
         Deviations of features, 0 of those to be left out, where the ridge acts on standardised
         ones; None where it acts on features as they are.
-    smallest : float, optional
-        As of `select_ridge`.
+    smallest : sequence of float, optional
+        As of `select_ridge`, for each of the units.
 
     Notes
     -----
@@ -161,23 +164,23 @@ def select(
     >>> which
     0
     """
-    which = 0
+    which, least = 0, [None] * len(units) if smallest is None else smallest
     if len(units) > 1:
         step = -(-len(sums.gram) // DECOMPOSED)
         part = sums.gram[::step, ::step], sums.cross[::step]
         choices = []
-        for deviations in units:
+        for deviations, bound in zip(units, least, strict=True):
             few = replace(sums, gram=part[0].copy(order="F"), cross=part[1].copy())
             if deviations is not None:
                 few = in_units(few, reciprocal(deviations[::step]))
-            choices.append(select_ridge(few, n_rows, smallest))
+            choices.append(select_ridge(few, n_rows, bound))
         which = int(np.argmin([choice.criterion for choice in choices]))
         if step == 1:
             return choices[which], which
     deviations = units[which]
     if deviations is not None:
         sums = in_units(sums, reciprocal(deviations))
-    return select_ridge(sums, n_rows, smallest), which
+    return select_ridge(sums, n_rows, least[which]), which
 
 
 def select_ridge(sums: Sums, n_rows: int, smallest: float | None = None) -> Choice:
