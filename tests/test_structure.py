@@ -8,6 +8,8 @@ import pytest
 
 import onlinels
 import onlinels.datasets
+import onlinels.distributed
+import onlinels.sklearn
 
 PACKAGE = Path(onlinels.__file__).parent
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -49,7 +51,9 @@ NEIGHBOURS = {
 """Imports within a floor."""
 
 PUBLIC = [
-    getattr(module, name) for module in (onlinels, onlinels.datasets) for name in module.__all__
+    getattr(module, name)
+    for module in (onlinels, onlinels.datasets, onlinels.distributed, onlinels.sklearn)
+    for name in module.__all__
 ]
 CALLABLE = [thing for thing in PUBLIC if callable(thing)]
 CLASSES = [thing for thing in CALLABLE if inspect.isclass(thing)]
