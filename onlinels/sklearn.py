@@ -44,7 +44,7 @@ from onlinels.linear.forgetting import check_decay
 from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, noise_variances
 from onlinels.linear.penalty import SCALINGS
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
-from onlinels.numerics import product, zero_added
+from onlinels.numerics import product, shallow_copy, zero_added
 from onlinels.rows import Batch, Layout
 from onlinels.scoring import probabilities_of
 
@@ -100,6 +100,13 @@ class IncrementalModel(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
+
+    def __copy__(self) -> Self:
+        """Return a copy that learns by itself."""
+        new = shallow_copy(self)
+        if hasattr(self, "_model"):
+            new._model, new._solutions = copy.copy(self._model), {}
+        return new
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -300,7 +307,7 @@ class IncrementalModel(BaseEstimator):
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
-        return copy.deepcopy(self).merge(other)
+        return copy.copy(self).merge(other)
 
     __radd__ = zero_added
 

@@ -428,3 +428,60 @@ def test_messages_name_what_users_know():
     a, b, c, d = (layer.transform(X) for layer in layers)
     assert not np.allclose(a, b)
     assert np.array_equal(c, d)
+
+
+@pytest.mark.parametrize(
+    "copied", [copy.copy, copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))]
+)
+def test_copies_learn_by_themselves(copied):
+    X, y = load_iris(return_X_y=True)
+    model = IncrementalRidgeClassifier(1.0).fit(X[:100], y[:100])
+    before = model.coef_
+    other = copied(model).partial_fit(X, y)
+    assert (model.n_samples_seen_, other.n_samples_seen_) == (100, 250)
+    assert model.classes_.tolist() == [0, 1]
+    np.testing.assert_array_equal(model.coef_, before)
+    both = model + other
+    both.partial_fit(X, y)
+    assert (model.n_samples_seen_, other.n_samples_seen_, both.n_samples_seen_) == (100, 250, 500)
+
+
+@pytest.mark.parametrize(
+    "labels", [[False, True], np.array(["no", "yes"], dtype=object), [1.5, -2.0]]
+)
+def test_labels_of_any_kind(labels):
+    X, y = load_iris(return_X_y=True)
+    labels = np.asarray(labels)
+    y = labels[(y > 0).astype(int)]
+    weight = {labels[0]: 3.0}
+    model = IncrementalRidgeClassifier(1.0, class_weight=weight)
+    for rows in (slice(0, 60), slice(60, 150)):
+        model.partial_fit(X[rows], y[rows], classes=labels)
+    expected = RidgeClassifier(1.0, class_weight=weight).fit(X, y)
+    np.testing.assert_array_equal(model.classes_, expected.classes_)
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    np.testing.assert_allclose(model.coef_, np.atleast_2d(expected.coef_), rtol=1e-7)
+
+
+def test_sparse_matrices_of_odd_kinds():
+    X = sparse.random_array((60, 12), density=0.2, format="csr", rng=0)
+    y = np.asarray(X.sum(axis=1)).ravel()
+    odd = [
+        X.tocoo(),
+        sparse.csr_matrix(X),
+        X.tocsc(),
+        sparse.csr_array(np.round(X.toarray() * 9).astype(int)),
+        X.astype(np.float32),
+        sparse.csr_array((60, 12)),
+    ]
+    doubled = sparse.coo_array((np.ones(4), ([0, 0, 1, 2], [3, 3, 1, 0])), shape=(60, 12))
+    for rows in (*odd, doubled):
+        for model in (IncrementalRidge(1.0), IncrementalRidge(1.0, forgetting_factor=0.9)):
+            other = clone(model)
+            for part in (slice(0, 1), slice(1, 40), slice(40, 60)):
+                model.partial_fit(rows.tocsr()[part], y[part])
+                other.partial_fit(rows.toarray()[part], y[part])
+            np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-6, atol=1e-9)
+            np.testing.assert_allclose(
+                model.predict(rows), other.predict(rows.toarray()), atol=1e-6
+            )
