@@ -539,16 +539,14 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         The alpha in force.
     n_samples_seen_ : int
         Rows learnt and not taken out again.
-    n_features_in_ : int
-    feature_names_in_ : ndarray (n_features_in_,)
-        Only where X has column names that are all texts.
 
     Notes
     -----
     For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
     for the weights when they are first asked for, ten times that for "auto". With solver="gram"
     sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts
-    repetitions: a row of weight 2 is two rows.
+    repetitions: a row of weight 2 is two rows. ``n_features_in_`` and ``feature_names_in_`` are as
+    everywhere in scikit-learn.
 
     Examples
     --------
@@ -729,7 +727,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         Of targets 1 for the class and -1 for the others.
     intercept_ : ndarray (n_classes,), of two classes (1,)
     alpha_ : float
-    n_samples_seen_, n_features_in_, feature_names_in_
+    n_samples_seen_ : int
         As in `IncrementalRidge`.
 
     Notes
