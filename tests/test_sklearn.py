@@ -89,7 +89,8 @@ def test_chunks_give_ridge(data, solver, fit_intercept):
         w = None if weights is None else weights[chunk]
         if w is None or w.any() or hasattr(model, "_model"):
             model.partial_fit(some(rows, chunk), y[chunk], sample_weight=w)
-    expected = Ridge(alpha, fit_intercept=fit_intercept, solver="cholesky")
+    given = np.array(alpha) if n_targets else alpha
+    expected = Ridge(given, fit_intercept=fit_intercept, solver="cholesky")
     expected.fit(X, y, sample_weight=weights)
     # Of one target in a column scikit-learn's versions differ: here two dimensions stay two.
     assert model.coef_.shape == (n_features,) if n_targets is None else (n_targets, n_features)
