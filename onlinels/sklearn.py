@@ -7,6 +7,7 @@ import numbers
 from abc import abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from math import ceil
 from typing import Any, NamedTuple, Self
 
@@ -32,6 +33,7 @@ from onlinels.checks import (
     check_choice,
     check_flag,
     check_not_negative,
+    check_values,
     check_weights,
     dense,
     same,
@@ -45,7 +47,7 @@ from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, noise_vari
 from onlinels.linear.penalty import SCALINGS
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.numerics import product, shallow_copy, zero_added
-from onlinels.rows import Batch, Layout
+from onlinels.rows import Batch, Layout, read_batch
 from onlinels.scoring import probabilities_of
 
 FEWEST = 2.0
@@ -192,7 +194,7 @@ class IncrementalModel(BaseEstimator):
         return range(self.n_features_in_) if names is None else tuple(names)
 
     def _batch(self, X: Any) -> Batch:
-        return Batch(X.shape[0], lambda: X, (self._layout,), X)
+        return replace(read_batch(X), layouts=(self._layout,))
 
     def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool) -> Self:
         """Learn rows, or start anew with them."""
@@ -307,6 +309,8 @@ class IncrementalModel(BaseEstimator):
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
+        if not isinstance(other, IncrementalModel):
+            return NotImplemented
         return copy.copy(self).merge(other)
 
     __radd__ = zero_added
@@ -317,12 +321,16 @@ class IncrementalModel(BaseEstimator):
         """Return the weights of the present statistics for the present parameters."""
         check_is_fitted(self)
         asked = (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
-        if asked not in self._solutions:
+        # What another thread learns meanwhile begins with another dict.
+        known = self._solutions
+        solution = known.get(asked)
+        if solution is None:
             self._check_parameters()
             self._check_settled()
-            self._solutions.clear()
-            self._solutions[asked] = solved(self._model, self.alpha, self.scaling, self._layout)
-        return self._solutions[asked]
+            solution = solved(self._model, self.alpha, self.scaling, self._layout)
+            known.clear()
+            known[asked] = solution
+        return solution
 
     def _scores(self, X: Any) -> Floats:
         """Return raw scores (n, n_targets)."""
@@ -439,13 +447,8 @@ def alphas_of(
         deviations = statistics.deviations
     units = deviations if scaling == "standard" else None
     if not isinstance(alpha, str):
-        alphas = np.asarray(alpha, dtype=np.float64)
-        if alphas.ndim and alphas.shape != (n_targets,):
-            raise ValueError(
-                f"alpha has shape {alphas.shape}, expected one number, or one for each of the "
-                f"{n_targets} targets. Pass such."
-            )
-        return np.broadcast_to(alphas, (n_targets,)), units
+        check_alphas(alpha, n_targets)
+        return np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_targets,)), units
     says = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
     ridge = 1.0
     if statistics.weight >= FEWEST and says:
@@ -455,6 +458,16 @@ def alphas_of(
         choice, which = select(sums, ceil(statistics.weight), tried, least)
         ridge, units = choice.ridge, tried[which]
     return np.full(n_targets, ridge), units
+
+
+def check_alphas(alpha: Any, n_targets: int) -> None:
+    """Raise unless there is one alpha, or one for each target."""
+    shape = np.shape(alpha)
+    if shape and shape != (n_targets,):
+        raise ValueError(
+            f"alpha has shape {shape}, expected one number, or one for each of the {n_targets} "
+            "targets. Pass such."
+        )
 
 
 def smallest_alpha(gram: Floats, units: Floats | None) -> float:
@@ -613,12 +626,14 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             reset=begins,
         )
         targets = np.asarray(y, dtype=np.float64)
+        check_values("y", targets)
         names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
         if not begins and names != self._model._outputs:
             before = "(n,)" if self._has_one else f"(n, {len(self._model._outputs)})"
             raise ValueError(
                 f"y has shape {y.shape}, expected {before} as before. Pass the same targets."
             )
+        check_alphas(self.alpha, len(names))
         return X, (targets.reshape(len(targets), -1), {"_target_names": names})
 
     def _new_model(self, targets: Targets) -> LinearModel:
@@ -716,8 +731,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         As in `IncrementalRidge`.
     class_weight : None, dict or "balanced"
         Factors on the weights of rows by their label, 1 for labels that are not in it. "balanced":
-        every class weighs the same, n / (K n_k) for the weights n_k of now, whenever its rows
-        came; it keeps sums for every class.
+        every class weighs the same, n / (K n_k) for the weights n_k of now (scikit-learn: numbers
+        of rows), whenever its rows came; it keeps sums for every class.
 
     Attributes
     ----------
@@ -820,7 +835,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         with self._all_or_nothing():
             known = getattr(self, "_declared", np.empty(0, dtype=np.intp))
             if classes is not None:
-                known = united(known, np.unique(np.asarray(classes)))
+                known = united(known, declared_labels(classes))
             self._declared = known
             return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
 
@@ -833,6 +848,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             self._labels = labels
         else:
             self._labels = united(self._labels, labels)
+        united(self._declared, self._labels)
         classes = before.extended(labels.tolist())
         return X, (classes.columns(labels.tolist())[which], {"_classes": classes})
 
@@ -897,6 +913,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
         weights, intercept = self._by_class()
+        if not intercept.size:
+            raise ValueError("Every row has been unlearnt, expected some. Learn rows first.")
         scores: Floats = product(X, weights)
         scores += intercept
         return scores
@@ -938,6 +956,21 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         new._declared = np.empty(0, dtype=np.intp)
         new._labels = np.unique(np.array(model.classes))
         return new
+
+
+def declared_labels(classes: Any) -> Matrix:
+    """Return labels that are declared, sorted; raise if they cannot be labels."""
+    labels = np.asarray(classes)
+    remedy = "Pass the labels as y will have them, or leave classes out."
+    if labels.ndim != 1:
+        raise ValueError(f"classes has shape {labels.shape}, expected (n_classes,). {remedy}")
+    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+        raise ValueError(f"classes={classes!r} holds nan or infinity, expected labels. {remedy}")
+    try:
+        check_classification_targets(labels)
+        return np.unique(labels)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"classes={classes!r} cannot be labels: {error} {remedy}") from error
 
 
 def united(known: Matrix, labels: Matrix) -> Matrix:

@@ -484,3 +484,35 @@ def test_sparse_matrices_of_odd_kinds():
             np.testing.assert_allclose(
                 model.predict(rows), other.predict(rows.toarray()), atol=1e-6
             )
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array])
+def test_sparse_matrices_of_a_size_for_sparse_products(kind):
+    X = sparse.random_array((2000, 400), density=0.01, format="csr", rng=0)
+    y = np.asarray(X.sum(axis=1)).ravel()
+    model = IncrementalRidge(1.0).partial_fit(kind(X[:1500]), y[:1500])
+    model.partial_fit(kind(X[1500:]), y[1500:])
+    expected = Ridge(1.0, solver="cholesky").fit(X.toarray(), y)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(model.predict(kind(X)), expected.predict(X.toarray()), atol=1e-8)
+
+
+def test_what_cannot_be_learnt_is_refused_at_once():
+    X, y = load_iris(return_X_y=True)
+    model = IncrementalRidgeClassifier(1.0).fit(X, y)
+    before = pickle.dumps(model.__dict__)
+    for classes in (["q"], [None, 3], [[1, 2]], [0.0, np.nan]):
+        with pytest.raises(ValueError, match=r"classes|labels"):
+            model.partial_fit(X, y, classes=classes)
+        assert pickle.dumps(model.__dict__) == before
+    for rows in (X * 1e200, sparse.csr_array(X * 1e200)):
+        with pytest.raises(ValueError, match="X"):
+            model.partial_fit(rows, y)
+    with pytest.raises(ValueError, match="y"):
+        IncrementalRidge(1.0).fit(X, y * 1e200)
+    with pytest.raises(ValueError, match="alpha has shape"):
+        IncrementalRidge([1.0, 2.0]).fit(X, y)
+    with pytest.raises(TypeError):
+        model + 1
+    with pytest.raises(ValueError, match="unlearnt"):
+        model.unlearn(X, y).predict(X)
