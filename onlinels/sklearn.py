@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from onlinels.accumulators.base import Accumulator
 from onlinels.checks import (
     Floats,
+    Integers,
     Matrix,
     check_choice,
     check_flag,
@@ -74,6 +75,13 @@ SETTLED = {
 """Parameters that stay once something is learnt, and what river's models call them."""
 
 
+NO_LABELS: Matrix = np.empty(0, dtype=np.intp)
+"""Labels that were declared, where none were."""
+
+DTYPES = (np.float64, np.float32)
+"""What rows are read as."""
+
+
 class Solution(NamedTuple):
     """Weights (n_features, n_targets) of the present statistics, and what they belong to."""
 
@@ -86,12 +94,6 @@ class Solution(NamedTuple):
 class IncrementalModel(BaseEstimator):
     """What both estimators share: a river model that learns, and weights when somebody asks."""
 
-    alpha: Any
-    fit_intercept: bool
-    solver: str
-    forgetting_factor: float
-    scaling: str | None
-
     n_features_in_: int
     feature_names_in_: Matrix
 
@@ -99,6 +101,21 @@ class IncrementalModel(BaseEstimator):
     _model: LinearModel
     # By the parameters that somebody asked with since rows were learnt: at most one.
     _solutions: dict[Any, Solution]
+
+    def __init__(
+        self,
+        alpha: Any = "auto",
+        *,
+        fit_intercept: bool = True,
+        solver: str = "gram",
+        forgetting_factor: float = 1.0,
+        scaling: str | None = None,
+    ) -> None:
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.forgetting_factor = forgetting_factor
+        self.scaling = scaling
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
@@ -332,13 +349,10 @@ class IncrementalModel(BaseEstimator):
             known[asked] = solution
         return solution
 
-    def _scores(self, X: Any) -> Floats:
-        """Return raw scores (n, n_targets)."""
-        solution = self._solved()
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
-        scores: Floats = product(X, solution.weights)
-        scores += solution.intercept
-        return scores
+    def _asked_rows(self, X: Any) -> Any:
+        """Return checked rows that are asked about."""
+        check_is_fitted(self)
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -391,7 +405,7 @@ class IncrementalModel(BaseEstimator):
                 'a number or "auto", and None. Clone it with such settings before it learns.'
             )
         names = model.feature_names
-        numbered = sorted(names, key=str) == sorted(range(len(names)), key=str)
+        numbered = set(names) == set(range(len(names)))
         if not (numbered or all(isinstance(name, str) for name in names)):
             raise ValueError(
                 f"model has features named {names!r}, expected names that are all texts, or all of "
@@ -407,10 +421,6 @@ class IncrementalModel(BaseEstimator):
                 new.feature_names_in_ = np.array(names, dtype=object)
             new._model, new._solutions = remade(model, **new._settings()), {}
         return new
-
-
-DTYPES = (np.float64, np.float32)
-"""What rows are read as."""
 
 
 def remade(model: LinearModel, **settings: Any) -> LinearModel:
@@ -454,7 +464,8 @@ def alphas_of(
     if statistics.weight >= FEWEST and says:
         sums = statistics.sums()
         tried = [None, deviations] if scaling == "auto" else [units]
-        least = [smallest_alpha(sums.gram, each) for each in tried]
+        dependent, squares = dependent_columns(sums.gram), sums.gram.diagonal()
+        least = [smallest_alpha(squares, dependent, each) for each in tried]
         choice, which = select(sums, ceil(statistics.weight), tried, least)
         ridge, units = choice.ridge, tried[which]
     return np.full(n_targets, ridge), units
@@ -470,35 +481,48 @@ def check_alphas(alpha: Any, n_targets: int) -> None:
         )
 
 
-def smallest_alpha(gram: Floats, units: Floats | None) -> float:
-    """Return the smallest alpha to be searched, relative to the norm of the Gram's diagonal.
+def dependent_columns(gram: Floats) -> Integers:
+    """Return the columns of all combinations that are 0 in every row, of those that vary.
 
-    Parameters
-    ----------
-    gram : ndarray (n_features, n_features)
-        Of which the upper triangle is read.
-    units : ndarray (n_features,), or None
-        Deviations of columns, where alpha acts on standardised ones.
+    Of the Gram the upper triangle is read.
 
     Examples
     --------
-    >>> smallest_alpha(np.diag([1.0, 4.0, 1e12]), None)
-    1e-13
     >>> twins_and_metres = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1e6]])
-    >>> round(smallest_alpha(twins_and_metres, None) * 1e6, 12) == 4.0 * SMALLEST_LACKING
-    True
+    >>> sorted(dependent_columns(twins_and_metres).tolist())
+    [0, 1]
     """
     squares = gram.diagonal()
     factors = reciprocal(np.sqrt(squares))
     scaled = gram * factors * factors[:, None]
     factor, pivots, rank, _ = dpstrf(scaled, tol=INDEPENDENT, lower=0)
-    varies = squares[pivots - 1] > 0.0
-    if not varies[rank:].any():
+    beyond = squares[pivots[rank:] - 1] > 0.0
+    # By what those beyond the rank are made of the others.
+    shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, beyond])
+    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, beyond)
+    columns: Integers = pivots[used] - 1
+    return columns
+
+
+def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -> float:
+    """Return the smallest alpha to be searched, relative to the norm of the Gram's diagonal.
+
+    Parameters
+    ----------
+    squares : ndarray (n_features,)
+        The diagonal.
+    dependent : ndarray of int
+        Of `dependent_columns`.
+    units : ndarray (n_features,), or None
+        Deviations of columns, where alpha acts on standardised ones.
+
+    Examples
+    --------
+    >>> smallest_alpha(np.array([1.0, 4.0, 1e12]), np.empty(0, dtype=int), None)
+    1e-13
+    """
+    if not dependent.size:
         return SMALLEST_RIDGE
-    # By what those beyond the rank are made of the others: columns of all such combinations.
-    shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, varies[rank:]])
-    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, varies[rank:])
-    dependent = pivots[used] - 1
     if units is not None:
         squares = squares * reciprocal(units) ** 2
     largest = float(squares[dependent].max() / np.linalg.norm(squares))
@@ -573,21 +597,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     >>> bool(np.allclose(model.coef_, Ridge(alpha=1.0).fit(X, y).coef_, rtol=1e-12))
     True
     """
-
-    def __init__(
-        self,
-        alpha: Any = "auto",
-        *,
-        fit_intercept: bool = True,
-        solver: str = "gram",
-        forgetting_factor: float = 1.0,
-        scaling: str | None = None,
-    ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.forgetting_factor = forgetting_factor
-        self.scaling = scaling
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
@@ -677,16 +686,15 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         -------
         ndarray (n_samples,) or (n_samples, n_targets), or a pair of such
         """
-        scores = self._scores(X)
-        one = self._has_one
+        X, solution, one = self._asked_rows(X), self._solved(), self._has_one
+        scores = scored(X, solution.weights, solution.intercept)
         if not return_std:
             return scores[:, 0] if one else scores
         deviations = self._deviations(X)
         return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
     def _deviations(self, X: Any) -> Floats:
-        """Return the standard deviations of fresh targets, (n, n_targets)."""
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
         statistics, n_targets = model._statistics, len(solution.alphas)
         rows = model._columns.place((self._layout,), dense(X))
@@ -759,6 +767,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
+    _declared = NO_LABELS
+
     def __init__(
         self,
         alpha: Any = "auto",
@@ -769,11 +779,13 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         scaling: str | None = None,
         class_weight: Any = None,
     ) -> None:
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.forgetting_factor = forgetting_factor
-        self.scaling = scaling
+        super().__init__(
+            alpha,
+            fit_intercept=fit_intercept,
+            solver=solver,
+            forgetting_factor=forgetting_factor,
+            scaling=scaling,
+        )
         self.class_weight = class_weight
 
     def _check_parameters(self) -> None:
@@ -807,7 +819,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
         with self._all_or_nothing():
-            self._declared = np.empty(0, dtype=np.intp)
+            self._declared = NO_LABELS
             return self._learn(X, y, sample_weight, begins=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
@@ -833,10 +845,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with self._all_or_nothing():
-            known = getattr(self, "_declared", np.empty(0, dtype=np.intp))
             if classes is not None:
-                known = united(known, declared_labels(classes))
-            self._declared = known
+                self._declared = united(self._declared, declared_labels(classes))
             return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
@@ -891,17 +901,15 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     @property
     def coef_(self) -> Floats:
         """Weights (n_classes, n_features), of two classes (1, n_features)."""
-        weights, _ = self._by_class()
-        signed = 2.0 * weights - weights.sum(axis=1, keepdims=True)
-        coef: Floats = signed.T[1:] if signed.shape[1] == 2 else signed.T
+        by_class = signed(self._by_class()[0])
+        coef: Floats = by_class.T[1:] if by_class.shape[1] == 2 else by_class.T
         return coef.copy()
 
     @property
     def intercept_(self) -> Floats:
         """Constants (n_classes,), of two classes (1,)."""
-        _, intercept = self._by_class()
-        signed: Floats = 2.0 * intercept - intercept.sum()
-        return signed[1:] if len(signed) == 2 else signed
+        intercept = signed(self._by_class()[1])
+        return intercept[1:] if len(intercept) == 2 else intercept
 
     @property
     def alpha_(self) -> float:
@@ -910,20 +918,16 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     def _class_scores(self, X: Any) -> Floats:
         """Return scores (n, n_classes) of targets 0 and 1."""
-        check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = self._asked_rows(X)
         weights, intercept = self._by_class()
         if not intercept.size:
             raise ValueError("Every row has been unlearnt, expected some. Learn rows first.")
-        scores: Floats = product(X, weights)
-        scores += intercept
-        return scores
+        return scored(X, weights, intercept)
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores, positive for the class: (n_samples, n_classes), of two (n_samples,)."""
-        scores = self._class_scores(X)
-        signed: Floats = 2.0 * scores - scores.sum(axis=1, keepdims=True)
-        return signed[:, -1] if signed.shape[1] <= 2 else signed
+        scores = signed(self._class_scores(X))
+        return scores[:, -1] if scores.shape[1] <= 2 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label of the highest score of every row."""
@@ -953,9 +957,21 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             )
         weight = "balanced" if getattr(model, "balance", None) else None
         new = cls._of_river(model, (LeastSquaresClassifier,), class_weight=weight)
-        new._declared = np.empty(0, dtype=np.intp)
         new._labels = np.unique(np.array(model.classes))
         return new
+
+
+def scored(X: Any, weights: Floats, intercept: Floats) -> Floats:
+    """Return scores (n, n_targets) of rows, which may be sparse."""
+    scores: Floats = product(X, weights)
+    scores += intercept
+    return scores
+
+
+def signed(by_class: Floats) -> Floats:
+    """Return what is linear in targets 0 and 1, classes last, for targets -1 and 1."""
+    of_signs: Floats = 2.0 * by_class - by_class.sum(axis=-1, keepdims=True)
+    return of_signs
 
 
 def declared_labels(classes: Any) -> Matrix:

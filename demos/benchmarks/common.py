@@ -319,6 +319,21 @@ def call_alone(function: Callable[..., Any], *arguments: Any) -> Any:
         return pool.submit(function, *arguments).result()
 
 
+def memory(name: str) -> int:
+    """Return bytes of memory of this process by the name that Linux gives them, else 0."""
+    status = Path("/proc/self/status")
+    text = status.read_text() if status.exists() else ""
+    return next((int(line.split()[1]) << 10 for line in text.splitlines() if name in line), 0)
+
+
+def forget_peak() -> int:
+    """Let the peak of memory begin anew; return the memory of now."""
+    peak = Path("/proc/self/clear_refs")
+    if peak.exists():
+        peak.write_text("5")
+    return memory("VmRSS")
+
+
 def peak_memory() -> float:
     """Return the most memory that this process has held so far, in GiB."""
     status = Path("/proc/self/status")

@@ -39,8 +39,10 @@ from common import (
     Floats,
     bar,
     call_alone,
+    forget_peak,
     machine,
     make_parser,
+    memory,
     positive,
     print_table,
     row_slices,
@@ -164,21 +166,6 @@ class Maker:
 
 
 # -- what a process measures ----------------------------------------------------------------------
-
-
-def memory(name: str) -> int:
-    """Return bytes of memory of this process by the name that Linux gives them, else 0."""
-    status = Path("/proc/self/status")
-    text = status.read_text() if status.exists() else ""
-    return next((int(line.split()[1]) << 10 for line in text.splitlines() if name in line), 0)
-
-
-def forget_peak() -> int:
-    """Let the peak of memory begin anew; return the memory of now."""
-    peak = Path("/proc/self/clear_refs")
-    if peak.exists():
-        peak.write_text("5")
-    return memory("VmRSS")
 
 
 class Meter:

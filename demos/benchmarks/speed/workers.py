@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from common import machine, make_parser, positive, table_of
+from common import forget_peak, machine, make_parser, memory, positive, table_of
 from rich.console import Console
 
 from onlinels import LeastSquaresRegressor, distributed, merge
@@ -72,21 +72,6 @@ def by_processes(n_workers: int, n_batches: int, n_rows: int, n_features: int) -
         models = pool.starmap(plain, [(each, n_rows, n_features) for each in numbers])
         merge(*models)
         return Run(time.perf_counter() - begin)
-
-
-def memory(name: str) -> int:
-    """Return bytes of memory of this process by the name that Linux gives them, else 0."""
-    status = Path("/proc/self/status")
-    text = status.read_text() if status.exists() else ""
-    return next((int(line.split()[1]) << 10 for line in text.splitlines() if name in line), 0)
-
-
-def forget_peak() -> int:
-    """Let the peak of memory begin anew; return the memory of now."""
-    peak = Path("/proc/self/clear_refs")
-    if peak.exists():
-        peak.write_text("5")
-    return memory("VmRSS")
 
 
 def received(dask_worker: Any) -> int:
