@@ -182,6 +182,25 @@ def rows(draw, min_rows=1, max_rows=24, max_features=6, whole=False):
 
 
 @st.composite
+def few_rows(draw, min_rows=2, max_rows=8):
+    """Draw features (n, p) of few rows, which often fit equally well in all units."""
+    n_rows = draw(st.integers(min_rows, max_rows))
+    n_features = draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    one_hot = np.eye(n_features)[random.integers(0, n_features, n_rows)]
+    kind = draw(st.sampled_from(["one-hot", "powers", "whole", "units", "mixed"]))
+    if kind == "one-hot":
+        return one_hot
+    if kind == "powers":
+        x = np.round(random.normal(size=n_rows), draw(st.integers(0, 3)))
+        return x[:, None] ** np.arange(1.0, n_features + 1.0)
+    if kind == "whole":
+        return random.integers(0, 3, (n_rows, n_features)).astype(float)
+    numbers = random.normal(size=(n_rows, n_features)) * 10.0 ** random.integers(-3, 4, n_features)
+    return numbers if kind == "units" else np.hstack([one_hot, numbers])
+
+
+@st.composite
 def real_rows(draw, names=(), scales=(1.0, 1e-3, 1e3), **sizes):
     """Draw rows whose targets are numbers, or dicts of numbers by name if there are names."""
     drawn = draw(rows(**sizes))

@@ -157,18 +157,33 @@ def test_no_cutting_of_the_stream_changes_ridge_or_units(form, data, seed):
     rows = rows.weighing(random.integers(0, 4, n_rows).clip(max=data.draw(st.integers(1, 3))) * 1.0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(laws.FIRST_ROWS, 32)
-        whole, cut = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
-        whole.learn_many(rows.X, rows.y, rows.w)
-        learn_in_pieces(cut, rows, *draw_pieces(data, n_rows))
-        assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
-        np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
-        size = 1.0 + np.abs(whole.scores_many(rows.X)).max()
-        close = {"atol": 1e-6 * size, "rtol": 0.0}
-        np.testing.assert_allclose(cut.scores_many(rows.X), whole.scores_many(rows.X), **close)
-        for model in (whole, cut):
-            if "balance" not in form:
-                decayed = rows.weighing(rows.w * decays(form, n_rows))
-                assert_solves(model, decayed)
+        assert_cutting_changes_nothing(form, rows, data)
+
+
+@pytest.mark.parametrize("form", SELECTED, ids=str)
+@strategies.examples(25)
+@given(data=st.data(), X=strategies.few_rows(), seed=st.integers(0, 2**32 - 1))
+def test_no_cutting_of_few_rows_changes_ridge_or_units(form, data, X, seed):
+    """Rounding errors do not select between units in which the rows are equally likely."""
+    labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(2, 3)), len(X))
+    rows = strategies.Rows(X, labels.tolist(), np.ones(len(X)))
+    assert_cutting_changes_nothing(form, rows, data)
+
+
+def assert_cutting_changes_nothing(form, rows, data):
+    """Assert that a drawn cutting gives the ridge, the units and the answers of one batch."""
+    whole, cut = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
+    whole.learn_many(rows.X, rows.y, rows.w)
+    learn_in_pieces(cut, rows, *draw_pieces(data, len(rows)))
+    assert cut.ridge_ == pytest.approx(whole.ridge_, rel=1e-6)
+    np.testing.assert_allclose(cut.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
+    size = 1.0 + np.abs(whole.scores_many(rows.X)).max()
+    close = {"atol": 1e-6 * size, "rtol": 0.0}
+    np.testing.assert_allclose(cut.scores_many(rows.X), whole.scores_many(rows.X), **close)
+    for model in (whole, cut):
+        if "balance" not in form:
+            decayed = rows.weighing(rows.w * decays(form, len(rows)))
+            assert_solves(model, decayed)
 
 
 def decays(form, n_rows):

@@ -358,8 +358,11 @@ def _targets_about_mean(
     """Return targets about their mean, the mean, and the weighted sums of squares about it."""
     targets, weights = rows.targets, rows.weights()
     if targets.ndim == 1:
-        shares = with_target_sums(np.zeros(n_targets), targets, weights) / total
-        return targets, np.zeros(n_targets), shares, total * shares * (1.0 - shares)
+        by_class = with_target_sums(np.zeros(n_targets), targets, weights)
+        in_all = by_class.sum()
+        # The other classes by subtraction from their own sum: exactly 0 where there is one class.
+        squares = by_class * ((in_all - by_class) / in_all)
+        return targets, np.zeros(n_targets), by_class / in_all, squares
     about = targets - targets[0]
     shift = with_target_sums(np.zeros(n_targets), about, weights) / total
     about -= shift[: targets.shape[1]]

@@ -106,8 +106,11 @@ def sums_of_sparse(
     else:
         made._cross[:] = (about.T @ one_hot).toarray() - np.outer(weight * shift, target_mean)
         made._cross[filled] = (one_hot.T @ array).T
-        shares = one_hot.sum(axis=0) / weight
-        made._target_squares = weight * shares * (1.0 - shares if is_centred else 1.0)
+        by_class = one_hot.sum(axis=0)
+        in_all = by_class.sum()
+        # As for rows that are not sparse: exactly 0 where there is one class.
+        others = (in_all - by_class) / in_all if is_centred else 1.0
+        made._target_squares = by_class * others
     result: Accumulator = made
     if is_centred:
         result = centred = CentredAccumulator(made)

@@ -73,12 +73,40 @@ def reciprocal(deviations: Floats) -> Floats:
 
 
 class Choice(NamedTuple):
-    """A ridge, what minus its log-likelihood is for every degree of freedom, and how it lies."""
+    """The selected ridge, and how it compares with others.
+
+    Attributes
+    ----------
+    ridge : float
+    criterion : float
+        The smallest value of the criterion over the ridges searched; infinite where no ridge fits
+        better than another.
+    tie : float
+        Difference of the criterion that counts as none.
+    is_at_end : bool
+        Whether the ridge is the smallest or largest of those searched.
+    """
 
     ridge: float
     criterion: float
+    tie: float
     is_at_end: bool
-    """Whether it is the smallest or largest of the ridges searched."""
+
+
+def first_best(choices: Sequence[Choice]) -> int:
+    """Return which choice has the smallest criterion; the first of several that are tied.
+
+    A few rows are often fitted equally well in all units of features: rounding errors, which
+    depend on how the stream was cut, must not select the units.
+
+    Examples
+    --------
+    >>> raw, standardised = (Choice(1.0, each, 1e-3, False) for each in (0.5 + 1e-9, 0.5))
+    >>> first_best([raw, standardised]), first_best([raw, standardised._replace(criterion=0.4)])
+    (0, 1)
+    """
+    least = min(choice.criterion for choice in choices)
+    return next(n for n, each in enumerate(choices) if each.criterion <= least + each.tie)
 
 
 PER_DECADE = 2
@@ -154,7 +182,8 @@ def select(
     Notes
     -----
     Restricted likelihoods of different units are likelihoods of the same targets, and can be
-    compared. Of more than 512 features as many, evenly spaced, decide between units.
+    compared; the first of tied units is selected. Of more than 512 features as many, evenly
+    spaced, decide between units.
 
     Examples
     --------
@@ -174,7 +203,7 @@ def select(
             if deviations is not None:
                 few = in_units(few, reciprocal(deviations[::step]))
             choices.append(select_ridge(few, n_rows, bound))
-        which = int(np.argmin([choice.criterion for choice in choices]))
+        which = first_best(choices)
         if step == 1:
             return choices[which], which
     deviations = units[which]
@@ -252,7 +281,7 @@ def select_ridge(sums: Sums, n_rows: int, smallest: float | None = None) -> Choi
 
 def no_choice(power: int) -> Choice:
     """Return a ridge where nothing speaks for any, not to be compared with others."""
-    return Choice(10.0 ** (power / FINEST), np.inf, is_at_end=False)
+    return Choice(10.0 ** (power / FINEST), np.inf, TIE, is_at_end=False)
 
 
 def exponents(largest: float, smallest: float = SMALLEST_RIDGE) -> tuple[int, int]:
@@ -293,32 +322,35 @@ def best_of(
     2.7138994312082163
     """
     powers = np.arange(first, last + 1, FINEST // PER_DECADE)
-    best, least = _least(criterion, powers, tie)
+    best, own, least = _least(criterion, powers, tie)
     for per_decade in FINER:
         step = FINEST // per_decade
         powers = best + step * np.arange(-3, 4)
-        best, least = _least(criterion, powers[(first <= powers) & (powers <= last)], tie)
+        powers = powers[(first <= powers) & (powers <= last)]
+        best, own, finer = _least(criterion, powers, tie)
+        least = min(least, finer)
     # The vertex of the parabola through three, where they differ by more than rounding.
     if first < best < last:
-        before, after = criterion(10.0 ** (np.array([best - step, best + step]) / FINEST)) - least
+        before, after = criterion(10.0 ** (np.array([best - step, best + step]) / FINEST)) - own
         if np.isfinite(before + after) and before + after > tie:
             best += round(0.5 * step * (before - after) / (before + after))
-            (least,) = criterion(np.array([10.0 ** (best / FINEST)]))
-    return Choice(10.0 ** (best / FINEST), float(least), best in (first, last))
+            least = min(least, *criterion(np.array([10.0 ** (best / FINEST)])).tolist())
+    return Choice(10.0 ** (best / FINEST), least, tie, best in (first, last))
 
 
 def _least(
     criterion: Callable[[Floats], Floats], powers: Integers, tie: float
-) -> tuple[int, float]:
-    """Return the largest power whose criterion is within a tie of the minimum, and that."""
+) -> tuple[int, float, float]:
+    """Return the largest power within a tie of the minimum, its criterion, and the minimum."""
     values = criterion(10.0 ** (powers / FINEST))
-    within = np.flatnonzero(values <= values.min(initial=np.inf) + tie)
+    least = float(values.min(initial=np.inf))
+    within = np.flatnonzero(values <= least + tie)
     if not len(within):
         raise ValueError(
             "no ridge can be chosen from statistics that are not finite numbers, as a file may "
             "hold that was made by hand. Load another one."
         )
-    return int(powers[within[-1]]), float(values[within[-1]])
+    return int(powers[within[-1]]), float(values[within[-1]]), least
 
 
 def likelihood_criterion(spectrum: Eigenvalues | Band, ridges: Floats) -> Floats:

@@ -11,7 +11,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import FoldedAccumulator
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import spread
-from onlinels.linalg.selection import Choice, KFold, paper_ridge, reciprocal, select
+from onlinels.linalg.selection import Choice, KFold, first_best, paper_ridge, reciprocal, select
 from onlinels.linear.forgetting import Clock
 from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
 
@@ -344,7 +344,7 @@ def choose(
             tried = [None, deviations]
         if isinstance(statistics, FoldedAccumulator):
             choices = [statistics.select_ridge(each is not None) for each in tried]
-            which = int(np.argmin([each.criterion for each in choices]))
+            which = first_best(choices)
             choice = choices[which]
         else:
             choice, which = select(statistics.sums(), statistics.count, tried)
