@@ -176,11 +176,13 @@ def fit(
             )
     if split_every is not None:
         width = check_count("split_every", split_every, 2)
-    check_names(model, X)
-    blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(model, X))))
-    start = linear.empty()
+    # What another thread teaches the model meanwhile is not in the result.
+    result = copied(model)
+    check_names(result, X)
+    blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
+    start = linear_of(result).empty()
     start._hold_choices()
-    before, empty = shared(features_of(model)), shared(start)
+    before, empty = shared(features_of(result)), shared(start)
     step, join = delayed(learnt, pure=False), delayed(joined, pure=False)
     models = []
     for run in chains(blocks):
@@ -199,7 +201,6 @@ def fit(
     while len(models) > 1:
         groups = [models[at : at + width] for at in range(0, len(models), width)]
         models = [reduce(join, group) for group in groups]
-    result = copied(model)
     if models:
         linear_of(result).merge(computed(models[0], progress))
         linear_of(result)._choose_anew()
@@ -217,7 +218,8 @@ def predict(model: Any, X: Any) -> Any:
     Returns
     -------
     dask array, series or dataframe, bag, or list of delayed
-        What `predict_many` gives for every partition.
+        What `predict_many` gives for every partition, of the model as it is now: what it learns
+        before the answers are computed does not change them.
 
     Examples
     --------
@@ -229,6 +231,7 @@ def predict(model: Any, X: Any) -> Any:
     ['low', 'high']
     """
     linear_of(model)
+    model = copied(model)
     known = shared(model)
     ask = delayed(answers, pure=False)
     if isinstance(X, array.Array):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import copy
 import numbers
+import re
+import reprlib
+import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from math import ceil
 from typing import Any, NamedTuple, Self
@@ -40,15 +43,15 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.hidden import HiddenLayer
-from onlinels.labels import Classes
-from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select
+from onlinels.labels import Classes, read_label
+from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varying_only
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
 from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, noise_variances
-from onlinels.linear.penalty import SCALINGS
+from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, settled
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
-from onlinels.numerics import product, shallow_copy, zero_added
-from onlinels.rows import Batch, Layout, read_batch
+from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
+from onlinels.rows import Batch, Layout, label_array, read_batch
 from onlinels.scoring import probabilities_of
 
 FEWEST = 2.0
@@ -75,6 +78,15 @@ SETTLED = {
 """Parameters that stay once something is learnt, and what river's models call them."""
 
 
+OWN_WORDS = {
+    r"\ba ridge\b": "an alpha",
+    r"\bridge\b": "alpha",
+    r"\baccumulator=": "solver=",
+    r"\bw holds\b": "sample_weight holds",
+    r"\bseed=": "random_state=",
+}
+"""What the models inside call their parameters, and what the estimators here call the same."""
+
 NO_LABELS: Matrix = np.empty(0, dtype=np.intp)
 """Labels that were declared, where none were."""
 
@@ -83,12 +95,45 @@ DTYPES = (np.float64, np.float32)
 
 
 class Solution(NamedTuple):
-    """Weights (n_features, n_targets) of the present statistics, and what they belong to."""
+    """Weights (n_features, n_targets) of the present statistics, and their penalty."""
 
     weights: Floats
     intercept: Floats
-    alphas: Floats
+    # One number, or one for each target.
+    alpha: float | Floats
+    # Units of the columns that alpha acts on; None for columns as they are.
     units: Floats | None
+
+
+def held(*estimators: BaseEstimator) -> AbstractContextManager[None]:
+    """Hold the locks of estimators, which their first calls make.
+
+    Scikit-learn wants estimators that are made to have no attributes but their parameters.
+    """
+    # dict.setdefault is atomic: all threads get one lock.
+    return all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators))
+
+
+@contextmanager
+def own_words() -> Iterator[None]:
+    """Let errors of the models inside name parameters as the estimators here call them."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = str(error)
+        for theirs, own in OWN_WORDS.items():
+            message = re.sub(theirs, own, message)
+        if message == str(error):
+            raise
+        raise type(error)(message) from error
+
+
+def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
+    """Give an estimator what a copy of it was fitted to, all at once; parameters stay."""
+    params, state = estimator.get_params(deep=False), vars(estimator)
+    known = {name: each for name, each in vars(fitted).items() if name not in (*params, "_lock")}
+    # Columns that come without names have none any more.
+    apply(Update(((state.pop, "feature_names_in_", None), (state.update, known))))
 
 
 class IncrementalModel(BaseEstimator):
@@ -99,7 +144,8 @@ class IncrementalModel(BaseEstimator):
 
     # Made by the first rows.
     _model: LinearModel
-    # By the parameters that somebody asked with since rows were learnt: at most one.
+    # By the parameters of the last answer; empty since rows were learnt. A dict, because an answer
+    # sets no attribute.
     _solutions: dict[Any, Solution]
 
     def __init__(
@@ -122,10 +168,12 @@ class IncrementalModel(BaseEstimator):
 
     def __copy__(self) -> Self:
         """Return a copy that learns by itself."""
-        new = shallow_copy(self)
-        if hasattr(self, "_model"):
-            new._model, new._solutions = copy.copy(self._model), {}
-        return new
+        with held(self):
+            new = shallow_copy(self)
+            del vars(new)["_lock"]
+            if hasattr(self, "_model"):
+                new._model, new._solutions = copy.copy(self._model), self._solutions.copy()
+            return new
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -159,10 +207,13 @@ class IncrementalModel(BaseEstimator):
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings of the river model, whose ridge and scaling are settled here."""
-        # Only the recursive form holds its ridge inside.
-        inside = self.solver == "recursive" and isinstance(self.alpha, numbers.Real)
         settings = {theirs: getattr(self, mine) for mine, theirs in SETTLED.items()}
-        return {"ridge": float(self.alpha) if inside else 1.0, "scaling": None} | settings
+        ridge: Any = 1.0
+        if self.solver == "recursive":
+            # An inverse holds one number inside. With "auto" it waits for one, and holds sums of
+            # products, which have no units.
+            ridge = float(self.alpha) if isinstance(self.alpha, numbers.Real) else "auto"
+        return {"ridge": ridge, "scaling": None} | settings
 
     def _check_settled(self) -> None:
         """Raise if parameters have changed that what is learnt depends on."""
@@ -174,23 +225,13 @@ class IncrementalModel(BaseEstimator):
                     "back, or call fit, which starts anew."
                 )
         if self._model.ridge != now["ridge"]:
-            self._model.ridge = now["ridge"]
+            with own_words():
+                self._model.ridge = now["ridge"]
 
     def _settled_parameters(self) -> dict[str, str]:
         return SETTLED
 
     # Rows in and out.
-
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Bring attributes back if rows are refused; the model inside does so by itself."""
-        before = vars(self).copy()
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
 
     @abstractmethod
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
@@ -213,24 +254,29 @@ class IncrementalModel(BaseEstimator):
     def _batch(self, X: Any) -> Batch:
         return replace(read_batch(X), layouts=(self._layout,))
 
-    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool) -> Self:
-        """Learn rows, or start anew with them."""
-        with self._all_or_nothing():
-            self._check_parameters()
-            if begins:
-                self.__dict__.pop("_model", None)
-            else:
-                self._check_settled()
-            X, targets = self._read_rows(X, y, begins)
-            model = self._new_model(targets) if begins else self._model
-            weights = self._weights_of(targets, sample_weight)
-            if begins and not np.any(weights):
-                raise ValueError(
-                    "sample_weight is zero in all rows, expected a weight above 0 in the first "
-                    "rows that are learnt. Leave such rows out."
-                )
-            model._learn(self._batch(X), targets, weights, None)
-            self._model, self._solutions = model, {}
+    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any, begins: bool) -> Self:
+        """Learn rows, or start anew with them; a copy of this estimator, `new`, reads them."""
+        new._check_parameters()
+        X, targets = new._read_rows(X, y, begins)
+        weights = new._weights_of(targets, sample_weight)
+        if begins and not np.any(weights):
+            raise ValueError(
+                "sample_weight is zero in all rows, expected a weight above 0 in the first "
+                "rows that are learnt. Leave such rows out."
+            )
+        model = new._model = new._new_model(targets) if begins else self._model
+        new._solutions = {}
+        if not begins:
+            self._check_settled()
+            # Before the rows: after an interrupt in between, an answer is solved anew.
+            publish(new, self)
+        if model.ridge == "auto":
+            # Alpha is selected here, whenever something is asked for.
+            model._hold_choices()
+        with own_words():
+            model._learn(new._batch(X), targets, weights, None)
+        if begins:
+            publish(new, self)
         return self
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -257,17 +303,19 @@ class IncrementalModel(BaseEstimator):
         >>> model.unlearn([[9.0]], [5.0]).n_samples_seen_
         2
         """
-        check_is_fitted(self)
-        if self.solver == "orthogonal":
-            raise ValueError(
-                'solver="orthogonal" cannot unlearn, expected "gram" or "recursive" from the first '
-                "row on. Make the estimator with one of these."
-            )
-        with self._all_or_nothing():
+        with held(self):
+            check_is_fitted(self)
+            if self.solver == "orthogonal":
+                raise ValueError(
+                    'solver="orthogonal" cannot unlearn, expected "gram" or "recursive" from the '
+                    "first row on. Make the estimator with one of these."
+                )
             self._check_settled()
-            X, targets = self._read_rows(X, y, False)
-            self._model._unlearn(self._batch(X), targets, self._weights_of(targets, sample_weight))
-            self._solutions = {}
+            X, targets = shallow_copy(self)._read_rows(X, y, False)
+            weights = self._weights_of(targets, sample_weight)
+            self._solutions.clear()
+            with own_words():
+                self._model._unlearn(self._batch(X), targets, weights)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -295,18 +343,20 @@ class IncrementalModel(BaseEstimator):
                 f"other is of type {type(other).__name__}, expected {type(self).__name__}. Merge "
                 "estimators of one class."
             )
-        if not hasattr(other, "_model"):
-            return self
-        with self._all_or_nothing():
+        with held(self, other):
+            if not hasattr(other, "_model"):
+                return self
             if hasattr(self, "_model"):
                 self._join(other)
             else:
-                self.__dict__.update(copy.deepcopy(vars(other)) | self.get_params(deep=False))
-                self._check_settled()
-            self._solutions = {}
+                new = copy.copy(other)
+                vars(new).update(self.get_params(deep=False))
+                new._check_settled()
+                publish(new, self)
         return self
 
     def _join(self, other: Self) -> None:
+        """Add what another estimator has learnt to what was learnt here."""
         mine, theirs = ([*each._layout] for each in (self, other))
         if mine != theirs:
             raise ValueError(
@@ -322,7 +372,15 @@ class IncrementalModel(BaseEstimator):
                 )
         for each in (self, other):
             each._check_settled()
-        self._model.merge(other._model)
+        new = shallow_copy(self)
+        new._read_labels_of(other)
+        new._solutions = {}
+        publish(new, self)
+        with own_words():
+            self._model.merge(other._model)
+
+    def _read_labels_of(self, other: Self) -> None:
+        """Take note of the labels of another estimator, where there are labels."""
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
@@ -334,20 +392,23 @@ class IncrementalModel(BaseEstimator):
 
     # Weights and answers.
 
+    def _asked(self) -> tuple[Any, ...]:
+        """Return the parameters that weights depend on."""
+        return (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
+
     def _solved(self) -> Solution:
         """Return the weights of the present statistics for the present parameters."""
         check_is_fitted(self)
-        asked = (*np.ravel(self.alpha).tolist(), self.scaling, *self._settings().values())
-        # What another thread learns meanwhile begins with another dict.
-        known = self._solutions
-        solution = known.get(asked)
-        if solution is None:
+        asked = self._asked()
+        if asked not in self._solutions:
             self._check_parameters()
             self._check_settled()
-            solution = solved(self._model, self.alpha, self.scaling, self._layout)
-            known.clear()
-            known[asked] = solution
-        return solution
+            with own_words():
+                alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
+                solution = solved(self._model, alpha, units, self._layout)
+            self._solutions.clear()
+            self._solutions[asked] = solution
+        return self._solutions[asked]
 
     def _asked_rows(self, X: Any) -> Any:
         """Return checked rows that are asked about."""
@@ -357,8 +418,9 @@ class IncrementalModel(BaseEstimator):
     @property
     def n_samples_seen_(self) -> int:
         """Number of rows learnt and not taken out again, whatever their weights."""
-        check_is_fitted(self)
-        return self._model.count
+        with held(self):
+            check_is_fitted(self)
+            return self._model.count
 
     def to_river(self) -> Any:
         """Return a river model that has learnt the same, and goes on by itself.
@@ -366,7 +428,8 @@ class IncrementalModel(BaseEstimator):
         Returns
         -------
         LeastSquaresClassifier, LeastSquaresRegressor or LeastSquaresMultiTargetRegressor
-            Columns without names are the features 0, 1, … of dicts.
+            Columns without names are the features 0, 1, … of dicts. With alpha="auto" the ridge is
+            `alpha_` until the river model selects the next one.
 
         Raises
         ------
@@ -379,15 +442,20 @@ class IncrementalModel(BaseEstimator):
         >>> round(model.to_river().predict_one({0: 3.0}), 9)
         6.0
         """
-        check_is_fitted(self)
-        self._check_parameters()
-        if np.ndim(self.alpha):
-            raise ValueError(
-                f"alpha={self.alpha!r} is one for each target, expected a number: river's models "
-                "have one ridge. Set alpha to it first."
-            )
-        alpha = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
-        return remade(self._model, ridge=alpha, scaling=self.scaling)
+        with held(self):
+            check_is_fitted(self)
+            self._check_parameters()
+            if np.ndim(self.alpha):
+                raise ValueError(
+                    f"alpha={self.alpha!r} is one for each target, expected a number: river's "
+                    "models have one ridge. Set alpha to it first."
+                )
+            if not isinstance(self.alpha, str):
+                return remade(self._model, ridge=float(self.alpha), scaling=self.scaling)
+            model = remade(self._model, ridge="auto", scaling=self.scaling)
+            solution = self._solved()
+            keep_ridge(model, float(solution.alpha), solution.units)
+            return model
 
     @classmethod
     def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
@@ -398,19 +466,11 @@ class IncrementalModel(BaseEstimator):
                 f"model is of type {type(model).__name__}, expected {expected}. Pass the last step "
                 "of a pipeline."
             )
-        is_number = isinstance(model.ridge, numbers.Real)
-        if model.half_life is not None or not (is_number or model.ridge == "auto"):
-            raise ValueError(
-                f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected "
-                'a number or "auto", and None. Clone it with such settings before it learns.'
-            )
+        check_has_counterpart(model)
+        # No other thread changes the copy.
+        model = copy.copy(model)
         names = model.feature_names
         numbered = set(names) == set(range(len(names)))
-        if not (numbered or all(isinstance(name, str) for name in names)):
-            raise ValueError(
-                f"model has features named {names!r}, expected names that are all texts, or all of "
-                "0, 1, …. Let it learn such."
-            )
         made: Any = cls
         new: Self = made(alpha=model.ridge, scaling=model.scaling, **parameters)
         for mine, theirs in SETTLED.items():
@@ -420,6 +480,13 @@ class IncrementalModel(BaseEstimator):
             if not numbered:
                 new.feature_names_in_ = np.array(names, dtype=object)
             new._model, new._solutions = remade(model, **new._settings()), {}
+            if model.ridge == "auto":
+                # Until rows are learnt the ridge in force stays, and so do the answers.
+                alpha, units = model._in_force()
+                if model._statistics.fixed_ridge is not None:
+                    units = model._penalty.units
+                solution = solved(new._model, alpha, units, new._layout)
+                new._solutions[new._asked()] = solution
         return new
 
 
@@ -432,11 +499,40 @@ def remade(model: LinearModel, **settings: Any) -> LinearModel:
     return new
 
 
-def solved(model: LinearModel, alpha: Any, scaling: str | None, layout: Layout) -> Solution:
+def check_has_counterpart(model: LinearModel) -> None:
+    """Raise unless the settings and the features of a river model exist in scikit-learn."""
+    is_number = isinstance(model.ridge, numbers.Real)
+    if model.half_life is not None or not (is_number or model.ridge == "auto"):
+        raise ValueError(
+            f"model has ridge={model.ridge!r} and half_life={model.half_life!r}, expected "
+            'a number or "auto", and None. Clone it with such settings before it learns.'
+        )
+    names = model.feature_names
+    numbered = set(names) == set(range(len(names)))
+    if not (numbered or all(isinstance(name, str) for name in names)):
+        raise ValueError(
+            f"model has features named {names!r}, expected names that are all texts, or all of "
+            "0, 1, …. Let it learn such."
+        )
+
+
+def keep_ridge(model: LinearModel, ridge: float, units: Floats | None) -> None:
+    """Let a river model keep a ridge that was selected elsewhere, until its next checkpoint."""
+    statistics = model._statistics
+    if statistics.holds_ridge and statistics.count >= FIRST_ROWS:
+        statistics, _ = at(statistics, ridge, units, holds=True)
+    model._put_in_place(
+        statistics, _penalty=settled(Penalty(), ridge, units, statistics, model._clock)
+    )
+
+
+def solved(
+    model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
+) -> Solution:
     """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
     statistics = model._statistics
-    alphas, units = alphas_of(statistics, alpha, scaling)
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
+    alphas = np.broadcast_to(alpha, statistics.n_targets)
     for each in np.unique(alphas).tolist():
         own, factors = at(statistics, each, units)
         some = own.solve(each)
@@ -445,30 +541,28 @@ def solved(model: LinearModel, alpha: Any, scaling: str | None, layout: Layout) 
         weights[:, alphas == each] = some[:, alphas == each]
     intercept = statistics.intercept(weights)
     order = model._columns.locate(layout)
-    return Solution(weights[order], intercept, alphas, units)
+    return Solution(weights[order], intercept, alpha, units)
 
 
-def alphas_of(
+def alpha_of(
     statistics: Accumulator, alpha: Any, scaling: str | None
-) -> tuple[Floats, Floats | None]:
-    """Return the alpha of every target, and the units of features that it acts on."""
-    n_targets, deviations = statistics.n_targets, None
-    if scaling is not None:
-        deviations = statistics.deviations
+) -> tuple[float | Floats, Floats | None]:
+    """Return the alpha in force, or one for each target, and the units that it acts on."""
+    deviations = None if scaling is None else statistics.deviations
     units = deviations if scaling == "standard" else None
     if not isinstance(alpha, str):
-        check_alphas(alpha, n_targets)
-        return np.broadcast_to(np.asarray(alpha, dtype=np.float64), (n_targets,)), units
-    says = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
-    ridge = 1.0
-    if statistics.weight >= FEWEST and says:
-        sums = statistics.sums()
-        tried = [None, deviations] if scaling == "auto" else [units]
-        dependent, squares = dependent_columns(sums.gram), sums.gram.diagonal()
-        least = [smallest_alpha(squares, dependent, each) for each in tried]
-        choice, which = select(sums, ceil(statistics.weight), tried, least)
-        ridge, units = choice.ridge, tried[which]
-    return np.full(n_targets, ridge), units
+        check_alphas(alpha, statistics.n_targets)
+        given: Floats = np.array(alpha, dtype=np.float64)
+        return given if given.ndim else float(given), units
+    can_select = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    if statistics.weight < FEWEST or not can_select:
+        return 1.0, units
+    sums = varying_only(statistics.sums(), statistics.diagonal)
+    tried = [None, deviations] if scaling == "auto" else [units]
+    dependent, squares = dependent_columns(sums.gram), sums.gram.diagonal()
+    least = [smallest_alpha(squares, dependent, each) for each in tried]
+    choice, which = select(sums, ceil(statistics.weight), tried, least)
+    return choice.ridge, tried[which]
 
 
 def check_alphas(alpha: Any, n_targets: int) -> None:
@@ -530,10 +624,13 @@ def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -
 
 
 def at(
-    statistics: Accumulator, alpha: float, units: Floats | None
+    statistics: Accumulator, alpha: float, units: Floats | None, holds: bool = False
 ) -> tuple[Accumulator, Floats | None]:
-    """Return statistics to be solved for an alpha, and by what features are multiplied there."""
-    if statistics.holds_ridge and alpha > 0.0:
+    """Return statistics to be solved for an alpha, and by what features are multiplied there.
+
+    An inverse `holds` its alpha inside, also if it has waited for one so far.
+    """
+    if (holds or statistics.fixed_ridge is not None) and alpha > 0.0:
         inside = None if units is None else np.where(units > 0.0, units, 1.0)
         return statistics.with_ridge(alpha, inside), None
     if units is None:
@@ -561,7 +658,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     solver : "gram", "orthogonal" or "recursive"
         What is kept: sums of products; the factor R of a QR decomposition, which keeps the digits
         of nearly collinear columns but cannot unlearn; or an inverse and the weights, for rows one
-        by one and a fixed alpha.
+        by one and a single number as alpha. With any other alpha "recursive" keeps sums of products
+        like "gram", until alpha is set to a number.
     forgetting_factor : float
         Factor in (0, 1] on the weight of all rows before, with every row learnt.
     scaling : None, "standard" or "auto"
@@ -580,7 +678,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     Notes
     -----
     For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
-    for the weights when they are first asked for, ten times that for "auto". With solver="gram"
+    for the weights when they are first asked for, ten times that for "auto". Every public method
+    and attribute takes the estimator's lock: several threads may call one estimator. With solver="gram"
     sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts
     repetitions: a row of weight 2 is two rows. ``n_features_in_`` and ``feature_names_in_`` are as
     everywhere in scikit-learn.
@@ -600,7 +699,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
-        return self._learn(X, y, sample_weight, begins=True)
+        with held(self):
+            return self._learn(shallow_copy(self), X, y, sample_weight, begins=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows on top of those learnt before.
@@ -621,7 +721,9 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         TypeError, ValueError
             If the rows cannot be learnt; nothing has changed then.
         """
-        return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+        with held(self):
+            begins = not hasattr(self, "_model")
+            return self._learn(shallow_copy(self), X, y, sample_weight, begins)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         X, y = validate_data(
@@ -658,20 +760,22 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     @property
     def coef_(self) -> Floats:
         """Weights, (n_features,) or (n_targets, n_features)."""
-        weights = self._solved().weights
-        return weights[:, 0].copy() if self._has_one else weights.T.copy()
+        with held(self):
+            weights = self._solved().weights
+            return weights[:, 0].copy() if self._has_one else weights.T.copy()
 
     @property
     def intercept_(self) -> Any:
         """The constant, a float or (n_targets,)."""
-        intercept = self._solved().intercept
-        return float(intercept[0]) if self._has_one else intercept.copy()
+        with held(self):
+            intercept = self._solved().intercept
+            return float(intercept[0]) if self._has_one else intercept.copy()
 
     @property
     def alpha_(self) -> Any:
         """The alpha in force, a float or, where each target has its own, (n_targets,)."""
-        alphas = self._solved().alphas
-        return alphas.copy() if np.ndim(self.alpha) else float(alphas[0])
+        with held(self):
+            return copy.copy(self._solved().alpha)
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations if wanted.
@@ -686,27 +790,30 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         -------
         ndarray (n_samples,) or (n_samples, n_targets), or a pair of such
         """
-        X, solution, one = self._asked_rows(X), self._solved(), self._has_one
-        scores = scored(X, solution.weights, solution.intercept)
-        if not return_std:
-            return scores[:, 0] if one else scores
-        deviations = self._deviations(X)
-        return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
+        with held(self):
+            X, solution, one = self._asked_rows(X), self._solved(), self._has_one
+            scores = scored(X, solution.weights, solution.intercept)
+            if not return_std:
+                return scores[:, 0] if one else scores
+            with own_words():
+                deviations = self._deviations(X)
+            return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
-        statistics, n_targets = model._statistics, len(solution.alphas)
+        statistics, n_targets = model._statistics, model._statistics.n_targets
+        alphas = np.broadcast_to(solution.alpha, n_targets)
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), n_targets))
         weights = np.empty_like(solution.weights)
         weights[model._columns.locate(self._layout)] = solution.weights
-        for each in np.unique(solution.alphas).tolist():
+        for each in np.unique(alphas).tolist():
             own, factors = at(statistics, each, solution.units)
             covariance = own.covariance(each)
             noise = noise_variances(statistics, weights, covariance)
             leverages = covariance.leverages(rows if factors is None else rows * factors)
-            here = solution.alphas == each
+            here = alphas == each
             variances[:, here] = np.outer(1.0 + leverages, noise[here])
         return np.sqrt(variances)
 
@@ -818,9 +925,10 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
-        with self._all_or_nothing():
-            self._declared = NO_LABELS
-            return self._learn(X, y, sample_weight, begins=True)
+        with held(self):
+            new = shallow_copy(self)
+            new._declared = NO_LABELS
+            return self._learn(new, X, y, sample_weight, begins=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows on top of those learnt before.
@@ -844,20 +952,19 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         TypeError, ValueError
             If the rows cannot be learnt; nothing has changed then.
         """
-        with self._all_or_nothing():
+        with held(self):
+            new = shallow_copy(self)
             if classes is not None:
-                self._declared = united(self._declared, declared_labels(classes))
-            return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
+                new._declared = united(self._declared, declared_labels(classes))
+            return self._learn(new, X, y, sample_weight, begins=not hasattr(self, "_model"))
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        check_labels("y", y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
         before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
-        if begins:
-            self._labels = labels
-        else:
-            self._labels = united(self._labels, labels)
+        self._labels = labels if begins else united(self._seen_labels(), labels)
         united(self._declared, self._labels)
         classes = before.extended(labels.tolist())
         return X, (classes.columns(labels.tolist())[which], {"_classes": classes})
@@ -874,18 +981,23 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         by_row: Floats = weights * factors[targets[0]]
         return by_row
 
-    def _join(self, other: Self) -> None:
-        self._labels = united(self._labels, other._labels)
+    def _read_labels_of(self, other: Self) -> None:
+        self._labels = united(self._seen_labels(), other._seen_labels())
         self._declared = united(self._declared, other._declared)
-        super()._join(other)
+
+    def _seen_labels(self) -> Matrix:
+        """Return the labels that have rows, sorted."""
+        present = set(self._model._outputs)
+        seen = np.array([label in present for label in self._labels.tolist()], dtype=bool)
+        labels: Matrix = self._labels[seen]
+        return labels
 
     @property
     def classes_(self) -> Matrix:
         """Labels, sorted: those declared and those with rows."""
-        check_is_fitted(self)
-        present = set(self._model._outputs)
-        seen = np.array([label in present for label in self._labels.tolist()], dtype=bool)
-        return united(self._declared, self._labels[seen])
+        with held(self):
+            check_is_fitted(self)
+            return united(self._declared, self._seen_labels())
 
     def _by_class(self) -> tuple[Floats, Floats]:
         """Return weights (n_features, n_classes) and constants, of targets 0 and 1."""
@@ -901,45 +1013,50 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     @property
     def coef_(self) -> Floats:
         """Weights (n_classes, n_features), of two classes (1, n_features)."""
-        by_class = signed(self._by_class()[0])
+        with held(self):
+            by_class = signed(self._by_class()[0])
         coef: Floats = by_class.T[1:] if by_class.shape[1] == 2 else by_class.T
         return coef.copy()
 
     @property
     def intercept_(self) -> Floats:
         """Constants (n_classes,), of two classes (1,)."""
-        intercept = signed(self._by_class()[1])
+        with held(self):
+            intercept = signed(self._by_class()[1])
         return intercept[1:] if len(intercept) == 2 else intercept
 
     @property
     def alpha_(self) -> float:
         """The alpha in force."""
-        return float(self._solved().alphas[0])
+        with held(self):
+            return float(self._solved().alpha)
 
-    def _class_scores(self, X: Any) -> Floats:
-        """Return scores (n, n_classes) of targets 0 and 1."""
-        X = self._asked_rows(X)
-        weights, intercept = self._by_class()
-        if not intercept.size:
-            raise ValueError("Every row has been unlearnt, expected some. Learn rows first.")
-        return scored(X, weights, intercept)
+    def _labelled_scores(self, X: Any) -> tuple[Matrix, Floats]:
+        """Return the labels of one moment, and the scores (n, n_classes) of rows."""
+        with held(self):
+            X = self._asked_rows(X)
+            weights, intercept = self._by_class()
+            if not intercept.size:
+                raise ValueError("Every row has been unlearnt, expected some. Learn rows first.")
+            return self.classes_, scored(X, weights, intercept)
 
     def decision_function(self, X: Any) -> Floats:
         """Return scores, positive for the class: (n_samples, n_classes), of two (n_samples,)."""
-        scores = signed(self._class_scores(X))
+        scores = signed(self._labelled_scores(X)[1])
         return scores[:, -1] if scores.shape[1] <= 2 else scores
 
     def predict(self, X: Any) -> Matrix:
         """Return the label of the highest score of every row."""
-        labels: Matrix = self.classes_[self._class_scores(X).argmax(axis=1)]
-        return labels
+        labels, scores = self._labelled_scores(X)
+        best: Matrix = labels[scores.argmax(axis=1)]
+        return best
 
     def predict_proba(self, X: Any) -> Floats:
         """Return probabilities (n_samples, n_classes): the scores' nearest point of a simplex.
 
         See `onlinels.scoring.probabilities_of`.
         """
-        return probabilities_of(self._class_scores(X))
+        return probabilities_of(self._labelled_scores(X)[1])
 
     @classmethod
     def from_river(cls, model: Any) -> Self:
@@ -957,8 +1074,26 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             )
         weight = "balanced" if getattr(model, "balance", None) else None
         new = cls._of_river(model, (LeastSquaresClassifier,), class_weight=weight)
-        new._labels = np.unique(np.array(model.classes))
+        if hasattr(new, "_model"):
+            new._labels = sorted_labels("model", new._model._outputs)
         return new
+
+    def to_river(self) -> Any:
+        """Return a river classifier that has learnt the same; see `IncrementalRidge.to_river`.
+
+        A dict `class_weight` is no setting of river's models: the rows that were learnt keep the
+        weights it gave them, and a warning says how to weigh those to come.
+        """
+        made = super().to_river()
+        if isinstance(self.class_weight, dict):
+            warnings.warn(
+                f"class_weight={self.class_weight!r} is no setting of the river model, which "
+                "weighs the rows it learns from now on by w alone. Pass "
+                "w=class_weight.get(label, 1.0).",
+                UserWarning,
+                stacklevel=2,
+            )
+        return made
 
 
 def scored(X: Any, weights: Floats, intercept: Floats) -> Floats:
@@ -983,14 +1118,50 @@ def declared_labels(classes: Any) -> Matrix:
     if labels.dtype.kind == "f" and not np.isfinite(labels).all():
         raise ValueError(f"classes={classes!r} holds nan or infinity, expected labels. {remedy}")
     try:
+        check_labels("classes", classes)
         check_classification_targets(labels)
         return np.unique(labels)
     except (TypeError, ValueError) as error:
         raise ValueError(f"classes={classes!r} cannot be labels: {error} {remedy}") from error
 
 
+def check_labels(argument: str, labels: Any) -> None:
+    """Raise if labels are missing, or if numpy would make other labels of them."""
+    array = np.asarray(labels)
+    is_list = isinstance(labels, (list, tuple))
+    if array.ndim != 1 or not (is_list or array.dtype == object):
+        return
+    values = labels if is_list else array.tolist()
+    for label in values:
+        read_label(label)
+    if array.dtype == object or set(array.tolist()) != set(values):
+        # Of numbers and texts numpy makes texts, of large integers of both signs floats.
+        sorted_labels(argument, values)
+
+
+def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
+    """Return labels, sorted, as an array; raise unless an array holds exactly these.
+
+    Examples
+    --------
+    >>> sorted_labels("y", ["b", "a", "b"]), sorted_labels("y", [1, 0.5])
+    (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
+    """
+    different = list(dict.fromkeys(labels))
+    array = label_array(different)
+    if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
+        array = np.array(different)
+    if array.dtype == object or set(array.tolist()) != set(different):
+        raise ValueError(
+            f"{argument} holds the labels {reprlib.repr(different)}, expected labels that one "
+            "array holds exactly: only texts, or only numbers of one type. Convert all labels to "
+            "text first, for instance with [repr(label) for label in labels]."
+        )
+    return np.unique(array)
+
+
 def united(known: Matrix, labels: Matrix) -> Matrix:
-    """Return the labels of both, sorted."""
+    """Return the labels of both, sorted; raise unless an array can hold both."""
     if not len(known) or not len(labels):
         return labels if len(labels) else known
     numbers_only = {known.dtype.kind in "biuf", labels.dtype.kind in "biuf"}
@@ -1001,7 +1172,8 @@ def united(known: Matrix, labels: Matrix) -> Matrix:
             "texts cannot be sorted together. Make all of them texts."
         )
     both: Matrix = np.union1d(known, labels)
-    return both
+    values = [*known.tolist(), *labels.tolist()]
+    return both if set(both.tolist()) == set(values) else sorted_labels("y", values)
 
 
 class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -1029,6 +1201,10 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     True
     """
 
+    # Made by fit.
+    _layer: HiddenLayer
+    _n_features_out: int
+
     def __init__(
         self,
         n_hidden: int = 300,
@@ -1049,28 +1225,34 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fix the input weights and the scales of columns."""
         labels = y if str(self.input_weights).endswith("difference") else None
-        seed = self.random_state
-        if not isinstance(seed, numbers.Integral):
-            seed = int(check_random_state(seed).randint(2**31))
-        X = validate_data(self, X, dtype=DTYPES)
-        self._layer = HiddenLayer.from_examples(
-            X,
-            labels,
-            self.n_hidden,
-            self.input_weights,
-            self.activation,
-            int(seed),
-            bias=self.bias,
-            standardize=self.standardize,
-        )
-        self._n_features_out = self.n_hidden
+        with held(self):
+            seed = self.random_state
+            if not isinstance(seed, numbers.Integral):
+                seed = int(check_random_state(seed).randint(2**31))
+            new = shallow_copy(self)
+            X = validate_data(new, X, dtype=DTYPES)
+            with own_words():
+                new._layer = HiddenLayer.from_examples(
+                    X,
+                    labels,
+                    self.n_hidden,
+                    self.input_weights,
+                    self.activation,
+                    int(seed),
+                    bias=self.bias,
+                    standardize=self.standardize,
+                )
+            new._n_features_out = self.n_hidden
+            publish(new, self)
         return self
 
     def transform(self, X: Any) -> Floats:
         """Return activations (n_samples, n_hidden)."""
-        check_is_fitted(self, "_layer")
-        X = validate_data(self, X, dtype=DTYPES, reset=False)
-        activations: Floats = self._layer.transform_many(X)
+        with held(self):
+            check_is_fitted(self, "_layer")
+            X, layer = validate_data(self, X, dtype=DTYPES, reset=False), self._layer
+        # What is fixed needs no lock: several threads may transform at once.
+        activations: Floats = layer.transform_many(X)
         return activations
 
 

@@ -1,7 +1,13 @@
 """scikit-learn's interface: chunks give what scikit-learn's models give of all rows."""
 
+import contextlib
 import copy
+import inspect
 import pickle
+import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -147,6 +153,9 @@ def test_auto_is_a_function_of_the_rows(data, solver, scaling):
     """However they were cut, weighted or repeated, merged, or taken out again."""
     n_rows, n_features = data.draw(st.integers(6, 50)), data.draw(st.integers(1, 8))
     random, X, _ = drawn_rows(data, n_rows, n_features)
+    if data.draw(st.booleans()):
+        X = data.draw(strategies.few_rows(min_rows=4))
+        n_rows = len(X)
     w = random.integers(1, 4, n_rows)
     y = X[:, 0] + random.normal(size=n_rows)
     model = IncrementalRidge(solver=solver, scaling=scaling)
@@ -516,3 +525,364 @@ def test_what_cannot_be_learnt_is_refused_at_once():
         model + 1
     with pytest.raises(ValueError, match="unlearnt"):
         model.unlearn(X, y).predict(X)
+
+
+# -- threads ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many_switches():
+    """Let threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
+def test_threads_lose_no_rows(kind, solver, many_switches):
+    """From the very first rows on; also while rows are taken out and estimators are added up."""
+    X = np.random.default_rng(0).normal(size=(240, 5))
+    y = X[:, 0] if kind is IncrementalRidge else np.where(X[:, 0] > 0.0, "b", "a")
+    parts = [slice(at, at + 3) for at in range(0, 240, 3)]
+    model, expected = kind(1.0, solver=solver), kind(1.0, solver=solver).fit(X, y)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda part: model.partial_fit(X[part], y[part]), parts))
+        assert model.n_samples_seen_ == 240
+        np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9, atol=1e-12)
+        other = kind(1.0, solver=solver).fit(X[:60], y[:60])
+        jobs = [lambda: model.merge(other), lambda: other + model, lambda: model.predict(X)]
+        if solver != "orthogonal":
+            jobs += [lambda part=part: model.unlearn(X[part], y[part]) for part in parts[:20]]
+        for job in [pool.submit(each) for each in jobs]:
+            job.result()
+    assert model.n_samples_seen_ == (300 if solver == "orthogonal" else 240)
+    assert other.n_samples_seen_ == 60
+    whole = kind(1.0, solver=solver).fit(np.vstack([X, X[:60]]), np.append(y, y[:60]))
+    expected = whole if solver == "orthogonal" else expected
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [1.0, "auto"])
+def test_who_asks_while_another_thread_teaches_sees_the_rows_up_to_a_moment(alpha, many_switches):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(120, 4)), random.integers(0, 2, 120) * 5 - 2
+    parts = [slice(at, at + 4) for at in range(0, 120, 4)]
+    alone = IncrementalRidgeClassifier(alpha)
+    known = set()
+    for part in parts:
+        alone.partial_fit(X[part], y[part])
+        known.add((alone.n_samples_seen_, alone.coef_.tobytes()))
+    model = IncrementalRidgeClassifier(alpha).partial_fit(X[parts[0]], y[parts[0]])
+    done = threading.Event()
+
+    def ask():
+        answers = []
+        while not done.is_set() or not answers:
+            counts = model.n_samples_seen_, model.coef_.tobytes(), model.n_samples_seen_
+            assert model.predict_proba(X[:2]).shape == (2, len(model.classes_))
+            assert set(model.predict(X[:2])) <= {-2, 3}
+            if counts[0] == counts[2]:
+                answers.append(counts[:2])
+        return answers
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(ask) for _ in range(2)]
+        try:
+            for part in parts[1:]:
+                model.partial_fit(X[part], y[part])
+        finally:
+            done.set()
+        for each in asked:
+            assert set(each.result()) <= known
+
+
+def test_a_transformer_is_of_one_fit(many_switches):
+    data = [np.random.default_rng(0).normal(size=(20, size)) for size in (3, 5)]
+    layers = [HiddenLayerTransformer(4).fit(X).transform(X[:2]) for X in data]
+    model, done = HiddenLayerTransformer(4).fit(data[0]), threading.Event()
+
+    def ask():
+        while not done.is_set():
+            for X, expected in zip(data, layers, strict=True):
+                with contextlib.suppress(ValueError):  # It is fitted to the other columns.
+                    np.testing.assert_array_equal(model.transform(X[:2]), expected)
+
+    with ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(ask) for _ in range(2)]
+        try:
+            for number in range(40):
+                model.fit(data[number % 2])
+        finally:
+            done.set()
+        for each in asked:
+            each.result()
+
+
+# -- labels ----------------------------------------------------------------------------------------
+
+LABELS = {
+    "bool": np.array([False, True]),
+    "small": np.array([3, 1, 7], dtype=np.int8),
+    "negative": np.array([-5, 7, 0]),
+    "unsigned": np.array([2**63 + 1, 2**63 + 5, 2], dtype=np.uint64),
+    "beyond doubles": np.array([2**53 + 1, 2**53, -(2**53) - 1]),
+    "single": np.array([2.0, 9.0], dtype=np.float32),
+    "texts": np.array(["b", "a", "1"]),
+    "objects": np.array(["b", "longer", "True"], dtype=object),
+    "series": pd.Series(["x", "a"], dtype="string"),
+    "nullable": pd.Series([4, -5], dtype="Int64"),
+    "categories": pd.Series(["a", "c"], dtype="category"),
+    "list": [2**63 + 5, -5],
+    "texts and numbers": [1, "a"],
+    "mixed": np.array([1, "a"], dtype=object),
+    "tuples": [(1, 2), (3, 4)],
+    "bytes": np.array([b"a", b"b"]),
+    "none": ["a", None],
+    "NaN": ["a", float("nan")],
+    "NaNs": np.array([1.0, np.nan]),
+    "NA": pd.Series(["a", pd.NA], dtype=object),
+}
+
+
+def chosen_from(labels, random, n_rows):
+    """Return labels of rows, each at least once, in the kind that they are in."""
+    which = np.concatenate([np.arange(len(labels)), random.integers(0, len(labels), n_rows)])
+    which = which[:n_rows]
+    if isinstance(labels, list):
+        return [labels[k] for k in which]
+    return labels.iloc[which] if isinstance(labels, pd.Series) else labels[which]
+
+
+def plainly(y):
+    """Return labels as Python's values."""
+    return [each.item() if isinstance(each, np.generic) else each for each in y]
+
+
+def refusal_of(call):
+    """Return what a call is refused with, None if it is not."""
+    try:
+        call()
+    except (TypeError, ValueError) as error:
+        return str(error)
+
+
+def state_of(estimator):
+    """Return the state of an estimator but for its lock, which its first call makes."""
+    return pickle.dumps({name: each for name, each in vars(estimator).items() if name != "_lock"})
+
+
+@strategies.examples(60)
+@given(
+    kinds=st.lists(st.sampled_from(sorted(LABELS)), min_size=1, max_size=3),
+    declared=st.sampled_from([None, *sorted(LABELS)]),
+    seed=st.integers(0, 99),
+)
+def test_labels_are_learnt_exactly_or_refused(kinds, declared, seed):
+    random = np.random.default_rng(seed)
+    model, known = IncrementalRidgeClassifier(1.0), set()
+    for number, kind in enumerate(kinds):
+        X, y = random.normal(size=(9, 2)), chosen_from(LABELS[kind], random, 9)
+        classes = None if number or declared is None else LABELS[declared]
+        before = state_of(model)
+        refusal = refusal_of(lambda c=classes, X=X, y=y: model.partial_fit(X, y, classes=c))
+        if refusal is not None:
+            assert re.search(r"label|class|y |NaN", refusal)
+            assert state_of(model) == before
+            continue
+        known |= set(plainly(y)) | set(() if classes is None else plainly(classes))
+        assert set(model.classes_.tolist()) == known
+        assert len(model.classes_) == len(known)
+        assert set(plainly(model.predict(X))) <= known
+        river = model.to_river()
+        assert set(river.classes) <= known
+        back = IncrementalRidgeClassifier.from_river(river)
+        np.testing.assert_array_equal(back.predict(X), model.predict(X))
+
+
+@strategies.examples(40)
+@given(
+    labels=st.lists(
+        st.sampled_from([0, 1, True, -5, 2**63 + 1, 2**53 + 1, 0.5, "a", "1", (1, 2), (3, "b")]),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    balance=st.sampled_from([None, "classwise"]),
+)
+def test_from_river_keeps_all_classes_or_refuses(labels, balance):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 3))
+    model = LeastSquaresClassifier(1.0, balance=balance)
+    for row, x in enumerate(X.tolist()):
+        model.learn_one(dict(enumerate(x)), labels[row % len(labels)])
+    refusal = refusal_of(lambda: IncrementalRidgeClassifier.from_river(model))
+    if refusal is not None:
+        assert "model holds the labels" in refusal
+        kinds = {type(label) for label in labels}
+        assert len(kinds) > 1 or tuple in kinds
+        return
+    made = IncrementalRidgeClassifier.from_river(model)
+    assert set(made.classes_.tolist()) == set(labels)
+    assert made.predict(X).tolist() == [model.predict_one(dict(enumerate(x))) for x in X.tolist()]
+
+
+@pytest.mark.parametrize("alpha", [1.0, "auto"])
+@pytest.mark.parametrize("class_weight", [None, {"a": 2.0}])
+def test_after_everything_was_unlearnt_other_labels_come(alpha, class_weight):
+    X = np.array([[0.0], [1.0], [3.0]])
+    model = IncrementalRidgeClassifier(alpha, class_weight=class_weight)
+    model.partial_fit(X, [0, 1, 1]).unlearn(X, [0, 1, 1])
+    assert model.alpha_ == 1.0
+    assert model.coef_.size == model.intercept_.size == len(model.classes_) == 0
+    assert model.set_params(class_weight=None).to_river().predict_one({0: 1.0}) is None
+    model.set_params(class_weight=class_weight).partial_fit(X, ["a", "b", "b"])
+    fresh = clone(model).fit(X, ["a", "b", "b"])
+    np.testing.assert_array_equal(model.classes_, ["a", "b"])
+    np.testing.assert_allclose(model.coef_, fresh.coef_, rtol=1e-9)
+    regressor = IncrementalRidge(alpha).partial_fit(X, X[:, 0]).unlearn(X, X[:, 0])
+    assert regressor.alpha_ == 1.0
+    np.testing.assert_array_equal(regressor.predict(X, return_std=True)[0], 0.0)
+
+
+# -- what the penalty and the messages depend on ---------------------------------------------------
+
+
+@strategies.examples(40)
+@given(
+    data=st.data(),
+    exponent=st.integers(-12, 12),
+    alpha=st.sampled_from(["auto", [0.1, 10.0]]),
+    scaling=st.sampled_from([None, "standard", "auto"]),
+)
+def test_a_recursive_solver_without_a_number_has_no_units(data, exponent, alpha, scaling):
+    """Nor does the cutting of the rows matter, or their merging: it is the Gram form."""
+    n_rows = data.draw(st.integers(5, 300))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    X = random.normal(size=(n_rows, 3))
+    y = X @ [[1.0, 0.5], [2.0, 0.0], [3.0, 1.0]] + 0.1 * random.normal(size=(n_rows, 2))
+    factor = 10.0**exponent
+    alpha = alpha if isinstance(alpha, str) else [each * factor**2 for each in alpha]
+    wanted = IncrementalRidge(alpha, scaling=scaling).fit(X * factor, y)
+    found, parts = clone(wanted).set_params(solver="recursive"), []
+    for chunk in cut(data, n_rows):
+        found.partial_fit(X[chunk] * factor, y[chunk])
+        parts.append(clone(found).fit(X[chunk] * factor, y[chunk]))
+    for each in (found, sum(parts)):
+        np.testing.assert_allclose(each.alpha_, wanted.alpha_, rtol=1e-6)
+        np.testing.assert_allclose(each.predict(X * factor), wanted.predict(X * factor), atol=1e-6)
+    # The first number opens the inverse.
+    found.set_params(alpha=factor**2).partial_fit(X[:3] * factor, y[:3])
+    river = found.to_river()
+    wanted = Ridge(factor**2).fit(np.vstack([X, X[:3]]) * factor, np.vstack([y, y[:3]]))
+    if scaling != "standard":
+        np.testing.assert_allclose(found.predict(X * factor), wanted.predict(X * factor), atol=1e-6)
+    answers = river.predict_many(X * factor)
+    np.testing.assert_allclose(answers, found.predict(X * factor), atol=1e-6)
+
+
+@strategies.examples(40)
+@given(
+    data=st.data(),
+    solver=st.sampled_from(SOLVERS),
+    scaling=st.sampled_from(["auto", "standard", None]),
+    fit_intercept=st.booleans(),
+)
+def test_the_ridge_in_force_goes_to_river_and_back(data, solver, scaling, fit_intercept):
+    """At any moment: between two checkpoints of the river model, too."""
+    n_rows = data.draw(st.one_of(st.integers(1, 40), st.integers(200, 600)))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**16)))
+    X = random.normal(size=(n_rows, 4)) * [1.0, 1e-3, 1e3, 1.0]
+    y = X @ [1.0, 1e3, 0.0, 0.0] + random.normal(size=n_rows)
+    settings = {"fit_intercept": fit_intercept, "scaling": scaling}
+    river = LeastSquaresRegressor(accumulator=solver, **settings)
+    for chunk in cut(data, n_rows) if n_rows > 1 else [slice(None)]:
+        river.learn_many(X[chunk], y[chunk])
+    estimator = IncrementalRidge.from_river(river)
+    close = {"rtol": 1e-6, "atol": 1e-8 * np.abs(y).max()}
+    assert estimator.alpha_ == river.ridge_
+    np.testing.assert_allclose(estimator.predict(X), river.predict_many(X), **close)
+    deviations = estimator.predict(X, return_std=True)[1]
+    np.testing.assert_allclose(deviations, river.predict_many(X, with_dist=True)[1], rtol=1e-5)
+    assert copy.copy(estimator).alpha_ == pickle.loads(pickle.dumps(estimator)).alpha_
+    # Selected once more from all rows, whenever something is learnt.
+    estimator.partial_fit(X[:1], y[:1])
+    again = estimator.to_river()
+    assert again.ridge_ == pytest.approx(estimator.alpha_, rel=1e-9)
+    np.testing.assert_allclose(again.predict_many(X), estimator.predict(X), **close)
+    assert again.ridge == "auto"
+    again.learn_many(np.vstack([X] * 8), np.tile(y, 8))
+    assert again.count == 9 * n_rows + 1
+
+
+def test_class_weights_that_stay_behind_are_told():
+    X, y = load_iris(return_X_y=True)
+    model = IncrementalRidgeClassifier(1.0, class_weight={0: 3.0}).fit(X, y)
+    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is no setting of the river"):
+        river = model.to_river()
+    assert river.predict_many(X).tolist() == model.predict(X).tolist()
+
+
+FOREIGN = {
+    name
+    for kind in (LeastSquaresClassifier, LeastSquaresRegressor)
+    for name in ("w", "t", "seed", "learn_many", "learn_one", *inspect.signature(kind).parameters)
+}
+"""Parameters and methods of river's faces."""
+
+
+def bad_calls():
+    """Return calls of every estimator that are refused, by what they try."""
+    X, y = load_iris(return_X_y=True)
+    huge = np.full(150, 1e140)
+    calls = {}
+    for kind in (IncrementalRidge, IncrementalRidgeClassifier):
+        for solver in SOLVERS:
+
+            def make(kind=kind, solver=solver, **settings):
+                return kind(**({"alpha": 1.0, "solver": solver} | settings))
+
+            fitted = make().fit(X, y)
+            twice = np.vstack([X, X]), np.append(y, y)
+            calls |= {
+                f"{kind.__name__} {solver} {name}": call
+                for name, call in {
+                    "outweighs": lambda make=make: make(alpha=1e-9).fit(X * 1e60, y),
+                    "alpha": lambda make=make: make(alpha=-1.0).fit(X, y),
+                    "alphas": lambda make=make: make(alpha=[1.0, 2.0]).fit(X, y),
+                    "no penalty": lambda make=make: make(alpha=0.0, solver="recursive").fit(X, y),
+                    "mass": lambda make=make: make().fit(X * 1e100, y, huge),
+                    "weights": lambda make=make: make().fit(X, y, -huge),
+                    "values": lambda make=make: make().fit(X * 1e200, y),
+                    "unlearnt twice": lambda m=fitted, rows=twice: m.unlearn(*rows),
+                    "never learnt": lambda m=fitted: m.unlearn(X * 1e3, y),
+                    "too heavy": lambda m=fitted: m.unlearn(X[:5], y[:5], np.full(5, 1e3)),
+                    "scaling": lambda make=make: make(scaling="robust").fit(X, y),
+                    "factor": lambda make=make: make(forgetting_factor=0.0).fit(X, y),
+                    "columns": lambda m=fitted: m.predict(X[:, :2]),
+                    "merge": lambda m=fitted, make=make: m.merge(make().fit(X[:, :2], y)),
+                }.items()
+            }
+    for name, settings in {
+        "units": {"n_hidden": 0},
+        "weights": {"input_weights": "x"},
+        "activation": {"activation": "x"},
+        "seed": {"random_state": -1},
+        "bias": {"bias": "x"},
+        "scales": {"standardize": "x"},
+        "labels": {"input_weights": "difference"},
+    }.items():
+        calls[f"transformer {name}"] = lambda settings=settings: HiddenLayerTransformer(
+            **({"n_hidden": 5} | settings)
+        ).fit(X)
+    return calls
+
+
+def test_errors_name_the_parameters_of_the_estimator_that_was_called():
+    said = {name: refusal_of(call) for name, call in bad_calls().items()}
+    own = {"fit_intercept", "forgetting_factor", "scaling"}
+    for name, message in said.items():
+        words = set(re.findall(r"[A-Za-z_]+", message or ""))
+        assert not words & (FOREIGN - own), (name, message)
+    assert len([message for message in said.values() if message]) > 60

@@ -61,6 +61,24 @@ def in_units(sums: Sums, factors: Floats) -> Sums:
     return replace(sums, gram=gram, cross=sums.cross * factors[:, None])
 
 
+def varying_only(sums: Sums, diagonal: Floats) -> Sums:
+    """Return sums, in their memory, with zeros for features whose diagonal is 0.
+
+    Rows that were taken out leave rounding errors in the sums, which may be negative.
+
+    Examples
+    --------
+    >>> sums = Sums(np.array([[-1e-16]]), np.array([[1e-17]]), np.array([9.0]), 1.0)
+    >>> varying_only(sums, np.zeros(1)).gram
+    array([[0.]])
+    """
+    unused = diagonal == 0.0
+    if unused.any():
+        for each in (sums.gram, sums.gram.T, sums.cross):
+            each[unused] = 0.0
+    return sums
+
+
 def reciprocal(deviations: Floats) -> Floats:
     """Return by what features are multiplied to have unit variance; 0 if they are constant.
 

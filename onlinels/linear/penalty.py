@@ -11,7 +11,15 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.grouped import FoldedAccumulator
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import spread
-from onlinels.linalg.selection import Choice, KFold, first_best, paper_ridge, reciprocal, select
+from onlinels.linalg.selection import (
+    Choice,
+    KFold,
+    first_best,
+    paper_ridge,
+    reciprocal,
+    select,
+    varying_only,
+)
 from onlinels.linear.forgetting import Clock
 from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
 
@@ -347,22 +355,33 @@ def choose(
             which = first_best(choices)
             choice = choices[which]
         else:
-            choice, which = select(statistics.sums(), statistics.count, tried)
+            sums = varying_only(statistics.sums(), statistics.diagonal)
+            choice, which = select(sums, statistics.count, tried)
         units = tried[which]
+    ridge = None if choice is None else choice.ridge
+    new = settled(penalty, ridge, units, statistics, clock)
+    return new, choice is not None and choice.is_at_end
+
+
+def settled(
+    penalty: Penalty,
+    ridge: float | None,
+    units: Floats | None,
+    statistics: Accumulator,
+    clock: Clock,
+) -> Penalty:
+    """Return the penalty with a ridge and units in force until the next checkpoint."""
     values = penalty.values if penalty.values is not None else only_values(statistics)
-    now = None if clock.now is None else clock.now + MEMORIES * clock.lasting
-    new = penalty._replace(
-        ridge=None if choice is None else choice.ridge,
+    n_varying = int(np.count_nonzero(np.isnan(values)))
+    return penalty._replace(
+        ridge=ridge,
         units=units,
         is_due=False,
         is_stale=False,
-        until=next_checkpoint(
-            statistics.count, int(np.count_nonzero(np.isnan(values))), clock.memory
-        ),
-        until_time=now,
+        until=next_checkpoint(statistics.count, n_varying, clock.memory),
+        until_time=None if clock.now is None else clock.now + MEMORIES * clock.lasting,
         values=values,
     )
-    return new, choice is not None and choice.is_at_end
 
 
 def check_folds(ridge: Any, statistics: Accumulator) -> None:
