@@ -165,6 +165,11 @@ def rows(draw, min_rows=1, max_rows=24, max_features=6, whole=False):
     n_features = draw(st.integers(1, max_features))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     X = random.integers(0, 6, (n_rows, n_features))
+    kind = draw(st.sampled_from(["any", "any", "one-hot", "powers"]))
+    if kind == "one-hot":
+        X = np.eye(n_features, dtype=np.int64)[random.integers(0, n_features, n_rows)]
+    elif kind == "powers":
+        X = random.integers(0, 3, (n_rows, 1)) ** np.arange(1, n_features + 1)
     if draw(st.booleans()):
         X[:, random.integers(n_features)] = X[:, 0]
     if draw(st.booleans()):

@@ -51,6 +51,8 @@ def learn(model, rows):
 
 @given(strategies.rows(), st.sampled_from(sorted(FIRST)), st.integers(1, 4), st.data())
 def test_merged_pipelines_have_seen_all_rows_and_unlearn_them_again(rows, name, n_sites, data):
+    # River's Normalizer divides by the length of a row.
+    rows.X[~rows.X.any(axis=1)] = 1
     sites = data.draw(st.lists(st.integers(0, n_sites - 1), min_size=len(rows), max_size=len(rows)))
     parts = [[k for k, at in enumerate(sites) if at == site] for site in range(n_sites)]
     models = [learn(pipeline_of(name), rows.take(part)) for part in parts]

@@ -161,13 +161,26 @@ def test_no_cutting_of_the_stream_changes_ridge_or_units(form, data, seed):
 
 
 @pytest.mark.parametrize("form", SELECTED, ids=str)
-@strategies.examples(25)
+@strategies.examples(12)
 @given(data=st.data(), X=strategies.few_rows(), seed=st.integers(0, 2**32 - 1))
 def test_no_cutting_of_few_rows_changes_ridge_or_units(form, data, X, seed):
     """Rounding errors do not select between units in which the rows are equally likely."""
     labels = np.random.default_rng(seed).integers(0, data.draw(st.integers(2, 3)), len(X))
     rows = strategies.Rows(X, labels.tolist(), np.ones(len(X)))
     assert_cutting_changes_nothing(form, rows, data)
+
+
+@pytest.mark.parametrize("form", SELECTED[:3], ids=str)
+@strategies.examples(80)
+@given(n_features=st.integers(2, 5), n_rows=st.integers(2, 4), seed=st.integers(0, 2**32 - 1))
+def test_one_hot_rows_tie_between_units(form, n_features, n_rows, seed):
+    random = np.random.default_rng(seed)
+    X = np.eye(n_features)[random.integers(0, n_features, n_rows)]
+    y = random.integers(0, 2, n_rows).tolist()
+    whole, single = LeastSquaresClassifier(**form), LeastSquaresClassifier(**form)
+    whole.learn_many(X, y)
+    learn_in_pieces(single, strategies.Rows(X, y, np.ones(n_rows)), [[k] for k in range(n_rows)], y)
+    np.testing.assert_allclose(single.ridge_diagonal, whole.ridge_diagonal, rtol=1e-6)
 
 
 def assert_cutting_changes_nothing(form, rows, data):
