@@ -96,6 +96,15 @@ def test_errors_begin_as_the_page_says():
         assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
 
 
+def test_no_tracked_file_is_ignored():
+    command = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a checkout of git")
+    assert listed.stdout == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_pictures_are_made_again(script, tmp_path):
@@ -112,3 +121,5 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("sphinx", reason="sphinx comes with the extra docs")
     subprocess.run([sys.executable, GUIDE, "--output", tmp_path], check=True, capture_output=True)
     assert "LeastSquaresClassifier" in (tmp_path / "searchindex.js").read_text("utf-8")
+    for name in [*onlinels.__all__, *(f"datasets.{each}" for each in onlinels.datasets.__all__)]:
+        assert name == "__version__" or (tmp_path / f"generated/onlinels.{name}.html").is_file()

@@ -1,31 +1,44 @@
 """The whole network, from raw images to the test error: against the sum of its bare BLAS calls.
 
 python demos/benchmarks/speed/network.py --data mnist.npz
+python demos/benchmarks/speed/network.py --per-image
+python demos/benchmarks/speed/network.py --per-image 12000
 python demos/benchmarks/speed/network.py --quick
 
 The "mnist" preset with 6,400 hidden units. The floor is what the same sizes cost in matrix
 products, one symmetric update a batch and one Cholesky factor alone, on arrays that are in place.
 Without --data images are random: the time is the same, the error says nothing.
+
+--per-image measures an image instead: learnt and predicted in batches of 1,000 and singly, and
+learnt singly with an answer after it, for which weights are solved anew; with 1,000, 3,200 and
+6,400 hidden units, or with the numbers given (12,000 take 7 GB and some minutes). The floors are
+the bare calls of the same shapes, timed in turns with the network.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 import statistics
 import sys
 import time
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dsyr, dsyrk
 from scipy.linalg.lapack import dpotrf
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from common import (
+    Floats,
     Piece,
     bar,
     draw,
+    in_turns,
     in_words,
+    positive,
     print_table,
     row_slices,
     seconds_of,
@@ -38,17 +51,36 @@ from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data
 
 BATCH, TILE = 1000, 16
+SIZES = [1000, 3200, 6400]
+"""Hidden units for which an image is measured by default."""
+SINGLE = 10
+"""Images that are learnt or predicted one after another in one measurement."""
+
+Calls = dict[str, tuple[Piece, int]]
+"""Calls of BLAS by name, and of how many images each is."""
 
 
 def main() -> None:
     parser = speed_parser(__doc__, repeats=3)
     parser.add_argument("--data", help=".npz file or folder of IDX files (random images)")
+    per_image = f"measure an image, for these numbers of hidden units ({SIZES})"
+    parser.add_argument("--per-image", type=positive, nargs="*", metavar="N", help=per_image)
     arguments = speed_arguments(parser)
     data = random_images(arguments.quick) if arguments.data is None else read(arguments.data)
-    n_hidden, warm_up = (300, 500) if arguments.quick else (6400, 4000)
+    warm_up = 500 if arguments.quick else 4000
+    if arguments.per_image is None:
+        measure_whole(data, 300 if arguments.quick else 6400, warm_up, arguments.repeats)
+        return
+    print("Random images" if arguments.data is None else arguments.data)
+    for n_hidden in arguments.per_image or ([300] if arguments.quick else SIZES):
+        measure_image(data, n_hidden, warm_up, arguments.repeats)
+
+
+def measure_whole(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
+    """Print the time of learning and testing on all images, beside that of the bare calls."""
     n_learnt, n_tested = len(data.x_train), len(data.x_test)
     whole, floors = [], []
-    for _ in bar(range(arguments.repeats), "Measuring"):
+    for _ in bar(range(repeats), "Measuring"):
         whole.append(run(data, n_hidden, warm_up))
         floors.append(bare(n_hidden, warm_up, n_learnt, n_tested))
     table = table_of("bare calls", "time", title=f"{n_learnt} images learnt, {n_tested} tested")
@@ -60,6 +92,65 @@ def main() -> None:
     table.add_row("the network", in_words(seconds))
     print_table(table)
     print(f"{seconds / total:.2f} times the sum; test error {whole[0][1]:.2%}")
+
+
+def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) -> None:
+    """Print what an image costs in batches and singly, beside the bare calls of the same shapes."""
+    model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
+    for rows in row_slices(warm_up, BATCH):
+        model.learn_many(data.x_train[rows], data.y_train[rows])
+    answering, images, labels = copy.deepcopy(model), data.x_train[:BATCH], data.y_train[:BATCH]
+    single = [({"image": image}, int(y)) for image, y in zip(images[:SINGLE], labels, strict=False)]
+    gram = np.zeros((n_hidden, n_hidden), order="F")
+    system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
+    many, one = (calls(n_hidden, warm_up, n, gram) for n in (BATCH, 1))
+
+    def learn_singly() -> None:
+        for x, y in single:
+            model.learn_one(x, y)
+
+    def answer_anew() -> None:
+        model.learn_one(*single[0])
+        model.predict_one(single[1][0])
+
+    def bare_answer() -> None:
+        call(one, ("convolution", "pooling", "landmarks", "Gram"))
+        call(one, ("convolution", "pooling", "landmarks", "scores"))
+        dpotrf(system)
+
+    learning, predicting = (("convolution", "pooling", "landmarks", x) for x in ("Gram", "scores"))
+    measured: dict[str, tuple[Piece, Piece, int]] = {
+        "learnt in batches of 1,000": (
+            lambda: model.learn_many(images, labels),
+            lambda: call(many, learning, BATCH),
+            BATCH,
+        ),
+        "learnt singly": (
+            learn_singly,
+            lambda: call(one, learning, SINGLE),
+            SINGLE,
+        ),
+        "predicted in batches of 1,000": (
+            lambda: answering.predict_many(images),
+            lambda: call(many, predicting, BATCH),
+            BATCH,
+        ),
+        "predicted singly": (
+            lambda: [answering.predict_one(x) for x, _ in single],
+            lambda: call(one, predicting, SINGLE),
+            SINGLE,
+        ),
+        "learnt singly, then an answer": (answer_anew, bare_answer, 1),
+    }
+    pieces = {name: ours for name, (ours, _, _) in measured.items()}
+    floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}
+    seconds = in_turns(pieces | floors, repeats)
+    table = table_of("an image", "time", "bare calls", "ratio", title=f"{n_hidden} hidden units")
+    for name, (_, _, n_images) in measured.items():
+        ours, floor = seconds[name], seconds[f"bare {name}"]
+        cells = in_words(ours / n_images), in_words(floor / n_images), f"{ours / floor:.2f}"
+        table.add_row(name, *cells)
+    print_table(table)
 
 
 def read(path: str) -> ImageData:
@@ -84,24 +175,48 @@ def run(data: ImageData, n_hidden: int, warm_up: int) -> tuple[float, float]:
     return time.perf_counter() - started, error
 
 
+def calls(n_hidden: int, warm_up: int, n_rows: int, gram: Floats) -> Calls:
+    """Return the network's calls of BLAS for batches of so many images."""
+    n_features, tile = 6000, min(TILE, n_rows)
+    patches, kernel = draw(22, 49, tile * 22), draw(60, 49)
+    pooling, maps, pooled = draw(10, 22), draw(22, 60 * tile * 22), draw(600 * tile, 22)
+    features, landmarks = draw(n_rows, n_features), draw(n_features, min(warm_up, 2 * n_hidden))
+    rows = draw(n_rows, n_hidden).astype(np.float64)
+    activations, weights = draw(n_rows, n_hidden), draw(n_hidden, 10)
+
+    def update() -> None:
+        if n_rows == 1:
+            dsyr(1.0, rows[0], a=gram, overwrite_a=1)
+        else:
+            dsyrk(1.0, rows.T, 1.0, gram, overwrite_c=1)
+
+    return {
+        "convolution": (lambda: kernel @ patches, tile),
+        "pooling": (lambda: (pooling @ maps, pooled @ pooling.T), tile),
+        "landmarks": (lambda: features @ landmarks, n_rows),
+        "Gram": (update, n_rows),
+        "scores": (lambda: activations @ weights, n_rows),
+    }
+
+
+def call(some: Mapping[str, tuple[Piece, int]], names: Iterable[str], n_images: int = 1) -> None:
+    """Make the calls of these names for so many images."""
+    for piece, size in (some[name] for name in names):
+        for _ in range(math.ceil(n_images / size)):
+            piece()
+
+
 def bare(n_hidden: int, warm_up: int, n_learnt: int, n_tested: int) -> dict[str, float]:
     """Return the seconds of the network's calls of BLAS and LAPACK."""
-    n_features, n_images = 6000, n_learnt + n_tested
-    patches, kernel = draw(22, 49, TILE * 22), draw(60, 49)
-    pooling, maps, pooled = draw(10, 22), draw(22, 60 * TILE * 22), draw(600 * TILE, 22)
-    features, landmarks = draw(BATCH, n_features), draw(n_features, min(warm_up, 2 * n_hidden))
-    rows, gram = draw(BATCH, n_hidden).astype(np.float64), np.zeros((n_hidden, n_hidden), order="F")
+    gram = np.zeros((n_hidden, n_hidden), order="F")
     system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
-    activations, weights = draw(BATCH, n_hidden), draw(n_hidden, 10)
-    n_tiles, n_batches, n_updates = n_images / TILE, n_images / BATCH, n_learnt / BATCH
-    return {
-        "convolution": n_tiles * median_seconds(lambda: kernel @ patches),
-        "pooling": n_tiles * median_seconds(lambda: (pooling @ maps, pooled @ pooling.T)),
-        "landmarks": n_batches * median_seconds(lambda: features @ landmarks),
-        "Gram": n_updates * median_seconds(lambda: dsyrk(1.0, rows.T, 1.0, gram, overwrite_c=1)),
-        "factor": median_seconds(lambda: dpotrf(system), 1),
-        "scores": n_tested / BATCH * median_seconds(lambda: activations @ weights),
+    n_images = dict.fromkeys(("convolution", "pooling", "landmarks"), n_learnt + n_tested)
+    n_images |= {"Gram": n_learnt, "scores": n_tested}
+    some = calls(n_hidden, warm_up, BATCH, gram)
+    seconds = {
+        name: n_images[name] / size * median_seconds(piece) for name, (piece, size) in some.items()
     }
+    return seconds | {"factor": median_seconds(lambda: dpotrf(system), 1)}
 
 
 def median_seconds(piece: Piece, repeats: int = 5) -> float:
