@@ -310,6 +310,20 @@ def shown(value: Any, number: float) -> str:
     return str(number)
 
 
+def plain_scalar(value: Any) -> Any:
+    """Return a numpy scalar as the Python value that it holds; anything else as it is.
+
+    Examples
+    --------
+    >>> plain_scalar(np.str_("a")), plain_scalar(np.uint64(2**64 - 1)), plain_scalar("b")
+    ('a', 18446744073709551615, 'b')
+    """
+    if not isinstance(value, np.generic):
+        return value
+    # A long double holds itself.
+    return float(value) if isinstance(value, np.longdouble) else value.item()
+
+
 def equals_itself(value: Any) -> bool:
     """Tell whether a label or name can be found again: NaN cannot, nor a tuple that holds it."""
     if isinstance(value, tuple):

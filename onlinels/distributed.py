@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import reduce
@@ -19,6 +20,7 @@ from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
 from onlinels.linear.model import LinearModel
+from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
     copied,
@@ -120,10 +122,12 @@ def fit(
         nothing. Rows are not forgotten. It stays as it is; what it knows is in the result.
     X : dask array or dataframe, bag, or list of delayed batches
         An array has its columns in one chunk, rows in chunks of any length. A bag holds pairs
-        (x, y), or triples with a weight; delayed batches are such tuples of what `learn_many`
-        takes.
+        (x, y), or triples with a weight, which is 1 in a pair; delayed batches are such tuples of
+        what `learn_many` takes.
     y, w : dask array or series, optional
-        Targets and weights, in as many partitions as X.
+        Targets and weights, in as many partitions as X, of the same rows; of several targets an
+        array or dataframe. Rows meet by position, as in `learn_many`; frames must also have one
+        index. An array beside an array may have chunks of its own.
     split_every : int, optional
         Models that are merged one after the other at each level of the tree, at least 2; 4 unless
         given. A smaller number lets more workers merge at the end, and holds more models.
@@ -179,6 +183,7 @@ def fit(
     # What another thread teaches the model meanwhile is not in the result.
     result = copied(model)
     check_names(result, X)
+    check_dimensions(result, y, w)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
     start = linear_of(result).empty()
     start._hold_choices()
@@ -370,6 +375,11 @@ def check_columns(X: array.Array) -> None:
         raise ValueError(
             f"X has shape {X.shape}, expected (n_rows, n_features). Pass X[:, None] of one feature."
         )
+    if np.isnan(X.shape[1:]).any():
+        raise ValueError(
+            f"X has shape {X.shape}, expected a known number of columns. Pass the shape to "
+            "array.from_delayed, or meta to map_blocks, and call compute_chunk_sizes()."
+        )
     if X.numblocks[1:] != (1,) * (X.ndim - 1):
         raise ValueError(
             f"X has chunks {X.chunks[1:]} beside its rows, expected columns in one chunk. Pass "
@@ -397,44 +407,75 @@ def partitions(X: Any, y: Any, w: Any) -> list[Part]:
                 f"{name} came beside X of type {type(X).__name__}, expected tuples (X, y) or "
                 "(X, y, w) in X alone. Put them there."
             )
-    made = map(delayed(unzipped), X.to_delayed()) if is_bag else X
+    made = map(delayed(Items), X.to_delayed()) if is_bag else X
     return [Part(number, each, None) for number, each in enumerate(made)]
 
 
 def vector(X: Any, name: str, values: Any) -> list[Any]:
-    """Return the partitions of targets or weights, None for each where weights are not given."""
-    n_parts = X.npartitions
+    """Return the partitions of targets or weights, None for each where weights are not given.
+
+    Rows meet by position, partition by partition, as those of one process do.
+    """
+    n_parts, of_array = X.npartitions, isinstance(X, array.Array)
     if values is None:
         if name == "y":
             raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
         return [None] * n_parts
-    if isinstance(X, array.Array) and isinstance(values, array.Array):
-        if not np.isnan([*X.chunks[0], *values.chunks[0]]).any():
-            if values.shape[0] != X.shape[0]:
-                raise ValueError(
-                    f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has."
-                )
-            values = values.rechunk({0: X.chunks[0], **dict.fromkeys(range(1, values.ndim), -1)})
-        parts = list(values.to_delayed().ravel())
+    if isinstance(values, array.Array):
+        parts = array_parts(X, name, values)
+        remedy = "Repartition it" if of_array else "Pass X.to_dask_array(lengths=True)"
     elif isinstance(values, (dataframe.Series, dataframe.DataFrame)):
         parts = values.to_delayed()
+        remedy = f"Pass {name}.to_dask_array(lengths=True)" if of_array else "Repartition it"
     else:
         raise TypeError(
-            f"{name} is of type {type(values).__name__}, expected a dask collection like X. Pass "
-            f"{'array.from_array' if isinstance(X, array.Array) else 'dataframe.from_pandas'}"
+            f"{name} is of type {type(values).__name__}, expected a dask collection: an array or "
+            f"a series. Pass {'array.from_array' if of_array else 'dataframe.from_pandas'}"
             f"({name}, …)."
         )
     if len(parts) != n_parts:
         raise ValueError(
-            f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. Repartition it."
+            f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. {remedy}."
         )
     return parts
+
+
+def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
+    """Return the partitions of an array of targets or weights, cut like X if lengths are known."""
+    if not values.ndim:
+        raise ValueError(f"{name} has shape (), expected one entry per row. Pass an array of them.")
+    chunks: dict[int, Any] = dict.fromkeys(range(1, values.ndim), -1)
+    lengths = X.chunks[0] if isinstance(X, array.Array) else (np.nan,)
+    if not np.isnan([*lengths, *values.chunks[0]]).any():
+        if values.shape[0] != X.shape[0]:
+            raise ValueError(f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has.")
+        chunks[0] = lengths
+    return list(values.rechunk(chunks).to_delayed().ravel())
+
+
+def check_dimensions(model: Any, y: Any, w: Any) -> None:
+    """Raise ValueError if weights, or targets of a model of one target, have several columns."""
+    several = isinstance(linear_of(model), LeastSquaresMultiTargetRegressor)
+    for name, values in (("w", w), *(() if several else (("y", y),))):
+        if isinstance(values, dataframe.DataFrame):
+            column = repr(values.columns[0]) if len(values.columns) else "…"
+        elif isinstance(values, array.Array) and values.ndim > 1:
+            column = ":, 0"
+        else:
+            continue
+        expected = "one weight per row" if name == "w" else "one target or label per row"
+        raise ValueError(
+            f"{name} is of type {type(values).__name__} with columns, expected {expected}. Pass "
+            f"one column, such as {name}[{column}]."
+        )
 
 
 def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
     """Return a batch; raise if targets or weights of a frame belong to other rows."""
     for name, values in (("y", y), ("w", w)):
-        if hasattr(values, "index") and not X.index.equals(values.index):
+        if not (hasattr(X, "index") and hasattr(values, "index")):
+            continue
+        if not X.index.equals(values.index):
             raise ValueError(
                 f"{name} has another index than X, expected the same one: its rows would meet "
                 "others. Pass columns of one dataframe."
@@ -530,23 +571,31 @@ def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
 # -- tasks ----------------------------------------------------------------------------------------
 
 
-def unzipped(pairs: Any) -> tuple[list[Any], ...]:
+class Items(list[Any]):
+    """What a partition of a bag holds."""
+
+
+def unzipped(items: Items) -> tuple[list[Any], ...]:
     """Return samples, labels, and weights if there are any, of a partition of a bag."""
-    return tuple(map(list, zip(*pairs, strict=True))) or ([], [])
+    for place, item in enumerate(items):
+        if not (isinstance(item, (tuple, list)) and len(item) in (2, 3)):
+            raise TypeError(
+                f"item {place} is {reprlib.repr(item)}, expected a pair (x, y) of a sample and its "
+                "target, or a triple (x, y, w). Pass bag.zip(X, y) of two bags."
+            )
+    samples, targets = [item[0] for item in items], [item[1] for item in items]
+    if all(len(item) == 2 for item in items):
+        return samples, targets
+    return samples, targets, [item[2] if len(item) == 3 else 1.0 for item in items]
 
 
 def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: Any) -> LinearModel:
     """Return a copy of a linear model that has learnt the features of blocks."""
     state = copied(state)
     for number, batch in numbered(recipes, given):
-        if not (isinstance(batch, (tuple, list)) and len(batch) in (2, 3)):
-            raise TypeError(
-                f"Partition {number}: a batch is of type {type(batch).__name__}, expected a tuple "
-                "(X, y) or (X, y, w)."
-            )
-        X, y, *w = batch
         try:
-            if n_rows_of(X) != 0 or n_rows_of(y) != 0:
+            X, y, *w = read(batch)
+            if any(n_rows_of(each) != 0 for each in (X, y, *w) if each is not None):
                 state.learn_many(features(before, X), y, *w)
         except Exception as error:
             # Others may take more than a message.
@@ -556,6 +605,24 @@ def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: A
             raise type(error)(f"Partition {number}: {error}") from error
         del batch, X, y, w  # Before the next block is made.
     return state
+
+
+def read(batch: Any) -> tuple[Any, ...]:
+    """Return samples, targets, and weights if there are any; raise if rows differ in number."""
+    parts = unzipped(batch) if isinstance(batch, Items) else batch
+    if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)):
+        raise TypeError(
+            f"a batch is of type {type(parts).__name__}, expected a tuple (X, y) or (X, y, w)."
+        )
+    n_rows = n_rows_of(parts[0])
+    for name, values in zip(("y", "w"), parts[1:], strict=False):
+        length = n_rows_of(values)
+        if n_rows and length is not None and length != n_rows:
+            raise ValueError(
+                f"{name} has {length} rows, expected {n_rows} as X has. Cut both into partitions "
+                "of the same rows."
+            )
+    return tuple(parts)
 
 
 def n_rows_of(values: Any) -> int | None:

@@ -28,7 +28,7 @@ from onlinels.features.hidden import HiddenLayer
 from onlinels.features.images import Shape, block_means, read_image, read_images, slices
 from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
-from onlinels.labels import Label, read_labels
+from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.numerics import Lock, Update, all_held, apply, zero_added
 from onlinels.presets import KINDS, preset_settings
@@ -422,7 +422,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, t: Any = None) -> None:
         """Learn one image, {"image": array} or a dict of pixels; see `learn_many`."""
         with self._lock:
-            self._learn(self._examples(read_image(x, self._given_shape).values, [y], w, t))
+            label = read_label(y)
+            self._learn(self._examples(read_image(x, self._given_shape).values, [label], w, t))
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch of images, with the same result as learning them one by one.
@@ -482,7 +483,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one image out again; see `unlearn_many`."""
-        self.unlearn_many([x], [y], w)
+        self.unlearn_many([x], [read_label(y)], w)
 
     def unlearn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Take images out of what was learnt, as `LeastSquaresClassifier.unlearn_many` does.

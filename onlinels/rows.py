@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import compress
 from operator import itemgetter
 from typing import Any
 
@@ -42,6 +43,7 @@ from onlinels.checks import (
     dense,
     equals_itself,
     is_decimal,
+    plain_scalar,
     read_number,
     remedy_by,
     within_bounds,
@@ -61,13 +63,42 @@ OUTPUT_NAME = "h"
 
 def plain_name(name: Name) -> Name:
     """Return a name as a plain Python value: numpy scalars as what they hold, 1.0 and True as 1."""
-    if isinstance(name, np.generic):
-        name = name.item()
+    name = plain_scalar(name)
     if isinstance(name, tuple):
         return tuple(map(plain_name, name))
+    if isinstance(name, frozenset):
+        return frozenset(map(plain_name, name))
     if isinstance(name, (bool, float)) and name == name // 1:
         return int(name)
     return str(name) if isinstance(name, str) else name
+
+
+PLAIN_NAMES = frozenset({str, int})
+"""Types of names that are plain already."""
+
+
+def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
+    """Return names as plain Python values, which alone may be compared with each other.
+
+    A numpy scalar compares with every entry of a tuple, and pandas.NA with nothing.
+
+    Raises
+    ------
+    ValueError
+        If a name does not equal itself.
+
+    Examples
+    --------
+    >>> plain_names(["a", np.int64(5), ("h", np.int64(0)), 1.5])
+    ('a', 5, ('h', 0), 1.5)
+    """
+    known = tuple(names)
+    if PLAIN_NAMES.issuperset(map(type, known)):
+        return known
+    plain = tuple(map(plain_name, known))
+    if not all(map(equals_itself, plain)):
+        raise ValueError("A name is NaN, expected one that equals itself. Rename it.")
+    return plain
 
 
 def feature_key(name: Name) -> Name:
@@ -92,10 +123,8 @@ def feature_key(name: Name) -> Name:
 def check_distinct(names: Iterable[Name]) -> list[Name]:
     """Return the keys of names that come together, or raise ValueError if two are one feature."""
     by_key: dict[Name, Name] = {}
-    for name in names:
+    for name in plain_names(names):
         key = feature_key(name)
-        if not equals_itself(key):
-            raise ValueError("A feature's name is NaN, expected one that equals itself. Rename it.")
         if key in by_key:
             raise ValueError(
                 f"The names {by_key[key]!r} and {name!r} stand for one feature, expected each "
@@ -250,12 +279,12 @@ def read_row(x: Row, remedies: Mapping[str, str] = OF_FEATURES) -> tuple[Layout,
             # Measured: of 1,000 floats in a third of the time of an array made of them.
             values = np.frombuffer(struct.pack(f"{len(x)}d", *x.values())).copy()
             if within_bounds(values):
-                return tuple(x), values
+                return plain_names(x), values
         except struct.error:
             pass  # A whole number beyond float64, which the closer look will name.
     layout: list[Name | ArrayFeature] = []
     parts = []
-    for name, value in x.items():
+    for name, value in zip(plain_names(x), x.values(), strict=True):
         if isinstance(value, np.ndarray) and value.ndim:
             check_values(f"x[{name!r}]", value)
             layout.append(ArrayFeature(name, value.size))
@@ -367,7 +396,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
         single = set(frame.schema.values()) == {nw.Float32()}
         matrix = to_numpy(frame, np.float32 if single else np.float64)
         check_values(argument, matrix, OF_FRAMES, place)
-    return Batch(len(frame), lambda: matrix, (names,), frame)
+    return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
 
 
 def _is_wholly_sparse(frame: nw.DataFrame[Any]) -> bool:
@@ -604,6 +633,25 @@ class Columns:
             self._last = last = layout, located
         return last[1]
 
+    def differences(self, batch: Batch) -> tuple[list[Name], list[Name]]:
+        """Return the names of the columns that a frame lacks, and of those unknown here.
+
+        None are lacking from dicts, which leave out zeros, nor from frames with Sparse columns of
+        pandas, which encoders make of the values that are there. The columns of an array have no
+        names.
+        """
+        if not isinstance(batch.source, nw.DataFrame):
+            return [], []
+        layout = batch.layouts[-1]
+        located = self.locate(layout)
+        known = located >= 0
+        # A frame that was read has numbers and booleans, or Sparse columns.
+        if known.sum() == len(self) or nw.Unknown() in batch.source.schema.values():
+            return [], []
+        is_absent = np.ones(len(self), dtype=bool)
+        is_absent[located[known]] = False
+        return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))
+
     def place(self, layouts: Sequence[Layout], values: Any) -> Any:
         """Arrange columns of values as the model's; absent ones are 0, unknown ones left out."""
         for layout in filter(holds_array, layouts[:-1]):
@@ -772,7 +820,9 @@ def label_array(labels: Sequence[Any]) -> Matrix:
     """
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
-        own = np.array(labels)
+        # Of 5 and 2**63 numpy alone would make floats.
+        is_wide = kind is int and max(labels) >= 2**63 and min(labels) >= 0
+        own = np.array(labels, np.uint64 if is_wide and max(labels) < 2**64 else None)
         # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
         if own.dtype.kind in ARRAY_KINDS[kind] and set(own.tolist()) == set(labels):
             return own
@@ -789,15 +839,19 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
         return list(labels)
     in_pandas = source.implementation.is_pandas_like()
     array = label_array(labels if in_pandas else [y for y in labels if y is not None])
-    if array.dtype != object or not array.size:
+    if array.dtype == np.uint64 and len(array) == len(labels):
+        # Of a list pyarrow makes no unsigned numbers.
+        return to_native_series(array, name=None, like=source)
+    if array.dtype != object or all(isinstance(label, str) for label in array):
         return to_native_series(list(labels), name=None, like=source)
     if in_pandas:
         # As objects: pandas would turn None into NaN, and tuples into something else.
         frame, namespace = source.to_native(), nw.get_native_namespace(source)
         return namespace.Series(array, index=frame.index, dtype=object)
+    kinds = ", ".join(sorted({type(y).__name__ for y in labels}))
     raise ValueError(
-        f"Labels of several types ({', '.join(sorted({type(y).__name__ for y in labels}))}) or "
-        "tuples cannot be one series of this library. Pass a pandas frame, an array or dicts."
+        f"Labels of several types, tuples or whole numbers beyond 64 bits ({kinds}) cannot be one "
+        "series of this library. Pass a pandas frame, an array or dicts."
     )
 
 
@@ -823,11 +877,15 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
                 f"Two columns would be called {twice[0]!r}, expected names that differ as text. "
                 "Pass a pandas frame or an array, or rename one."
             )
-        return to_native_frame(values, like=source, columns=names)
+        # Of names that begin with "" narwhals makes none of an array.
+        of_names: Any = dict(zip(names, values.T, strict=True)) if "" in names else values
+        return to_native_frame(of_names, like=source, columns=names)
     frame: Any = to_native_frame(values, like=source, columns=[str(i) for i in range(len(names))])
     # Set afterwards: only pandas itself takes names that are no text, and tuples as they are.
     index = nw.get_native_namespace(source).Index
-    frame.columns = index(list(names), tupleize_cols=False)
+    # Of 0.5 and a large int pandas alone would make floats.
+    is_mixed = len(set(map(type, names))) > 1
+    frame.columns = index(list(names), tupleize_cols=False, dtype=object if is_mixed else None)
     return frame
 
 

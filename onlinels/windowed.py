@@ -68,7 +68,9 @@ from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored
 DATES = (datetime, np.datetime64)
 
 MaybeLabel = tuple[Label, ...]
-"""(label,), or () where there is none: None can be a label."""
+"""(label,), or () where there is none."""
+
+OF_NO_LABEL = "Pass readings without a label to observe_one."
 
 OF_MISSING = (
     "Fill in the channel's last value, as river's PreviousImputer does for None, or leave the "
@@ -118,7 +120,10 @@ def read_stamps(rows: list[Any], timestamp: Name | None) -> tuple[list[Any], Flo
         if not isinstance(stamp, DATES if dates else Real) or isinstance(stamp, bool):
             came = f"{timestamp!r} is {stamp!r} of type {type(stamp).__name__}"
             raise TypeError(f"{came}, expected a number of seconds, or dates alone. Convert it.")
-    rows = [{name: x[name] for name in x if name != timestamp} for x in rows]
+    rows = [dict(x) for x in rows]
+    for x in rows:
+        # Not by comparing names: a numpy scalar compares with every entry of a tuple.
+        del x[timestamp]
     return rows, read_times(stamps, len(stamps), dates), dates
 
 
@@ -369,7 +374,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             the window. Nothing has changed then.
         """
         with self._lock:
-            self._learn(one_reading(x), [(read_label(y),)])
+            self._learn(one_reading(x), [(read_label(y, remedy=OF_NO_LABEL),)])
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Take in readings that follow one another, as by `learn_one` in a loop, all or none.
@@ -386,7 +391,8 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             rows = list(samples_of(X))
-            self._learn(rows, [(label,) for label in read_labels(y, len(rows))])
+            labels = read_labels(y, len(rows), OF_NO_LABEL)
+            self._learn(rows, [(label,) for label in labels])
 
     def observe_one(self, x: Mapping[Any, Any]) -> None:
         """Take in one reading without a label and learn nothing; errors as `learn_one`.

@@ -21,14 +21,16 @@ from onlinels.checks import (
     check_not_empty,
     check_weights,
 )
-from onlinels.labels import Label, read_label, read_labels
+from onlinels.labels import Label, check_one_each, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.model import LinearModel
 from onlinels.numerics import Lock, all_held, zero_added
 from onlinels.pipelines import FIXED, emptied, is_pipeline, join, last_step, steps_of
 from onlinels.rows import (
     check_aligned,
     check_mapping,
     names_of,
+    read_batch,
     read_sample,
     samples_of,
     table_like,
@@ -398,6 +400,14 @@ class CalibratedClassifier(WrappedClassifier):
         source, scores = last_step(self.classifier)._batch_scores(features)
         return source, scores
 
+    def _scores_before(self, X: Any) -> Floats:
+        """Return the scores of rows that are learnt next: columns may be absent from these."""
+        features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
+        last = last_step(self.classifier)
+        if isinstance(last, LinearModel):
+            return last._scores_of(read_batch(features))
+        return np.asarray(last._batch_scores(features)[1])
+
     def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:
         """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
@@ -423,9 +433,9 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
+            labels, weight = [read_label(y)], check_weights(w, 1)
             scores = self._row_scores(x)[None]
-            learn = partial(self._teach, x, y, w=w, **kwargs)
-            self._learn(learn, scores, [read_label(y)], check_weights(w, 1))
+            self._learn(partial(self._teach, x, y, w=w, **kwargs), scores, labels, weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
         """Score a mini-batch as a whole, then learn it.
@@ -443,9 +453,12 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            _, scores = self._batch_scores(X)
+            labels = read_labels(y)
+            weights = check_weights(w, len(labels))
+            scores = self._scores_before(X)
+            check_one_each(labels, len(scores))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
-            self._learn(learn, scores, read_labels(y, len(scores)), check_weights(w, len(scores)))
+            self._learn(learn, scores, labels, weights)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

@@ -6,6 +6,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -47,7 +50,7 @@ accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
 unlearning_accumulators = st.sampled_from(["gram", "recursive"])
 dtypes = st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.int16])
 labels = st.sampled_from(
-    [("cat", "dog", "emu", "fox"), (0, 1, 2, 3), (False, True), ("a", 1, (2, "b"), None), (7,)]
+    [("cat", "dog", "emu", "fox"), (0, 1, 2, 3), (False, True), ("a", 1, (2, "b"), (None, 3)), (7,)]
 )
 
 powers = st.builds(Power, st.one_of(st.sampled_from([0.25, 0.5, 1.0, 2, 3.0]), st.floats(0.2, 4.0)))
@@ -495,3 +498,90 @@ def turned_labels(n_rows, every, seed):
     X = random.normal(size=(n_rows, 3)) * [1e-3, 1.0, 1e5] + [0.0, 2.0, 1e6]
     turned = np.arange(n_rows) // every % 2 == 1
     return X, ((X[:, 1] > 2.0) != turned).tolist()
+
+
+@st.composite
+def cuts(draw, n_rows):
+    """Draw the lengths of the chunks of rows, some of them 0."""
+    chunks = draw(st.lists(st.integers(0, 12), min_size=1, max_size=30))
+    ends = np.minimum(np.cumsum(chunks), n_rows)
+    return (*np.diff(ends, prepend=0).tolist(), n_rows - int(ends[-1]))
+
+
+plain_feature_names = st.one_of(
+    st.sampled_from(["a", "b", "h", "h0", "h3", "", 0.5, 1.0, True, None, frozenset({"a", 2})]),
+    st.integers(-2, 5),
+    st.tuples(st.sampled_from(["h", "a", 0, 0.5]), st.integers(0, 3)),
+    st.tuples(st.tuples(st.integers(0, 2), st.sampled_from(["a", None]))),
+)
+feature_names = st.one_of(
+    plain_feature_names,
+    st.integers(-2, 5).map(np.int64),
+    st.integers(0, 5).map(np.uint8),
+    st.sampled_from([np.float64(0.5), np.float32(0.1), np.float64(2.0), np.str_("a"), np.bool_(1)]),
+    st.tuples(st.sampled_from(["h", np.str_("a"), np.int64(0)]), st.integers(0, 3).map(np.int64)),
+    st.just(frozenset({np.int64(2), "a"})),
+    st.just(((np.int64(1), "a"),)),
+)
+"""Names of features: plain values, and numpy's scalars, alone and within tuples."""
+
+
+def plain(name):
+    """Return a name with the Python values that numpy's scalars hold."""
+    if isinstance(name, (tuple, frozenset)):
+        return type(name)(map(plain, name))
+    return name.item() if isinstance(name, np.generic) else name
+
+
+@dataclass(frozen=True)
+class MissingLabels:
+    """Labels of which some are missing, in one form, and the places of these."""
+
+    y: Any
+    missing: list[int]
+    labels: list[Any]
+
+
+LABEL_FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "objects": lambda labels: as_objects(labels),
+    "pandas objects": lambda labels: pd.Series(labels, dtype=object),
+    "pandas": lambda labels: pd.Series([None if pd.isna(y) else y for y in labels]),
+    "category": lambda labels: pd.Series(labels, dtype="category"),
+    "index": lambda labels: pd.Index(labels, dtype=object),
+    "polars": lambda labels: pl.Series([None if pd.isna(y) else y for y in labels]),
+    "pyarrow": lambda labels: pa.array([None if pd.isna(y) else y for y in labels]),
+    "chunked": lambda labels: pa.chunked_array([[None if pd.isna(y) else y for y in labels]]),
+    "masked": lambda labels: np.ma.array(
+        ["" if pd.isna(y) else y for y in labels], mask=list(map(pd.isna, labels))
+    ),
+    "floats": lambda labels: np.array([np.nan if pd.isna(y) else ord(y) for y in labels]),
+}
+
+
+def as_objects(values):
+    """Return values as an array of objects, tuples too."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+@st.composite
+def missing_labels(draw):
+    """Draw labels of which at least one is missing, as None, NaN, NA, NaT or masked."""
+    labels = draw(st.lists(st.sampled_from("uv"), min_size=2, max_size=8))
+    missing = draw(st.sets(st.integers(0, len(labels) - 1), min_size=1, max_size=len(labels) - 1))
+    nothing = draw(st.sampled_from([None, float("nan"), np.float64("nan"), pd.NA, pd.NaT]))
+    holed = [nothing if k in missing else label for k, label in enumerate(labels)]
+    form = draw(st.sampled_from([*LABEL_FORMS]))
+    return MissingLabels(LABEL_FORMS[form](holed), sorted(missing), labels)
+
+
+LARGE = 2**53 + 1, 2**63 - 1, 2**63, 2**63 + 1, 2**64 - 1, -(2**63)
+ODD = "a", "", "a\0", "é", ("a", 1), (1,), (), ((2, "b"), None)
+OTHERS = 0, 1, -5, 2**64, -(10**30), 0.5, 1e300, float("inf"), True, *ODD
+odd_labels = st.sampled_from([(*LARGE, *OTHERS), (*LARGE, 0, -5), ("a", "", "a\0")]).flatmap(
+    lambda pool: st.lists(st.sampled_from(pool), min_size=1, max_size=5, unique=True)
+)
+"""Different labels of several types, of which some equal no number that 64 bits hold."""

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -21,6 +22,7 @@ from onlinels import (
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     ShallowConvClassifier,
     StreamClassifier,
@@ -64,9 +66,7 @@ def assert_same(model, other, rtol=1e-9):
 )
 def test_any_chunks_give_the_model_of_one_process(data, accumulator, ridge, scaling, intercept):
     n_rows, n_features = data.draw(st.integers(2, 60)), data.draw(st.integers(1, 5))
-    chunks = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=30))
-    cuts = np.minimum(np.cumsum(chunks), n_rows)
-    chunks = (*np.diff(cuts, prepend=0).tolist(), n_rows - int(cuts[-1]))
+    chunks = data.draw(strategies.cuts(n_rows))
     X = whole_numbers(n_rows, n_features, data.draw(st.integers(0, 9)))
     y = X @ np.arange(1.0, n_features + 1.0) + whole_numbers(n_rows, 1)[:, 0]
     w = np.arange(n_rows) % 3.0 if data.draw(st.booleans()) else None
@@ -80,6 +80,85 @@ def test_any_chunks_give_the_model_of_one_process(data, accumulator, ridge, scal
     assert model.count == 0
     # The ridge of one process is that of its last checkpoint.
     assert_same(fitted, whole + whole.empty() if ridge == 1.0 else chosen_anew(whole), 1e-6)
+
+
+def in_parts(values, lengths):
+    """Return the parts of an array or frame."""
+    ends = np.cumsum(lengths)
+    return [values[end - n : end] for n, end in zip(lengths, ends, strict=True)]
+
+
+def as_array(values, lengths, is_known):
+    whole = array.from_array(values, chunks=(lengths, *values.shape[1:]))
+    # Chunks of unknown lengths.
+    return whole if is_known else whole[array.from_array(np.ones(len(values), bool), (lengths,))]
+
+
+def as_frame(values, lengths, _):
+    table = pd.DataFrame(values) if values.ndim > 1 else pd.Series(values)
+    # By hand: from_pandas leaves out empty partitions.
+    parts = [dask.delayed(part) for part in in_parts(table, lengths)]
+    return frames.from_delayed(parts, meta=table.iloc[:0])
+
+
+@strategies.examples(40)
+@given(st.data(), st.booleans())
+def test_any_kinds_of_rows_targets_and_weights_give_the_model_of_one_process(data, several):
+    """Or they are refused: unless all are arrays of known lengths, partitions must agree."""
+    n_rows, kinds = data.draw(st.integers(2, 12)), st.sampled_from([as_array, as_frame])
+    X = whole_numbers(n_rows, 2, data.draw(st.integers(0, 9)))
+    y = np.stack([X.sum(axis=1), X[:, 0] + np.arange(n_rows)], axis=1)
+    pieces = [X, y if several else y[:, 0], np.arange(n_rows) % 3.0]
+    cut = data.draw(strategies.cuts(n_rows))
+    other = data.draw(strategies.cuts(n_rows) | st.just(cut))
+    makers = [data.draw(kinds) for _ in pieces]
+    known = [data.draw(st.booleans()) for _ in pieces]
+    lengths = [cut, data.draw(st.sampled_from([cut, cut, other])), cut]
+    if data.draw(st.booleans()):
+        del pieces[2], makers[2], known[2], lengths[2]
+    made = [make(*each) for make, *each in zip(makers, pieces, lengths, known, strict=True)]
+    model = (LeastSquaresMultiTargetRegressor if several else LeastSquaresRegressor)(1.0)
+    cuts_are_known = all(each is as_array for each in makers[:2]) and all(known[:2])
+    refused = ""
+    try:
+        fitted = fit(model, *made)
+    except ValueError as error:
+        refused = str(error)
+    if refused:
+        assert lengths[0] != lengths[1]
+        assert not cuts_are_known
+        assert re.match(r"Partition \d+: y has|y is in|y has another index", refused)
+        return
+    # Empty partitions are nowhere.
+    full = [tuple(filter(None, each)) for each in lengths]
+    assert full[0] == full[1] or cuts_are_known
+    whole = model.empty()
+    whole.learn_many(*pieces)
+    assert fitted.count == whole.count == n_rows
+    np.testing.assert_allclose(fitted.output_weights, whole.output_weights, atol=1e-9)
+    np.testing.assert_allclose(fitted.intercept, whole.intercept, atol=1e-9)
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 3]), min_size=1, max_size=9), st.integers(1, 4))
+@strategies.examples(10)
+def test_pairs_beside_triples_have_the_weight_1(kinds, n_parts):
+    X = whole_numbers(len(kinds), 2)
+    rows = [({"a": a, "b": b}, a - 2.0 * b) for a, b in X.tolist()]
+    items = [
+        (*row, *([float(kind)] if kind else [])) for row, kind in zip(rows, kinds, strict=True)
+    ]
+    fitted = fit(LeastSquaresRegressor(1.0), bag.from_sequence(items, npartitions=n_parts))
+    whole = LeastSquaresRegressor(1.0)
+    samples, targets = zip(*rows, strict=True)
+    whole.learn_many(list(samples), list(targets), [float(kind or 1) for kind in kinds])
+    assert_same(fitted, whole)
+
+
+@pytest.mark.parametrize("item", [1.0, {"a": 1.0}, ("a",), "xy", None, ({"a": 1.0}, 1.0, 1.0, 1.0)])
+def test_items_of_bags_that_are_no_rows_are_named(item):
+    items = bag.from_sequence([({"a": 1.0}, 1.0), ({"a": 2.0}, 2.0), item], npartitions=3)
+    with pytest.raises(TypeError, match=r"^Partition 2: item 0 is .*bag\.zip"):
+        fit(LeastSquaresRegressor(1.0), items)
 
 
 def chosen_anew(model):
@@ -171,6 +250,7 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
     dead = [dask.delayed(1 / 1), dask.delayed(2)]
     named = LeastSquaresRegressor()
     named.learn_one({"age": 1.0}, 1.0)
+    table = frames.from_pandas(pd.DataFrame({"a": np.arange(6.0)}), npartitions=3)
     for error, text, call in (
         (TypeError, "expected a linear model", lambda: fit(StreamClassifier(), X, y)),
         (TypeError, "fit the model inside", lambda: fit(calibrated, X, y)),
@@ -186,6 +266,12 @@ def test_what_cannot_be_is_refused_before_anything_is_computed():
         (ValueError, "in 3 partitions", lambda: fit(model, X, unknown(array.ones(6, chunks=2)))),
         (ValueError, r"X\[:, None\]", lambda: fit(model, array.ones(6, chunks=3), y)),
         (ValueError, "names", lambda: fit(named, X, y)),
+        (ValueError, r"y is of type Array with columns.*y\[:, 0\]", lambda: fit(model, X, X)),
+        (ValueError, r"w is of type Array with columns", lambda: fit(model, X, y, X)),
+        (ValueError, r"of type DataFrame with columns.*y\['a'\]", lambda: fit(model, X, table)),
+        (ValueError, r"to_dask_array\(lengths=True\)", lambda: fit(model, X, table["a"])),
+        (ValueError, r"shape \(\), expected one", lambda: fit(model, X, y.sum())),
+        (ValueError, r"to_dask_array\(lengths=True\)", lambda: fit(model, table, y)),
         (ValueError, "in X alone", lambda: fit(model, dead, y)),
     ):
         with pytest.raises(error, match=text):

@@ -1,6 +1,8 @@
 """Batches as people have them: sparse, nullable, boolean, with text and categories among them."""
 
+import ast
 import re
+import warnings
 from datetime import date, datetime, time, timedelta
 
 import numpy as np
@@ -10,17 +12,19 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from river import compose, feature_extraction, preprocessing
+from river import base, compose, feature_extraction, preprocessing
 from scipy import sparse
 
 import onlinels
 import strategies
 from laws import peak_of
 from onlinels import (
+    CalibratedClassifier,
     DriftAwareClassifier,
     HiddenLayer,
     KFold,
     LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
     StreamClassifier,
     StreamRegressor,
@@ -59,6 +63,7 @@ FRAMES = {
 NAMES = list("fbadce")
 
 
+@pytest.mark.filterwarnings("ignore:X lacks 1 of")
 @pytest.mark.parametrize("way", [*MATRICES, *FRAMES])
 @settings(max_examples=15)
 @given(
@@ -423,3 +428,128 @@ def test_errors_name_features_not_columns(kind, way, names, data):
     if kind != "drift":
         refused(model.unlearn_many, 3.0, y)
     refused(HiddenLayer(3, activation="square", dtype="float32").transform_many, 1e30)
+
+
+# Columns that a model knows and a frame lacks.
+
+
+class Same(base.MiniBatchTransformer):
+    """A step that makes nothing of a row."""
+
+    def transform_one(self, x):
+        return x
+
+    def transform_many(self, X):
+        return X
+
+
+OF_CLASSES = "predict_many", "predict_proba_many", "scores_many", "margin_many"
+OF_NUMBERS = "predict_many", "predict_interval_many", "with_dist"
+ASKED = {
+    "classifier": (LeastSquaresClassifier, (*OF_CLASSES, "variance_many")),
+    "recursive": (lambda: LeastSquaresClassifier(1.0, "recursive"), OF_CLASSES),
+    "regressor": (LeastSquaresRegressor, OF_NUMBERS),
+    "several": (LeastSquaresMultiTargetRegressor, OF_NUMBERS),
+    "drift": (lambda: DriftAwareClassifier(LeastSquaresClassifier()), OF_CLASSES[:2]),
+    "calibrated": (lambda: CalibratedClassifier(LeastSquaresClassifier()), OF_CLASSES[:2]),
+    "pipeline": (lambda: Same() | LeastSquaresClassifier(), OF_CLASSES[:2]),
+}
+TABLES = {"pandas": lambda frame: frame, "polars": pl.from_pandas, "pyarrow": pa.Table.from_pandas}
+
+
+def said(call, *arguments, **how):
+    """Return the warnings of a call."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        call(*arguments, **how)
+    return [str(each.message) for each in caught]
+
+
+def ask(model, how):
+    """Return the method that answers batches in one of the ways."""
+    if how == "with_dist":
+        return lambda X: model.predict_many(X, with_dist=True)
+    return getattr(model, how)
+
+
+@pytest.mark.parametrize("kind", ASKED)
+@strategies.examples(15)
+@given(st.sampled_from([*TABLES.values()]), st.data())
+def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
+    make, ways = ASKED[kind]
+    model = make()
+    names = [f"c{k}" for k in range(data.draw(st.integers(1, 6)))]
+    frame = pd.DataFrame(whole_numbers(9, len(names)), columns=names)
+    y = pd.DataFrame({"u": frame.sum(axis=1)}) if kind == "several" else np.arange(9) % 3
+    cut = data.draw(st.integers(1, len(names)))
+    # Columns may come and go where rows are learnt.
+    assert said(model.learn_many, table(frame), y) == []
+    assert said(model.learn_many, table(frame[names[:cut]]), y) == []
+    asked: set[frozenset[str]] = set()
+    for _ in range(3):
+        changed = {
+            name: data.draw(st.sampled_from([name, name, "dropped", name.upper()]))
+            for name in names
+        }
+        lacking = [name for name in names if changed[name] != name]
+        kept = frame[[name for name in names if changed[name] != "dropped"]].rename(columns=changed)
+        if kept.empty:
+            kept["new"] = 1.0
+        call = ask(model, data.draw(st.sampled_from(ways)))
+        messages = said(call, table(kept)) + said(call, table(kept))
+        is_new = bool(lacking) and frozenset(lacking) not in asked
+        asked.add(frozenset(lacking))
+        assert len(messages) == is_new
+        if is_new:
+            found = re.fullmatch(
+                r"X lacks (\d+) of the (\d+) columns .*? learnt: (\[.*?\])\. They count as 0\. .*",
+                messages[0],
+            )
+            assert (int(found[1]), int(found[2])) == (len(lacking), len(names))
+            assert ast.literal_eval(found[3]) == lacking
+            new = [name for name in kept.columns if name not in names]
+            assert f" (X has {new} besides)" in messages[0] or not new
+        # Dicts leave out what is 0.
+        assert said(call, kept.to_dict("records")) == []
+
+
+def whole_numbers(n_rows, n_columns):
+    return np.random.default_rng(0).integers(-5, 6, (n_rows, n_columns)).astype(float)
+
+
+def test_arrays_and_models_that_know_nothing_warn_of_no_columns():
+    frame = pd.DataFrame(whole_numbers(9, 3), columns=list("abc"))
+    model = LeastSquaresRegressor()
+    assert said(model.predict_many, frame) == []
+    model.learn_many(frame.to_numpy(), np.arange(9.0))
+    assert said(model.predict_many, frame.to_numpy()[:, :2]) == []
+    assert said(model.predict_many, sparse.csr_array(frame.to_numpy()[:, :2])) == []
+
+
+def test_warnings_leave_no_trace_in_files_and_are_bounded():
+    model = LeastSquaresRegressor(1.0)
+    X = pd.DataFrame(whole_numbers(9, 80))
+    model.learn_many(X, np.arange(9.0))
+    model.predict_many(X)
+    before = onlinels.dumps(model)
+    assert all(len(said(model.predict_many, X.drop(columns=k))) == 1 for k in range(80))
+    assert all(len(said(model.predict_many, X.drop(columns=k))) == 0 for k in range(60, 80))
+    assert onlinels.dumps(model) == before
+    (message,) = said(model.predict_many, X[[0, 1]])
+    assert "X lacks 78 of the 80 columns" in message
+    assert len(message) < 300
+
+
+@pytest.mark.parametrize("drop_zeros", [False, True])
+@pytest.mark.parametrize("library", TABLES)
+def test_encoders_leave_out_categories_in_silence(library, drop_zeros):
+    """Of pandas always; elsewhere unless they drop zeros, as columns are then like any others."""
+    table = TABLES[library]
+    encoder = preprocessing.OneHotEncoder(drop_zeros=drop_zeros)
+    model = compose.Select("age") + (compose.Select("tier") | encoder) | LeastSquaresClassifier(1.0)
+    frame = pd.DataFrame({"age": [23.0, 61.0, 35.0], "tier": ["gold", "basic", "none"]})
+    model.learn_many(table(frame), [0, 1, 1])
+    messages = said(model.predict_many, table(frame[:2])) + said(
+        model.predict_many, table(frame[:1])
+    )
+    assert len(messages) == (2 if drop_zeros and library != "pandas" else 0)

@@ -77,6 +77,7 @@ def test_errors_begin_as_the_page_says():
         lambda: model.learn_many(pd.DataFrame({"a": ["red", "blue"]}), ["x", "y"]),
         lambda: model.learn_one({"a": None}, "x"),
         lambda: model.learn_many(np.ones((2, 3)), ["x", "y"]),
+        lambda: model.learn_one({"a": 1.0}, None),
         lambda: model.learn_many(frame, ["x"]),
         lambda: model.learn_many(frame, pd.Series(["x", "y"], index=[1, 0])),
         lambda: model.learn_one({"a": 1e200}, "x"),
@@ -89,11 +90,14 @@ def test_errors_begin_as_the_page_says():
         lambda: model.unlearn_one({"a": 500.0}, "x"),
         lambda: onlinels.save(function, "unused"),
     ]
-    assert len(said) == len(calls) + 1  # The last one is a warning.
+    assert len(said) == len(calls) + 2  # The last two are warnings.
     for text, call in zip(said, calls, strict=False):
         with pytest.raises((TypeError, ValueError)) as raised:
             call()
         assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
+    model.learn_many(pd.DataFrame({"a": [1.0], "b": 2.0, "c": 3.0}), ["x"])
+    with pytest.warns(UserWarning, match="^" + re.escape(re.findall(r"`([^`]+)`", said[-1])[0])):
+        model.predict_many(pd.DataFrame({"a": [1.0]}))
 
 
 def test_no_tracked_file_is_ignored():

@@ -1,12 +1,36 @@
 """Labels and names of any kind: how they come, what they become, and which are refused."""
 
+import pickle
+import re
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from onlinels import LeastSquaresClassifier, StreamClassifier
+import laws
+import strategies
+from onlinels import (
+    CalibratedClassifier,
+    DriftAwareClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+    StreamRegressor,
+    WindowedClassifier,
+    dumps,
+    loads,
+    unlearn_many,
+    unlearn_one,
+)
+from onlinels.labels import Classes
 
 LABELS_IN_FORMS = [
     ["a", "b"],
@@ -31,7 +55,7 @@ def test_labels_come_in_many_forms(y):
 
 @pytest.mark.parametrize(
     ("y", "expected"),
-    [(np.int64(3), 3), (np.bool_(True), True), (np.str_("a"), "a"), (None, None), ((1, 2), (1, 2))],
+    [(np.int64(3), 3), (np.bool_(True), True), (np.str_("a"), "a"), ((1, 2), (1, 2))],
 )
 def test_numpy_scalars_become_python_values(y, expected):
     model = LeastSquaresClassifier()
@@ -62,9 +86,10 @@ def test_arrays_of_answers_have_the_labels_own_type(labels, kind):
 
 NAN = float("nan")
 BAD_LABELS = [
-    (NAN, ValueError, "equals itself"),
-    (pd.NA, ValueError, "equals itself"),
-    (pd.NaT, ValueError, "equals itself"),
+    (None, ValueError, "is None, expected a label"),
+    (NAN, ValueError, "is nan, expected a label"),
+    (pd.NA, ValueError, "is <NA>, expected a label"),
+    (pd.NaT, ValueError, "is NaT, expected a label"),
     (("a", NAN), ValueError, "equals itself"),
     ((("a", (NAN,)), 1), ValueError, "equals itself"),
     ([1, 2], TypeError, "hashable"),
@@ -85,7 +110,7 @@ BAD_BATCHES = [
     (np.array(["2020-01-01", "NaT"], "M8[ns]"), TypeError, "dates to text"),
     (np.ma.array([1, 2], mask=[True, False]), TypeError, "masked"),
     (range(3), ValueError, "3 labels, expected 2"),
-    (pd.Series(["a", None]), ValueError, "equals itself"),
+    (pd.Series(["a", None]), ValueError, r"^y\[1\] is nan, .* label.*y\[y.notna\(\)\]"),
     *(([label, "a"], error, message) for label, error, message in BAD_LABELS),
 ]
 BAD_NAMES = [("a", NAN), (("a", (NAN,)), 1)]
@@ -113,3 +138,229 @@ def test_masked_times_are_refused(t):
     with pytest.raises(ValueError, match="t holds masked times"):
         model.learn_one({"a": 1.0}, "x", t=t)
     assert model.count == 0
+
+
+CLASSIFIERS = {
+    "linear": LeastSquaresClassifier,
+    "recursive": lambda: LeastSquaresClassifier(1.0, "recursive"),
+    "stream": StreamClassifier,
+    "drift": lambda: DriftAwareClassifier(LeastSquaresClassifier()),
+    "calibrated": lambda: CalibratedClassifier(LeastSquaresClassifier()),
+    "windowed": lambda: WindowedClassifier(LeastSquaresClassifier(), window=1, hop=1),
+    "pipeline": lambda: HiddenLayer(3) | LeastSquaresClassifier(),
+    "network": lambda: ShallowConvClassifier.from_preset("digits", n_hidden=9, warm_up=2),
+}
+REGRESSORS = {
+    "regressor": LeastSquaresRegressor,
+    "stream regressor": StreamRegressor,
+    "pipeline of a regressor": lambda: HiddenLayer(3) | LeastSquaresRegressor(),
+    "several targets": LeastSquaresMultiTargetRegressor,
+}
+LINEAR = "linear", "recursive", "pipeline"
+OF_ROWS = [kind for kind in CLASSIFIERS if kind not in ("network", "windowed")]
+OF_FRAMES = [kind for kind in CLASSIFIERS if kind not in ("network", "pipeline")]
+HOW = "learn_one", "learn_many", "predict_one", "predict_many"
+
+
+def done(model, how, rows, targets):
+    """Return what a method says to rows, or to the first of them; its error says what to do."""
+    arguments = (rows, targets) if how.endswith("many") else (rows[0], targets[0])
+    arguments = arguments if how.startswith("learn") else arguments[:1]
+    try:
+        return getattr(model, how)(*arguments)
+    except (TypeError, ValueError) as error:
+        kind, text = type(error), str(error)
+    # Numpy's own error of a comparison says nothing of this kind.
+    assert re.search(r"\w\.? [A-Z]\w", text), text
+    return kind, text
+
+
+def inner(model):
+    """Return the model within a wrapper or at the end of a pipeline."""
+    model = getattr(model, "classifier", model)
+    return [*model.steps.values()][-1] if hasattr(model, "steps") else model
+
+
+def state_of(model):
+    """Return the state of what learns: a hidden layer in front knows names that it has met."""
+    return pickle.dumps(inner(model))
+
+
+@pytest.mark.parametrize("kind", [*OF_ROWS, *REGRESSORS])
+@strategies.examples(15)
+@given(
+    st.lists(st.dictionaries(strategies.feature_names, st.integers(0, 5), max_size=4), max_size=7),
+    st.data(),
+)
+def test_names_of_numpy_are_the_plain_names(kind, rows, data):
+    make = (CLASSIFIERS | REGRESSORS)[kind]
+    model, other = make(), make()
+    targets = ["uvw"[k % 3] if kind in CLASSIFIERS else float(k % 3) for k in range(len(rows))]
+    if kind == "several targets":
+        targets = [{("h", 0): y, np.int64(5): 2.0 * y} for y in targets]
+    for k in range(len(rows)):
+        how = data.draw(st.sampled_from(HOW))
+        few = rows[k::-1]
+        plain = [{strategies.plain(n): v for n, v in row.items()} for row in few]
+        theirs = done(other, how, plain, targets[k::-1])
+        assert done(model, how, few, targets[k::-1]) == theirs
+    ours, theirs = inner(model), inner(other)
+    assert ours.feature_names == theirs.feature_names
+    assert ours.count == theirs.count
+    assert [*map(type, ours.feature_names)] == [*map(type, theirs.feature_names)]
+
+
+@pytest.mark.parametrize("name", [NAN, np.float64("nan"), pd.NA, (pd.NA, 0), ("a", pd.NA)])
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier, StreamRegressor])
+def test_names_that_equal_nothing_are_refused_before_and_after_others(make, name):
+    model = make()
+    for x in ({name: 1.0}, {"a": 2.0, name: 1.0}) * 3:
+        for how in HOW[:2]:
+            error, text = done(model, how, [x, {"a": 1.0}], [1, 1])
+            assert error is ValueError
+            assert "name is NaN" in text
+        count = model.count
+        model.learn_one({("h", 0): 1.0, "a": 1.0}, 1)
+        model.predict_one({"a": 1.0})
+        assert (model.count, {*model.feature_names}) == (count + 1, {"a", ("h", 0)})
+
+
+def test_the_time_of_a_reading_is_found_among_any_names():
+    model = WindowedClassifier(LeastSquaresClassifier(), 1, 1, timestamp=("t", 0))
+    for k in range(3):
+        model.learn_one({("t", 0): float(k), np.int64(5): 1.0}, "u")
+    assert (model.channels, model.n_windows) == ((5,), 3)
+
+
+def rows_for(kind, n_rows):
+    """Return rows as an array, and each by itself."""
+    if kind == "network":
+        X = np.arange(1.0, 64.0 * n_rows + 1.0).reshape(n_rows, 8, 8)
+        return X, [{"image": image} for image in X]
+    X = np.arange(1.0, 2.0 * n_rows + 1.0).reshape(n_rows, 2)
+    return X, strategies.Rows(X, [], None).dicts()
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+@strategies.examples(12)
+@given(strategies.missing_labels(), st.booleans())
+def test_missing_labels_are_refused_before_anything_changes(kind, drawn, knows):
+    y, first, model = drawn.y, drawn.missing[0], CLASSIFIERS[kind]()
+    X, rows = rows_for(kind, len(drawn.labels))
+    if knows:
+        model.learn_many(X, drawn.labels)
+    nothing = list(y)[first]
+    nothing = nothing.as_py() if hasattr(nothing, "as_py") else nothing
+    in_batch, alone = rf"^y\[{first}\] is .*expected a label\. ", r"^y is .*expected a label\. "
+    calls = [
+        (lambda: model.learn_many(X, y), in_batch),
+        (lambda: model.learn_one(rows[first], nothing), alone),
+    ]
+    if kind in LINEAR or (kind == "network" and knows):
+        calls += [
+            (lambda: unlearn_many(model, X, y), in_batch),
+            (lambda: unlearn_one(model, rows[first], nothing), alone),
+        ]
+    for call, message in calls:
+        laws.assert_refused(call, model, message, (TypeError, ValueError), state_of)
+
+
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+@strategies.examples(25)
+@given(strategies.missing_labels())
+def test_the_remedy_for_missing_labels_is_right(make, drawn):
+    y, (X, _) = drawn.y, rows_for("linear", len(drawn.labels))
+    model, frames = make(), {pl.Series: pl.DataFrame, pd.Series: pd.DataFrame}
+    X = frames.get(type(y), np.asarray)(X)
+    if isinstance(y, (pa.Array, pa.ChunkedArray)):
+        X = pa.table({"0": X[:, 0], "1": X[:, 1]})
+    with pytest.raises((TypeError, ValueError)) as raised:
+        model.learn_many(X, y)
+    advised = re.search(r"pass (.*?) and (y.*?)(, after .*)?\.$", str(raised.value))
+    of_library = isinstance(y, (pd.Series, pd.Index, pl.Series, pa.Array, pa.ChunkedArray))
+    assert bool(advised) == of_library
+    if advised:
+        model.learn_many(*(eval(text, {"X": X, "y": y}) for text in advised.groups()[:2]))
+        kept = [label for k, label in enumerate(drawn.labels) if k not in drawn.missing]
+        assert (model.count, model.classes) == (len(kept), tuple(dict.fromkeys(kept)))
+
+
+@pytest.mark.parametrize("kind", ["regressor", "stream regressor", "pipeline of a regressor"])
+@pytest.mark.parametrize("nothing", [None, NAN, np.float64("nan"), pd.NA, pd.NaT, np.ma.masked])
+def test_missing_targets_are_refused(kind, nothing):
+    model, X = REGRESSORS[kind](), np.eye(2)
+    forms = [[1.0, nothing], strategies.as_objects([1.0, nothing])]
+    forms += [pl.Series([1.0, None]), pl.Series([1.0, NAN]), pa.array([1.0, None])]
+    forms += [np.array([1.0, np.nan]), pd.Series([1, None], dtype="Int64"), pd.Series([1.0, None])]
+    calls = [partial(model.learn_many, X, y) for y in forms]
+    for call in (*calls, lambda: model.learn_one({0: 1.0}, nothing)):
+        message = r"^y(\[1\])? (is|holds) .*expected .*\. [A-Z]"
+        laws.assert_refused(call, model, message, (TypeError, ValueError), state_of)
+
+
+def test_files_of_earlier_versions_may_hold_none_as_a_class():
+    model = LeastSquaresClassifier(1e-9)
+    model.learn_many(np.eye(2), ["u", "v"])
+    model._classes = Classes({None: 0, "v": 1})
+    loaded = loads(dumps(model))
+    assert loaded.predict_many(np.eye(2)).tolist() == [None, "v"]
+    laws.assert_refused(lambda: loaded.learn_one({0: 1.0}, None), loaded, "y is None")
+    laws.assert_refused(lambda: loaded.unlearn_one({0: 1.0}, None), loaded, "y is None")
+
+
+def typed(values):
+    return [(type(value), repr(value)) for value in values]
+
+
+def entries(values):
+    """Return the entries of an array, series or list as Python values."""
+    read = (getattr(values, name, None) for name in ("to_pylist", "to_list", "tolist"))
+    return values if isinstance(values, list) else next(filter(None, read))()
+
+
+def assert_answers(model, table, expected):
+    """Assert that labels are exactly these, or that the library of a table has no such series."""
+    try:
+        answers = entries(model.predict_many(table))
+    except ValueError as error:
+        answers = str(error)
+    if isinstance(answers, str):
+        assert "cannot be one series of this library" in answers
+        assert isinstance(table, (pl.DataFrame, pa.Table))
+        is_one = len(set(map(type, expected))) == 1 and type(expected[0]) is not tuple
+        assert not is_one or not -(2**63) <= min(expected) <= max(expected) < 2**63
+    else:
+        assert typed(answers) == typed(expected)
+    shares = model.predict_proba_many(table)
+    classes = getattr(model, "classifier", model).classes
+    if isinstance(shares, (pd.DataFrame, list)):
+        assert typed(shares if isinstance(shares, pd.DataFrame) else shares[0]) == typed(classes)
+
+
+@pytest.mark.parametrize("kind", OF_FRAMES)
+@strategies.examples(15)
+@given(strategies.odd_labels, st.booleans(), st.sampled_from([list, pd.Series, np.array, None]))
+def test_labels_of_any_kinds_are_learnt_and_answered_exactly(kind, labels, singly, make):
+    as_objects = strategies.as_objects
+    model, y = CLASSIFIERS[kind](), as_objects(labels)
+    kinds = set(map(type, labels))
+    if make is not None and len(kinds) == 1 and tuple not in kinds:
+        y = make(labels)
+    if isinstance(y, np.ndarray) and len(set(y.tolist())) < len(labels):
+        y = as_objects(labels)
+    # Numpy may have made other values of them: those are learnt.
+    labels = y if isinstance(y, list) else y.tolist()
+    X = 3.0 * np.eye(len(labels)) + 1.0
+    frame = pd.DataFrame(X, columns=list("abcde")[: len(X)])
+    rows = frame.to_dict("records")
+    for _ in range(3):
+        if not singly:
+            model.learn_many(frame, y)
+        for x, label in zip(rows, y, strict=True) if singly else ():
+            model.learn_one(x, label)
+    classes = getattr(model, "classifier", model).classes
+    assert typed(classes) == typed(labels)
+    answers = [model.predict_one(x) for x in rows]
+    assert {*typed(answers)} <= {*typed(classes)}
+    for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), rows):
+        assert_answers(model, table, answers)

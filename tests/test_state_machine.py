@@ -34,7 +34,7 @@ from onlinels import (
 from onlinels.linear.penalty import next_checkpoint
 
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
-LABELS = ["cat", "dog", 3, None, ("a", 1), "late", "later", "latest"]
+LABELS = ["cat", "dog", 3, (None,), ("a", 1), "late", "later", "latest"]
 TARGETS = ["up", "down", 7]
 NUMBERS = {"gram": [1e-8, 1e-3, 1.0, 30.0], "orthogonal": [1e-8, 1e-3, 1.0, 30.0]}
 ZERO = {"gram": [0.0], "orthogonal": [0.0]}

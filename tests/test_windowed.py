@@ -315,9 +315,9 @@ def test_readings_without_a_label_are_in_later_windows():
     for rule, n_windows in (("last", 9), ("majority", 9), ("unanimous", 0)):
         model = WindowedClassifier(LeastSquaresClassifier(), 4, 3, label_rule=rule)
         for k, x in enumerate(rows):
-            model.observe_one(x) if k % 3 == 1 else model.learn_one(x, None)
+            model.observe_one(x) if k % 3 == 1 else model.learn_one(x, "u")
         assert model.n_windows == n_windows
-        assert model.classifier.classes == ((None,) if n_windows else ())
+        assert model.classifier.classes == (("u",) if n_windows else ())
 
 
 def test_restart_and_gaps_start_afresh():
@@ -418,14 +418,14 @@ def test_readings_need_channels_and_their_times():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
-def test_no_label_and_the_label_none_are_told_apart_in_copies(copied):
+def test_readings_without_a_label_stay_so_in_copies(copied):
     model = WindowedClassifier(LeastSquaresClassifier(), 2, 1, label_rule="unanimous")
     for x, labelled in zip(shaken(3)[0], (True, False, True), strict=True):
-        model.learn_one(x, None) if labelled else model.observe_one(x)
+        model.learn_one(x, "u") if labelled else model.observe_one(x)
         model = copied(model)
     assert model.n_windows == 0
-    model.learn_one(x, None)
-    assert (model.n_windows, model.classifier.classes) == (1, (None,))
+    model.learn_one(x, "u")
+    assert (model.n_windows, model.classifier.classes) == (1, ("u",))
 
 
 def test_what_the_wrapped_classifier_refuses_is_not_taken_in():

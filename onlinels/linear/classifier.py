@@ -16,7 +16,7 @@ from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
 from onlinels.linear.penalty import Scaling
 from onlinels.numerics import enlarged
-from onlinels.rows import Batch, check_mapping, read_batch, read_sample, table_like
+from onlinels.rows import Batch, check_mapping, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
@@ -104,7 +104,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     for every answer between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. New features and new classes may come at any time; the weights are then those that
+    today; where a frame to be answered lacks columns, a warning names them.
+    New features and new classes may come at any time; the weights are then those that
     had resulted if they had been known from the start. Order of dict keys and of frame columns
     never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
     whatever the values of the sample: they are not read.
@@ -180,7 +181,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         x : mapping
             Feature names to numbers or arrays of numbers.
         y : hashable
-            The label; new ones at any time.
+            The label; new ones at any time. None, NaN and pandas.NA are missing labels: refused.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional
@@ -304,7 +305,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                [1.15 , 1.15 ]])
         """
         with self._lock:
-            batch = read_batch(X)
+            batch = self._read_asked(X)
             return table_like(batch.source, self.classes, self._score_variances(batch))
 
     def _score_variances(self, batch: Batch) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import numbers
+import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,6 +117,9 @@ STRONGEST = 10
 
 ROUNDING = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to the targets', that cannot be told from 0."""
+
+MOST_WARNED = 64
+"""Sets of absent columns of which a model remembers that it has warned of them."""
 
 FEWEST_FREE = 1e-9
 """Degrees of freedom left, relative to the weight of the rows, that cannot be told from 0."""
@@ -297,6 +301,9 @@ class LinearModel(base.Estimator, ABC):
     scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
+    # Hashes of the sets of absent columns that a warning has named last; not part of the state.
+    _warned: tuple[int, ...] = ()
+
     def __init__(
         self,
         ridge: Ridge,
@@ -346,7 +353,9 @@ class LinearModel(base.Estimator, ABC):
             if solution is not None:
                 solution = solution._replace(spread=None)
             unsaved = dict.fromkeys(("_reader", "_layout", "_waiting"))
-            return vars(self) | unsaved | {"_plain_until": 0, "_solution": solution}
+            state = vars(self) | unsaved | {"_plain_until": 0, "_solution": solution}
+            state.pop("_warned", None)
+            return state
 
     @property
     def _mutable_attributes(self) -> set[str]:
@@ -1046,8 +1055,28 @@ class LinearModel(base.Estimator, ABC):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
-        batch = read_batch(X)
+        batch = self._read_asked(X, depth=4)
         return batch.source, self._scores_of(batch)
+
+    def _read_asked(self, X: Any, depth: int = 3) -> Batch:
+        """Read rows to be answered; warn once of every set of columns that a frame lacks.
+
+        The line that the warning names is so many calls above.
+        """
+        batch = read_batch(X)
+        absent, unknown = self._columns.differences(batch)
+        key = hash(frozenset(absent))
+        if absent and key not in self._warned:
+            self._warned = (*self._warned[1 - MOST_WARNED :], key)
+            others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
+            warnings.warn(
+                f"X lacks {len(absent)} of the {len(self._columns)} columns that the model has "
+                f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
+                "where 0 is meant, add columns of 0, or pass a list of dicts.",
+                UserWarning,
+                stacklevel=depth,
+            )
+        return batch
 
     def _scores_of(self, batch: Batch) -> Floats:
         """Return the raw outputs (n, n_targets) of rows that are read."""

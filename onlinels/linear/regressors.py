@@ -21,7 +21,7 @@ from onlinels.rows import (
     Name,
     check_mapping,
     numbers_like,
-    plain_name,
+    plain_names,
     read_batch,
     read_sample,
     sorted_names,
@@ -180,7 +180,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today. `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
+    today; where a frame to be answered lacks columns, a warning names them.
+    `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
     pyarrow frame, or a list of dicts, and answers come in kind; see `LeastSquaresClassifier`.
     Before anything is learnt the prediction for a sample is 0.0, whatever its values: they are not
     read.
@@ -272,7 +273,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             if not with_dist:
                 source, scores = self._batch_scores(X)
                 return numbers_like(source, scores[:, 0])
-            batch = read_batch(X)
+            batch = self._read_asked(X)
             means, variances = self._normals(batch)
             return normals_like(batch.source, means[:, 0], variances[:, 0])
 
@@ -338,7 +339,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         array([1.62, 3.07])
         """
         with self._lock:
-            level, batch = check_level(level), read_batch(X)
+            level, batch = check_level(level), self._read_asked(X)
             return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
@@ -401,8 +402,8 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             targets = np.concatenate(rows) if rows else targets
         else:
             batch = read_batch(y, "y")
-            values, given = batch.values.astype(np.float64), map(plain_name, batch.layouts[-1])
-            names, targets = arranged(given, values, names)
+            values = batch.values.astype(np.float64)
+            names, targets = arranged(batch.layouts[-1], values, names)
         if len(targets) != (n_rows or 1) or not names:
             raise ValueError(
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
@@ -455,7 +456,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             if not with_dist:
                 source, scores = self._batch_scores(X)
                 return table_like(source, self._target_names, scores)
-            batch = read_batch(X)
+            batch = self._read_asked(X)
             means, variances = self._normals(batch)
             if isinstance(batch.source, (list, tuple)):
                 return self._dicts_of(gaussian, means, variances)
@@ -489,7 +490,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             of target names to tuples.
         """
         with self._lock:
-            level, batch = check_level(level), read_batch(X)
+            level, batch = check_level(level), self._read_asked(X)
             ends = self._ends(batch, level)
             if isinstance(batch.source, (list, tuple)):
                 return self._dicts_of(lambda *both: both, *ends)
@@ -519,7 +520,7 @@ def read_numbers(y: Any, n_rows: int) -> Floats:
         values = np.array([read_number(f"y[{i}]", value, OF_TARGETS) for i, value in entries])
     if len(values) != n_rows:
         raise ValueError(f"y has {len(values)} targets, expected {n_rows}. Pass one per row.")
-    check_values("y", values)
+    check_values("y", values, OF_TARGETS)
     numbers: Floats = values.astype(np.float64)
     return numbers
 
@@ -569,7 +570,7 @@ def read_named_targets(
             f"{argument} holds no target, expected at least one. {OF_TARGETS['missing']}"
         )
     values = [read_number(f"{argument}[{name!r}]", y[name], OF_TARGETS) for name in y]
-    return arranged(map(plain_name, y), np.array([values]), known)
+    return arranged(plain_names(y), np.array([values]), known)
 
 
 def arranged(
