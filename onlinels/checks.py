@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import Parameter, isabstract, signature
 from pathlib import Path
 from typing import Any
 
@@ -388,6 +389,103 @@ def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> 
 
 
 # Settings
+
+
+@cache
+def settings_of(kind: type) -> tuple[str, ...]:
+    """Return the settings of a class: the parameters of its constructor, then its ancestors'.
+
+    A subclass may pass settings to the constructor of its ancestor that it has no parameters for.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     def __init__(self, ridge=1.0, seed=0): ...
+    >>> settings_of(Model)
+    ('ridge', 'seed')
+    """
+    named = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
+    makers = [each for each in kind.__mro__[:-1] if each is kind or not isabstract(each)]
+    found = [each for maker in makers for each in signature(maker).parameters.values()]
+    return tuple(dict.fromkeys(each.name for each in found if each.kind in named))
+
+
+def checked_assignment(self: Any, name: str, value: Any) -> None:
+    """Assign an attribute of an estimator, or refuse to: the `__setattr__` of all estimators.
+
+    A public name is refused unless it is
+
+    - a property that has a setter,
+    - a setting that has no value yet, because the estimator is being made,
+    - or an attribute of this object that is no setting.
+
+    Private names are always assigned. `onlinels.numerics.apply` does not call this function. A
+    subclass with public attributes of its own can bring back ``__setattr__ = object.__setattr__``.
+
+    Raises
+    ------
+    AttributeError
+        If the name is refused; nothing has changed then.
+
+    Examples
+    --------
+    >>> class Model:
+    ...     __setattr__ = checked_assignment
+    ...     def __init__(self, seed=0):
+    ...         self.seed = seed
+    >>> Model().seed = 3
+    Traceback (most recent call last):
+        ...
+    AttributeError: seed cannot change in a Model that is made. Make a new one with seed=3.
+    >>> Model().sede = 3
+    Traceback (most recent call last):
+        ...
+    AttributeError: Model has no setting 'sede', expected one of: seed. ...
+    """
+    if not name.startswith("_"):
+        kind: Any = type(self)
+        held, is_setting = getattr(kind, name, None), name in settings_of(kind)
+        if isinstance(held, property):
+            # Of others that are read-only Python itself says so.
+            refused = is_setting and held.fset is None
+        else:
+            refused = is_setting == (name in vars(self))
+        if refused:
+            raise AttributeError(_refusal(self, name, value), name=name, obj=self)
+    object.__setattr__(self, name, value)
+
+
+def _refusal(model: Any, name: str, value: Any) -> str:
+    """Return why a name cannot be assigned, and what to do instead."""
+    kind: Any = type(model)
+    given, settings = reprlib.repr(value), settings_of(kind)
+    if name in settings:
+        # Others of these change only within.
+        changing = [each for each in _mutable(model) if hasattr(kind, each)]
+        but = f", only {', '.join(changing)} can" if changing else ""
+        new = f"clone({{{name!r}: {given}}})" if hasattr(kind, "clone") else f"{name}={given}"
+        stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
+        return f"{stays}. Make a new one with {new}."
+    for part in settings:
+        inner: Any = getattr(model, part, None)
+        steps = getattr(inner, "steps", {})
+        places = {f"model.{part}": inner} | {f"model.{part}[{key!r}]": steps[key] for key in steps}
+        for place, each in places.items():
+            if name in _mutable(each):
+                return f"{name} is a setting of {place}. Assign it there: {place}.{name} = {given}."
+        if hasattr(inner, "clone") and name in settings_of(inner.__class__):
+            new = f"clone({{{part!r}: model.{part}.clone({{{name!r}: {given}}})}})"
+            stays = f"{name} is a setting of model.{part} and cannot change"
+            return f"{stays}. Make a new {kind.__name__} with {new}."
+    return (
+        f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
+        "Begin the names of attributes of your own with an underscore."
+    )
+
+
+def _mutable(model: Any) -> list[str]:
+    """Return the attributes that river's `mutate` changes."""
+    return sorted(getattr(model, "_mutable_attributes", ()))
 
 
 def check_count(name: str, value: Any, minimum: int) -> int:

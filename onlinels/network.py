@@ -200,6 +200,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
     first asked for after learning.
 
+    Only the ridge of a network can change: ``model.ridge = 2.0``, during the warm-up too. All other
+    settings stay as the network was made, those of its parts included; to assign one raises
+    AttributeError.
+
     Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
     memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
     copy, 1,000 at a time, which takes the memory of the statistics once more for as long.
@@ -298,6 +302,24 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                 images, labels, weights, _ = zip(*new, strict=True)
                 self._of_pixels.learn_many(_pixels(np.stack(images)), labels, np.array(weights))
             return self._of_pixels
+
+    @property
+    def ridge(self) -> Any:
+        """The setting of the linear layer's ridge, which may be changed at any time."""
+        return self.classifier.ridge
+
+    @ridge.setter
+    def ridge(self, ridge: Any) -> None:
+        with self._lock:
+            # The layer that has learnt comes first: it is set back to the other's ridge, if an
+            # interrupt comes between the two.
+            for network in (self._fixed, self):
+                if network is not None:
+                    network.classifier.ridge = ridge
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"classifier", "ridge"}
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -463,7 +485,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         examples, n_held = (*self._held, *new), len(self._held)
         if len(examples) < 2:
             raise ValueError(f"{n_held} images have come, expected at least 2. Learn more first.")
-        images, labels, *_ = zip(*examples[: max(self.warm_up, n_held)], strict=True)
+        images, labels, *_ = zip(*examples[: self.warm_up], strict=True)
         try:
             fixed = self._parts().made_from(np.stack(images), list(labels))
             fixed.learn(examples)

@@ -36,6 +36,9 @@ class Update(NamedTuple):
 def apply(update: tuple[Calls, State]) -> None:
     """Make all changes of an update in one C loop: an interrupt comes before it or after it.
 
+    Attributes are assigned as `object` assigns them: `__setattr__` of a class is not called, which
+    would be no C.
+
     Examples
     --------
     >>> rows = []
@@ -44,7 +47,7 @@ def apply(update: tuple[Calls, State]) -> None:
     [1.5]
     """
     calls, state = update
-    deque(chain(starmap(call, calls), starmap(setattr, state)), maxlen=0)
+    deque(chain(starmap(call, calls), starmap(object.__setattr__, state)), maxlen=0)
 
 
 def joined(*updates: tuple[Calls, State]) -> Update:

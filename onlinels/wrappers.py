@@ -20,6 +20,7 @@ from onlinels.checks import (
     check_mergeable,
     check_not_empty,
     check_weights,
+    checked_assignment,
 )
 from onlinels.labels import Label, check_one_each, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
@@ -85,13 +86,14 @@ def learn_and_note(learn: Callable[[], Any], wrapper: Any, name: str, value: Any
 
 
 class MetaClassifier(base.Classifier):
-    """A classifier around another one, whose settings may be changed at any time."""
+    """A classifier around another one, whose ridge may be changed at any time."""
 
     _lock: Lock
     classifier: Any
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
     __getstate__ = locked_state
 
     @property

@@ -82,6 +82,7 @@ def test_errors_begin_as_the_page_says():
         lambda: model.learn_many(frame, pd.Series(["x", "y"], index=[1, 0])),
         lambda: model.learn_one({"a": 1e200}, "x"),
         lambda: LeastSquaresClassifier(0.0, scaling="standard"),
+        lambda: setattr(model, "half_life", 100.0),
         lambda: model.merge(LeastSquaresClassifier(1.0)),
         lambda: onlinels.merge(scaled, scaled),
         lambda: LeastSquaresClassifier().learn_many(np.ones((2, 2_000_000)), ["x", "y"]),
@@ -92,7 +93,7 @@ def test_errors_begin_as_the_page_says():
     ]
     assert len(said) == len(calls) + 2  # The last two are warnings.
     for text, call in zip(said, calls, strict=False):
-        with pytest.raises((TypeError, ValueError)) as raised:
+        with pytest.raises((AttributeError, TypeError, ValueError)) as raised:
             call()
         assert str(raised.value).startswith(re.findall(r"`([^`]+)`", text)[0])
     model.learn_many(pd.DataFrame({"a": [1.0], "b": 2.0, "c": 3.0}), ["x"])

@@ -134,7 +134,9 @@ def test_features_can_be_fixed_early_or_by_a_shorter_warm_up():
     assert model.features_fixed
     assert_learnt(model, 40)
     model = small(learnt=12)
-    model.warm_up = 5
+    with pytest.raises(AttributeError, match=r"warm_up cannot change .* clone"):
+        model.warm_up = 5
+    model.fix_features()
     assert_learnt(learn(model, 12, 30), 30)
 
 

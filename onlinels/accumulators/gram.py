@@ -16,7 +16,7 @@ from onlinels.accumulators.base import (
     adding_squares,
     has_sound_sizes,
 )
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Sums, check_ridge
@@ -85,6 +85,8 @@ class GramAccumulator(Accumulator):
     array([[1., 0., 1.],
            [2., 1., 1.]])
     """
+
+    __setattr__ = checked_assignment
 
     by_target = (*Accumulator.by_target, "_target_squares")
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 
 from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import spread
 from onlinels.linalg.selection import Sums, check_ridge
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
@@ -60,6 +60,8 @@ class OrthogonalAccumulator(Accumulator):
     >>> np.abs(acc.factor), acc.solve(ridge=0.0)
     (array([[5.]]), array([[0.12, 0.16]]))
     """
+
+    __setattr__ = checked_assignment
 
     by_target = (*Accumulator.by_target, "_target_squares")
 

@@ -17,7 +17,7 @@ from onlinels.accumulators.base import (
     has_sound_sizes,
 )
 from onlinels.accumulators.gram import GramAccumulator
-from onlinels.checks import Floats, Integers
+from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.recursion import FAINTEST, Recursion
 from onlinels.linalg.selection import Sums, check_ridge
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
@@ -99,6 +99,8 @@ class RecursiveAccumulator(Accumulator):
     array([2., 2.])
     """
 
+    __setattr__ = checked_assignment
+
     # It is inside once it is known.
     holds_ridge = True
     by_column = ("_squares",)
@@ -109,7 +111,7 @@ class RecursiveAccumulator(Accumulator):
         self._squares = np.zeros(n_features + n_targets)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
-        self.recursion = None
+        vars(self)["recursion"] = None
         if ridge is None:
             self._gram = GramAccumulator(n_features, n_targets)
         else:
@@ -120,6 +122,15 @@ class RecursiveAccumulator(Accumulator):
     def fixed_ridge(self) -> float | None:  # type: ignore[override]
         """The ridge c inside the statistics; None while they are held as a Gram."""
         return None if self.recursion is None else self.recursion.ridge
+
+    @property
+    def ridge(self) -> float | None:
+        """The ridge c inside the statistics, as `fixed_ridge`; to assign another is `fix_ridge`."""
+        return self.fixed_ridge
+
+    @ridge.setter
+    def ridge(self, ridge: float) -> None:
+        self.fix_ridge(ridge)
 
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
         """Return it with a ridge inside, in place of one that may be there."""

@@ -18,6 +18,7 @@ from onlinels.checks import (
     check_flag,
     check_kind,
     check_part,
+    checked_assignment,
 )
 from onlinels.features.images import followed_by, not_made
 from onlinels.features.input_weights import (
@@ -154,6 +155,7 @@ class HiddenLayer(base.MiniBatchTransformer):
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
     __or__ = followed_by
 
     n_hidden: int = 300

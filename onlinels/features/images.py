@@ -19,6 +19,7 @@ from onlinels.checks import (
     check_count,
     check_kind,
     check_values,
+    checked_assignment,
     dense,
 )
 from onlinels.rows import (
@@ -198,6 +199,7 @@ class ImageTransformer(base.MiniBatchTransformer):
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
     __or__ = followed_by
 
     kind: ClassVar[Kind]

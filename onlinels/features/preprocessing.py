@@ -20,6 +20,7 @@ from onlinels.checks import (
     check_count,
     check_flag,
     check_part,
+    checked_assignment,
 )
 from onlinels.features.images import (
     IMAGE_NAME,
@@ -264,6 +265,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
 
     downsample: int = 1
     scale: float | None = None

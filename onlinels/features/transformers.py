@@ -90,8 +90,10 @@ class FilteringTransformer(ImageTransformer):
             smallest, largest = float(limits.tiny), float(limits.max)
             check_between("contrast_offset", self.contrast_offset, smallest, largest)
         # None stands for them in signatures: river allows nothing but plain values there.
-        self.before_pooling = SQUARE if self.before_pooling is None else self.before_pooling
-        self.after_pooling = FOURTH_ROOT if self.after_pooling is None else self.after_pooling
+        if self.before_pooling is None:
+            vars(self)["before_pooling"] = SQUARE
+        if self.after_pooling is None:
+            vars(self)["after_pooling"] = FOURTH_ROOT
         check_kind("before_pooling", self.before_pooling, (Power, TwoSidedRectifier))
         check_kind("after_pooling", self.after_pooling, (Power,))
 
@@ -267,7 +269,7 @@ class WindowFeatures(FilteringTransformer):
             check_choice("filters", self.filters, ("minirocket",))
             values = minirocket_kernels()
         else:
-            self.filters = values = frozen_copy(as_array("filters", self.filters))
+            values = vars(self)["filters"] = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
             raise ValueError(
                 f"filters has shape {values.shape}. Pass (n_filters, W[, n_channels])."
@@ -378,7 +380,7 @@ class ConvolutionalFeatures(FilteringTransformer):
         unmade = recipes(self.filters)
         for recipe in unmade:
             recipe.check_contrast(self.contrast_offset)
-        self.filters = frozen_filters(self.filters)
+        vars(self)["filters"] = frozen_filters(self.filters)
         self._bank = None if unmade else make_bank(self.filters, joint=self.channels == "joint")
 
     @classmethod

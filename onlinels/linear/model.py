@@ -36,6 +36,7 @@ from onlinels.checks import (
     check_mass,
     check_mergeable,
     check_weights,
+    checked_assignment,
     read_only,
     row_blocks,
     uncast,
@@ -233,15 +234,8 @@ def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
 
 def setting(name: str) -> Any:
     """Return the property of a setting that stays as a model was made with it."""
-
-    def refuse(model: Any, value: Any) -> None:
-        raise AttributeError(
-            f"{name} cannot change in a model that is made, only ridge can. Make a new one, for "
-            f"instance with clone({{{name!r}: {value!r}}})."
-        )
-
     doc = f"The setting `{name}`, as the model was made with it."
-    return property(attrgetter(f"_{name}"), refuse, doc=doc)
+    return property(attrgetter(f"_{name}"), doc=doc)
 
 
 LINEAR = {
@@ -346,6 +340,7 @@ class LinearModel(base.Estimator, ABC):
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
 
     def __getstate__(self) -> dict[str, Any]:
         with self._lock:
@@ -992,7 +987,8 @@ class LinearModel(base.Estimator, ABC):
         if count != self._asked_at:
             if not self._is_refined:
                 statistics.refine(recursion)
-            self._asked_at = count
+            # With every prediction: `__setattr__` here is Python, and takes longer.
+            object.__setattr__(self, "_asked_at", count)
         return recursion
 
     def _go_on_from(

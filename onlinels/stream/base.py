@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-from onlinels.checks import check_not_empty
+from onlinels.checks import check_not_empty, checked_assignment
 from onlinels.numerics import Calls, Lock, State, apply_in_blocks
 from onlinels.rows import Name, check_aligned
 from onlinels.saving import locked_copy, locked_state, save_method
@@ -24,6 +24,7 @@ class StreamModel(ABC):
 
     save = save_method
     __copy__ = locked_copy
+    __setattr__ = checked_assignment
 
     def __getstate__(self) -> dict[str, Any]:
         return locked_state(self) | {"_seen": None}

@@ -1,0 +1,311 @@
+"""Assignments to settings: every public estimator obeys or refuses them, as its mutate does."""
+
+import copy
+import inspect
+import pickle
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import laws
+import onlinels
+import savable
+import test_network
+from onlinels import (
+    ZCA,
+    CalibratedClassifier,
+    Distortion,
+    DriftAwareClassifier,
+    FilterBank,
+    HiddenLayer,
+    KFold,
+    KMeansPatches,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    Patches,
+    Power,
+    ReceptiveFields,
+    RecursiveAccumulator,
+    ShallowConvClassifier,
+    StreamClassifier,
+    TwoSidedRectifier,
+    WhitenedPatches,
+)
+from onlinels.pipelines import last_step
+
+REFUSALS = AttributeError, TypeError, ValueError
+VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
+FROZEN = [
+    Distortion(1.0),
+    FilterBank(np.ones((2, 3, 3, 1)), np.zeros(2)),
+    KFold(),
+    KMeansPatches(),
+    Patches(),
+    Power(0.5),
+    ReceptiveFields((8, 8), 3),
+    TwoSidedRectifier(0.1),
+    WhitenedPatches(),
+    ZCA(),
+]
+RIDGE_CHANGES = {
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    RecursiveAccumulator,
+    ShallowConvClassifier,
+}
+"""Classes that obey an assignment to `ridge`; nothing else is obeyed."""
+
+
+def settings_of(kind):
+    return [*inspect.signature(kind).parameters]
+
+
+def made(name):
+    """Return an estimator of the tables."""
+    return savable.MODELS[name][0](np.random.default_rng(0))
+
+
+def learnt(name, model):
+    """Return an estimator that has learnt rows of its own kind, the same for one name."""
+    savable.MODELS[name][1](model, np.random.default_rng(1))
+    return model
+
+
+OWN = {
+    name: type(model)
+    for name in savable.MODELS
+    for model in [made(name)]
+    if type(model).__module__.startswith("onlinels")
+}
+CLASSES = {thing for thing in vars(onlinels).values() if inspect.isclass(thing)}
+NAMES = sorted({name for kind in CLASSES for name in settings_of(kind)})
+"""Settings of any public class: what users may take for a setting of this one."""
+
+TYPOS = ["rigde", "Ridge", "ridge_", "alpha", "classes", "count", "n_jobs", "name"]
+
+
+def test_every_public_class_with_settings_is_tested():
+    assert {kind for kind in CLASSES if settings_of(kind)} == {*OWN.values(), *map(type, FROZEN)}
+
+
+def refused(model, name, value):
+    """Return the error of an assignment, which mutate refuses as well."""
+    if hasattr(model, "mutate"):
+        with pytest.raises(REFUSALS):
+            model.mutate({name: value})
+    with pytest.raises(REFUSALS) as caught:
+        setattr(model, name, value)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_what_is_not_obeyed_is_refused(name):
+    """Settings of its own and of any other class, and names that are no setting."""
+    model = learnt(name, made(name))
+    # River's mutate reads an attribute first, and what waits to be learnt is learnt then.
+    for attribute in TYPOS:
+        hasattr(model, attribute)
+    before = pickle.dumps(model)
+    for attribute in NAMES + TYPOS:
+        if attribute == "ridge" and OWN[name] in RIDGE_CHANGES:
+            continue
+        for value in VALUES:
+            assert attribute in str(refused(model, attribute, value))
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize("part", FROZEN, ids=lambda part: type(part).__name__)
+def test_parts_never_change(part):
+    before = pickle.dumps(part)
+    for attribute in NAMES + TYPOS:
+        with pytest.raises(AttributeError):
+            setattr(part, attribute, 3)
+    assert pickle.dumps(part) == before
+
+
+@settings(max_examples=100)
+@given(st.sampled_from(sorted(OWN)), st.from_regex(r"[^\W_]\w{0,6}", fullmatch=True), st.integers())
+def test_no_name_that_is_made_up_is_taken(name, attribute, value):
+    model = made(name)
+    if not hasattr(model, attribute):
+        refused(model, attribute, value)
+        assert not hasattr(model, attribute)
+
+
+def with_ridge(model, ridge):
+    """Return an untaught estimator that is made with a ridge."""
+    if isinstance(model, RecursiveAccumulator):
+        return RecursiveAccumulator(ridge=ridge)
+    if isinstance(model, ShallowConvClassifier):
+        return model.clone({"classifier": with_ridge(model.classifier, ridge)})
+    return model.clone({"ridge": ridge})
+
+
+def assert_alike(model, expected):
+    if isinstance(model, RecursiveAccumulator):
+        np.testing.assert_allclose(model.solve(2.5), expected.solve(2.5), atol=1e-9)
+        return
+    np.testing.assert_allclose(model.output_weights, expected.output_weights, atol=1e-9)
+    np.testing.assert_allclose(model.intercept, expected.intercept, atol=1e-9)
+
+
+# The ridge inside fades with the rows: a new one is whole.
+FADING = [
+    name for name in OWN if name.startswith("recursive") and ("factor" in name or "half" in name)
+]
+CHANGED = [name for name in OWN if OWN[name] in RIDGE_CHANGES and name not in FADING]
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_ridge_makes_the_model_that_was_made_with_it(name):
+    expected = learnt(name, with_ridge(made(name), 2.5))
+    model = learnt(name, made(name))
+    model.ridge = 2.5
+    assert model.ridge == 2.5
+    assert_alike(model, expected)
+    if hasattr(model, "mutate"):
+        mutated = learnt(name, made(name))
+        mutated.mutate({"ridge": 2.5})
+        assert_alike(mutated, expected)
+
+
+def change_facade(network, ridge):
+    network.ridge = ridge
+
+
+def change_layer(network, ridge):
+    network.classifier.ridge = ridge
+
+
+def mutate_facade(network, ridge):
+    network.mutate({"ridge": ridge})
+
+
+def mutate_layer(network, ridge):
+    network.mutate({"classifier": {"ridge": ridge}})
+
+
+@settings(max_examples=30)
+@given(
+    st.lists(st.integers(1, 30), min_size=1, max_size=4),
+    st.integers(0, 4),
+    st.sampled_from([change_facade, change_layer, mutate_facade, mutate_layer]),
+    st.sampled_from([1e-3, 7.0, "paper"]),
+    st.booleans(),
+)
+def test_a_network_obeys_its_ridge_whenever_it_changes(sizes, place, change, ridge, asks):
+    """Before, at and after the warm-up of 20 images, the ridge set anywhere."""
+    model, expected = test_network.small(), test_network.small(ridge=ridge)
+    start = 0
+    for number, size in enumerate([*sizes, 20]):
+        if number == min(place, len(sizes)):
+            change(model, ridge)
+        for each in (model, expected):
+            test_network.learn(each, start, start + size)
+        if asks:
+            model.predict_many(test_network.IMAGES[:3])
+        start += size
+    assert model.ridge == model.classifier.ridge == ridge
+    scores = [each.scores_many(test_network.IMAGES[100:110]) for each in (model, expected)]
+    np.testing.assert_allclose(*scores, atol=1e-7)
+
+
+@pytest.mark.parametrize("n_rows", [0, 10, 40])
+@pytest.mark.parametrize("ridge", [-1.0, None, "2.0", True, KFold(3)])
+def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
+    model = test_network.small(learnt=n_rows)
+    for change in (change_facade, mutate_facade, change_layer):
+        laws.assert_refused(lambda: change(model, ridge), model, "ridge=", REFUSALS)  # noqa: B023
+
+
+NESTED = {
+    "network": (lambda: test_network.small(), "n_hidden", 7, "hidden"),
+    "balance of a network": (lambda: test_network.small(), "balance", "priors", "classifier"),
+    "stride of a network": (lambda: test_network.small(), "stride", 3, "features"),
+    "calibrated": (
+        lambda: CalibratedClassifier(LeastSquaresClassifier()),
+        "forgetting_factor",
+        0.5,
+        "classifier",
+    ),
+    "drift": (
+        lambda: DriftAwareClassifier(LeastSquaresClassifier()),
+        "half_life",
+        9.0,
+        "classifier",
+    ),
+    "own": (lambda: StreamClassifier(), "label_delay", 3, None),
+    "layer": (lambda: HiddenLayer(5), "n_hidden", 3, None),
+    "linear": (lambda: LeastSquaresRegressor(), "scaling", "standard", None),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting(name):
+    make, attribute, value, part = NESTED[name]
+    model = make()
+    remedy = re.search(r"with (clone\(.*\))\.$", str(refused(model, attribute, value)))[1]
+    new = eval(f"model.{remedy}")
+    assert getattr(getattr(new, part) if part else new, attribute) == value
+
+
+def test_a_wrapper_says_where_the_ridge_changes():
+    inner = [
+        LeastSquaresClassifier(),
+        HiddenLayer(5) | LeastSquaresClassifier(),
+        test_network.small(),
+    ]
+    for classifier in inner:
+        model = CalibratedClassifier(classifier)
+        remedy = re.search(r"there: (.*)\.$", str(refused(model, "ridge", 2.5)))[1]
+        exec(remedy)
+        assert last_step(classifier).ridge == 2.5
+
+
+def test_parts_and_models_inside_others_stay():
+    model = test_network.small(learnt=40)
+    before = pickle.dumps(model)
+    for part, name in (("hidden", "n_hidden"), ("features", "stride"), ("preprocessing", "scale")):
+        with pytest.raises(AttributeError, match=f"{name} cannot change"):
+            setattr(getattr(model, part), name, 5)
+        with pytest.raises(AttributeError, match=f"{part} cannot change"):
+            setattr(model, part, copy.deepcopy(getattr(model, part)))
+    for inner in (model, CalibratedClassifier(LeastSquaresClassifier())):
+        with pytest.raises(AttributeError, match="classifier cannot change"):
+            inner.mutate({"classifier": LeastSquaresClassifier()})
+    assert pickle.dumps(model) == before
+
+
+class Fixed(StreamClassifier):
+    """It has fewer parameters than the class above it, and private attributes of its own."""
+
+    def __init__(self):
+        super().__init__(seed=7)
+        self._own = 0
+
+
+class Counting(LeastSquaresClassifier):
+    """Its public attributes are its own affair."""
+
+    __setattr__ = object.__setattr__
+
+    def __init__(self, ridge=1.0):
+        super().__init__(ridge)
+        self.n_seen = 0
+
+    def learn_one(self, x, y, **others):
+        self.n_seen += 1
+        super().learn_one(x, y, **others)
+
+
+def test_subclasses_may_have_attributes_of_their_own():
+    fixed, counting = Fixed(), Counting()
+    fixed._own += 1
+    counting.learn_one({"a": 1.0}, "x")
+    assert (fixed.seed, fixed._own, counting.n_seen) == (7, 1, 1)
+    refused(fixed, "seed", 3)
