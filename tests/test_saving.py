@@ -3,6 +3,7 @@
 import base64
 import copy
 import errno
+import functools
 import gzip
 import io
 import json
@@ -28,12 +29,12 @@ import onlinels
 import savable
 from hostile import DESCRIPTION, packed
 from laws import COPIES, saved
-from onlinels import LeastSquaresClassifier, StreamClassifier
+from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, StreamClassifier
 from onlinels.numerics import Lock
 from onlinels.saving import TEXT, VECTOR, WHOLE, files, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS, KINDS_BY_NAME
-from strategies import cases
+from strategies import SCALINGS, cases, examples, kinds
 
 
 def through_a_file(model, folder):
@@ -126,6 +127,77 @@ def test_any_classifier_at_any_moment(tmp_path_factory, data, case):
     assert saved(loaded) == saved(model)
     if model.count:
         np.testing.assert_array_equal(model.scores_many(rows.X), loaded.scores_many(rows.X))
+
+
+def outcome(call, *values):
+    """Return what a call answers or refuses, to the last bit."""
+    try:
+        answer = call(*values)
+    except ValueError as error:
+        return str(error)
+    # The digits of a float that are printed tell it from all others.
+    return answer.tolist() if isinstance(answer, np.ndarray) else repr(answer)
+
+
+@kinds
+@examples(15)
+@given(st.data())
+def test_a_model_that_is_loaded_at_any_moments_answers_bit_for_bit(kind, data):
+    rows, make = data.draw(cases(kind, min_rows=60, max_rows=140))
+    decays = [{}, {"forgetting_factor": 0.97}, {"half_life": 20.0}]
+    make = functools.partial(make, **data.draw(st.sampled_from(decays)))
+    model, twin = make(), make()
+    random, samples = np.random.default_rng(data.draw(st.integers(0, 999))), rows.dicts()
+    start, one_by_one = 0, True
+    while start < len(rows):
+        if random.random() < 0.3:
+            twin = onlinels.loads(onlinels.dumps(twin))
+        if random.random() < 0.05:
+            one_by_one = not one_by_one
+        some = rows.take(range(start, min(len(rows), start + int(random.integers(2, 20)))))
+        x, y, w = samples[start], rows.y[start], rows.w[start].item()
+        what = random.random()
+        if what < 0.04:
+            other = make()
+            other.learn_many(some.X, some.y, some.w)
+            answers = [outcome(lambda each=each: each.merge(other).count) for each in (model, twin)]
+        elif what < 0.08:
+            taken = rows.take(random.integers(0, start + 1, 2))
+            answers = [outcome(m.unlearn_many, taken.X, taken.y, taken.w) for m in (model, twin)]
+        elif what < 0.12:
+            answers = [outcome(each.predict_many, some.X) for each in (model, twin)]
+        elif one_by_one:
+            ask = getattr(model, "scores_one", model.predict_one).__name__
+            answers = [outcome(getattr(each, ask), x) for each in (model, twin)]
+            for each in (model, twin):
+                each.learn_one(x, y, w)
+            start += 1
+        else:
+            answers = [outcome(each.learn_many, some.X, some.y, some.w) for each in (model, twin)]
+            start += len(some)
+        assert answers[0] == answers[1]
+    assert np.array_equal(model.output_weights, twin.output_weights)
+    assert saved(model) == saved(twin)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("ridge", [KFold(3), "auto", 1.0], ids=str)
+def test_a_model_that_is_loaded_before_every_row_answers_bit_for_bit(ridge, scaling, fit_intercept):
+    # A loaded model reads its first samples the long way; at 192 rows units and solutions are due.
+    settings = {"ridge": ridge, "scaling": scaling, "fit_intercept": fit_intercept}
+    random, model = np.random.default_rng(0), LeastSquaresRegressor(**settings)
+    X = random.normal(size=(200, 4))
+    y = X @ np.arange(4.0) + random.normal(size=200)
+    model.learn_many(X[:170], y[:170])
+    twin = onlinels.loads(onlinels.dumps(model))
+    for row, target in zip(X[170:].tolist(), y[170:].tolist(), strict=True):
+        x = dict(enumerate(row))
+        assert model.predict_one(x) == twin.predict_one(x)
+        model.learn_one(x, target)
+        twin = onlinels.loads(onlinels.dumps(twin))
+        twin.learn_one(x, target)
+    assert saved(model) == saved(twin)
 
 
 LABELS = ["text", "", "\ud800", "é\0🐍", 0, -(10**40), True, 2.5, -0.0, float("inf"), None]
