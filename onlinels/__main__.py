@@ -12,10 +12,11 @@ from onlinels.sites import Tell, merge_files
 
 MERGE = """Merge the newest save of every site into one file.
 
-One file name is one site; a site overwrites its file. The output is made of the newest save of each
-site, of those merged before too, so that a save that comes twice or late counts once. A manifest
-beside it, OUTPUT.json, names the saves and their SHA-256. Exit code 2: files do not fit, and
-nothing is written.
+One path is one site: a site overwrites its file, and files of one name in two folders are two
+sites. The output is made of the newest save of each site, of those merged before too, so that a
+save that comes twice or late counts once. A manifest beside it, OUTPUT.json, names the saves and
+their SHA-256. Outputs merge as saves do: sites into regions, regions into a nation. Exit code 2:
+files do not fit, or rows would count twice, and nothing is written.
 """
 
 

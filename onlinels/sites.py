@@ -5,20 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, load, save
-from onlinels.saving.files import _replacing
+from onlinels.saving import PathLike, files, load
 
 Tell = Callable[[str, int, int], None]
 """Takes a line on a file, how many files are merged, and how many there are to merge."""
+
+
+FORMAT = 2
+"""What a manifest looks like. In format 1 a site was its file name, whatever the folder."""
 
 
 class Save(NamedTuple):
@@ -30,28 +32,43 @@ class Save(NamedTuple):
 
 
 class Site(NamedTuple):
-    """What was merged of a site: the save, its rows, and the SHA-256 of those before it."""
+    """What was merged of a site: the save, its rows, and the SHA-256 of those before it.
+
+    A save that is itself an output of `merge_files` has sites of its own.
+    """
 
     save: Save
     rows: int
-    earlier: tuple[str, ...] = ()
+    earlier: tuple[str, ...]
+    sites: dict[str, Site]
 
 
 class Manifest(NamedTuple):
     """What an output is made of, and the SHA-256 of all that were written there, the last first."""
 
     outputs: tuple[str, ...]
+    # By the path that a site saves to, seen from the output's folder if it is in there.
     sites: dict[str, Site]
+    format: int
+
+
+class Choice(NamedTuple):
+    """The save of a site that is to be merged, and what was merged of the site before."""
+
+    save: Save
+    before: Site | None
 
 
 def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None = None) -> None:
     """Merge the newest save of every site into one file; the command ``python -m onlinels merge``.
 
-    One file name is one site: "north.npz" is a save of the same site in whatever folder it lies.
-    The sites are those of the files that are passed and those that were merged into the output
-    before. The output is made anew from the newest save of each, never from the output before, so
-    that a save that comes twice or late counts once. A manifest beside it, `output` + ".json",
-    holds the name, path, SHA-256, time and rows of each.
+    One path is one site: a site saves to the same path every time, and "monday/north.npz" and
+    "tuesday/north.npz" are two sites, whose rows add up. The sites are those of the files that are
+    passed and those that were merged into the output before. The output is made anew from the
+    newest save of each, never from the output before, so that a save that comes twice or late
+    counts once. A manifest beside it, `output` + ".json", holds the path, SHA-256, time and rows of
+    each. Outputs merge as saves do: sites into regions, of one site or of many, and these into a
+    nation.
 
     Parameters
     ----------
@@ -67,8 +84,9 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     ------
     TypeError, ValueError
         If a file cannot be read, holds several models, or does not fit the others; if the save of
-        a site that was merged before is gone; if something else has written the output. The
-        message names the file, and nothing is written.
+        a site that was merged before is gone; if something else has written the output; if rows
+        would count twice, as those of an output beside a site that is in it, or of two outputs that
+        share a site. The message names the files, and nothing is written.
     OSError
         If a file cannot be read or written.
 
@@ -76,11 +94,14 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     -----
     The newer of two saves is the one that was modified later: copy files with their times
     (``cp -p``, ``rsync -t``, ``scp -p``). Content that was merged and replaced before is known by
-    its SHA-256, whatever its time. Two files of the same content count once.
+    its SHA-256, whatever its time. Two files of the same content count once. A save that has moved
+    is known by its content too, and its site has the new path from then on.
+
+    What an output holds is known from the manifest beside it, at any depth: copy the two together.
 
     One model at a time is in memory beside the sum, and what `merge` takes. A file is read three
     times, twice of them for its SHA-256; sites may save meanwhile. Sites are merged in the order of
-    their names, so that the same saves give the same bytes. Output and manifest are each written
+    their paths, so that the same saves give the same bytes. Output and manifest are each written
     whole or not at all, the manifest first. If the process dies between the two, the old output
     stays, and the next call writes the new one.
 
@@ -92,30 +113,31 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     >>> model.learn_one({"wind": 3.0}, "calm")
     >>> with contextlib.chdir(tempfile.mkdtemp()):
     ...     model.save("north.npz"); merge_files("all.npz", ["north.npz"], lambda *say: print(say))
-    ('north.npz: new, 1 rows', 1, 1)
+    ('north.npz: new site, 1 rows', 1, 1)
     ('all.npz: 1 rows of 1 sites', 1, 1)
     """
     place = Path(os.path.realpath(output))
     say = tell or _nothing
     known = _read_manifest(place)
-    chosen, left_out = _chosen(known, _saves(place, known, paths))
-    _check_counted_once(chosen)
+    chosen, left_out = _chosen(known, place.parent, _saves(place, known, paths))
+    _check_counted_once([_site(each.save, 0, each.before) for each in chosen.values()])
     for line in left_out:
         say(line, 0, len(chosen))
     if _is_merged(place, known, chosen):
-        for name, wanted in sorted(chosen.items()):
+        for name, (save, _) in sorted(chosen.items()):
             rows = known.sites[name].rows
-            say(f"{wanted.path}: same as before, {rows:,} rows", len(chosen), len(chosen))
+            say(f"{save.path}: same as before, {rows:,} rows", len(chosen), len(chosen))
         say(f"{output}: nothing new, left as it is", len(chosen), len(chosen))
         return
     merged, sites = None, dict[str, Site]()
-    for name, wanted in sorted(chosen.items()):
+    for name, (wanted, before) in sorted(chosen.items()):
         model, found = _read(wanted.path)
-        before = known.sites.get(name)
         merged = _joined(merged, model, found.path, next(iter(sites.values()), None))
         sites[name] = _site(found, last_step(model).count, before)
         del model  # Not beside the next one.
         say(f"{found.path}: {_compared(sites[name], before)}", len(sites), len(chosen))
+    # Sites, and outputs among them, may have been saved anew meanwhile.
+    _check_counted_once(sites.values())
     _write(place, merged, known, sites)
     rows = sum(each.rows for each in sites.values())
     say(f"{output}: {rows:,} rows of {len(sites)} sites", len(chosen), len(chosen))
@@ -128,21 +150,38 @@ def _nothing(line: str, done: int, total: int) -> None:
 # -- which saves -----------------------------------------------------------------------------------
 
 
-def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator[Save]:
-    """Yield the files that were passed, and those that were merged before; each once."""
+def _saves(output: Path, known: Manifest, paths: Iterable[PathLike]) -> Iterator[tuple[str, Save]]:
+    """Yield the files that were passed, and those that were merged before; each once, by site."""
     passed = [Path(path) for path in paths]
     for path in passed:
         if not path.is_file():
             raise ValueError(f"{path} is no file. Pass the files that sites have saved.")
+    own = {name: output.parent / name for name in known.sites}
     merged = [site.save.path for site in known.sites.values()]
-    each = {os.path.realpath(path): path for path in [*merged, *passed] if path.is_file()}
+    each = {
+        os.path.realpath(path): path for path in [*own.values(), *merged, *passed] if path.is_file()
+    }
     each.pop(str(output), None)
     if not each:
         raise ValueError("paths has no file, expected those that sites have saved. Pass them.")
+    names = {os.path.realpath(path): name for name, path in own.items()}
     # Times of what was merged are known: a copy may have a later one than a newer save.
     times = {site.save.sha256: site.save.modified for site in known.sites.values()}
-    for seen in map(_seen, each.values()):
-        yield seen._replace(modified=times.get(seen.sha256, seen.modified))
+    for real, path in each.items():
+        seen = _seen(path)
+        name = names.get(real) or _name(path, output.parent)
+        yield name, seen._replace(modified=times.get(seen.sha256, seen.modified))
+
+
+def _name(path: Path, folder: Path) -> str:
+    """Return what identifies a site: the path that it saves to."""
+    # As it is given: a link stays the same path when it leads elsewhere.
+    given = Path(os.path.abspath(path))
+    for each in (given, Path(os.path.realpath(path.parent), path.name)):
+        if each.is_relative_to(folder):
+            # So that the folder may be moved with all that is in it.
+            return each.relative_to(folder).as_posix()
+    return given.as_posix()
 
 
 def _seen(path: Path) -> Save:
@@ -153,12 +192,15 @@ def _seen(path: Path) -> Save:
     return Save(path, digest, modified.isoformat(timespec="microseconds"))
 
 
-def _chosen(known: Manifest, saves: Iterable[Save]) -> tuple[dict[str, Save], list[str]]:
+def _chosen(
+    known: Manifest, folder: Path, saves: Iterable[tuple[str, Save]]
+) -> tuple[dict[str, Choice], list[str]]:
     """Return the newest save of every site, and a line on every other file."""
     chosen, left_out = dict[str, Save](), list[str]()
     owners = {site.save.sha256: name for name, site in known.sites.items()}
-    for each in sorted(saves, key=lambda each: (each.path.name, each.path)):
-        name = owners.setdefault(each.sha256, each.path.name)
+    # First what lies where a known site saves, then what may be a copy of it.
+    for path_name, each in sorted(saves, key=lambda pair: (pair[0] not in known.sites, pair[0])):
+        name = owners.setdefault(each.sha256, path_name)
         why, other = _reason(known, name, each), chosen.get(name)
         if why:
             left_out.append(f"{each.path}: {why}")
@@ -167,33 +209,20 @@ def _chosen(known: Manifest, saves: Iterable[Save]) -> tuple[dict[str, Save], li
         elif other.sha256 == each.sha256:
             left_out.append(f"{each.path}: a copy of {other.path}, counted once")
         else:
-            older, chosen[name] = _ordered(other, each)
-            left_out.append(f"{older.path}: older than {chosen[name].path}, ignored")
+            left_out.append(f"{each.path}: older than {other.path}, ignored")
     for name, site in known.sites.items():
         if name not in chosen:
             raise ValueError(
                 f"{site.save.path} was merged before, and neither that save nor a newer one is "
                 "there. Bring it back, or delete the output and its manifest to begin anew."
             )
-    return chosen, left_out
-
-
-def _check_counted_once(chosen: dict[str, Save]) -> None:
-    """Raise if a file is the output of an earlier merge of others that are here, too."""
-    names = {each.sha256: each.path for each in chosen.values()}
-    for each in chosen.values():
-        place = Path(os.path.realpath(each.path))
-        earlier = _manifest_at(_manifest_path(place), place.parent)
-        if each.sha256 not in earlier.outputs:
-            continue
-        for site in earlier.sites.values():
-            for digest in (site.save.sha256, *site.earlier):
-                if digest in names:
-                    raise ValueError(
-                        f"{each.path} is an earlier output of this command that holds "
-                        f"{names[digest]} already, and its rows would count twice. Pass one of "
-                        "the two."
-                    )
+    _check_new(known, chosen)
+    choices = dict[str, Choice]()
+    for name, save in chosen.items():
+        # A save that is not where its site saved has moved, with the site.
+        now = name if (folder / name).is_file() else _name(save.path, folder)
+        choices[now] = Choice(save, known.sites.get(name))
+    return choices, left_out
 
 
 def _reason(known: Manifest, name: str, seen: Save) -> str:
@@ -201,22 +230,62 @@ def _reason(known: Manifest, name: str, seen: Save) -> str:
     site = known.sites.get(name)
     if site and site.save.sha256 == seen.sha256:
         return ""
+    replaced = any(seen.sha256 in each.earlier for each in known.sites.values())
+    if replaced or (site and seen.modified < site.save.modified):
+        return "older than what was merged, ignored"
     if seen.sha256 in known.outputs:
         return "an output of this merge, left out"
-    replaced = any(seen.sha256 in each.earlier for each in known.sites.values())
-    if replaced or (site and seen.modified <= site.save.modified):
-        return "older than what was merged, ignored"
     return ""
 
 
-def _ordered(a: Save, b: Save) -> tuple[Save, Save]:
-    """Return two saves of a site, the newer one last."""
-    if a.modified == b.modified:
-        raise ValueError(
-            f"{a.path} and {b.path} differ and were modified at the same time, expected one file "
-            "name for one site. Pass the newer one, or rename one if they are of two sites."
-        )
-    return (a, b) if a.modified < b.modified else (b, a)
+def _check_new(known: Manifest, chosen: dict[str, Save]) -> None:
+    """Raise if a new site may be one that an earlier version knew by its file name."""
+    if known.format >= FORMAT:
+        return
+    names = {Path(name).name: site.save.path for name, site in known.sites.items()}
+    for name, save in chosen.items():
+        if name not in known.sites and save.path.name in names:
+            raise ValueError(
+                f"{save.path} has the file name of {names[save.path.name]}, which was merged when "
+                "one file name was one site, and now one path is. Save to that path, or delete the "
+                "output and its manifest to begin anew."
+            )
+
+
+def _check_counted_once(sites: Iterable[Site]) -> None:
+    """Raise if rows would count twice: if two saves are, or hold, saves of one site."""
+    seen = dict[str, tuple[Path, Path]]()
+    for site in sites:
+        path, held = site.save.path, _held(site)
+        for mark, mine in held.items():
+            other, theirs = seen.setdefault(mark, (path, mine))
+            if other == path:
+                continue
+            if mine != path and theirs != other:
+                raise ValueError(
+                    f"{other} and {path} are outputs of this command that both hold {mine}, and "
+                    "its rows would count twice. Pass one of the two. If a site has moved from one "
+                    "to the other, delete the output and its manifest to begin anew."
+                )
+            whole, part = (other, path) if mine == path else (path, other)
+            raise ValueError(
+                f"{whole} is an earlier output of this command that holds {part} already, and its "
+                "rows would count twice. Pass one of the two."
+            )
+
+
+def _held(site: Site) -> dict[str, Path]:
+    """Return the SHA-256 and the paths of all saves in a save, itself included, with their site."""
+    path = site.save.path
+    held = dict.fromkeys((site.save.sha256, *site.earlier), path)
+    if path.is_file():
+        # Where an output has come with its manifest from elsewhere, its sites' paths lead nowhere.
+        held[os.path.realpath(path)] = path
+    for each in site.sites.values():
+        # Models that have learnt nothing are alike, and count nothing.
+        for mark, of in _held(each).items() if each.rows else ():
+            held.setdefault(mark, of)
+    return held
 
 
 # -- merging ---------------------------------------------------------------------------------------
@@ -253,16 +322,21 @@ def _joined(merged: Any, model: Any, path: Path, first: Site | None) -> Any:
 
 def _site(found: Save, rows: int, before: Site | None) -> Site:
     """Return what is to be known of a site from now on."""
+    inside = _manifest_at(_manifest_path(Path(os.path.realpath(found.path))))
+    sites = inside.sites if found.sha256 in inside.outputs else {}
     if before is None:
-        return Site(found, rows)
+        return Site(found, rows, (), sites)
     if before.save.sha256 == found.sha256:
-        return before._replace(save=found._replace(modified=before.save.modified))
-    return Site(found, rows, (before.save.sha256, *before.earlier))
+        save = found._replace(modified=before.save.modified)
+        return Site(save, before.rows, before.earlier, sites or before.sites)
+    # A model that has learnt nothing is no earlier save: it may come again, and at other sites.
+    replaced = (before.save.sha256,) if before.rows else ()
+    return Site(found, rows, (*replaced, *before.earlier), sites)
 
 
 def _compared(site: Site, before: Site | None) -> str:
     if before is None:
-        return f"new, {site.rows:,} rows"
+        return f"new site, {site.rows:,} rows"
     if before.save.sha256 == site.save.sha256:
         return f"same as before, {site.rows:,} rows"
     return f"newer, {site.rows:,} rows ({before.rows:,} before)"
@@ -279,7 +353,7 @@ def _read_manifest(output: Path) -> Manifest:
     """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
     if not output.parent.is_dir():
         raise ValueError(f"output is {output}, but there is no such folder. Make it first.")
-    known = _manifest_at(_manifest_path(output), output.parent)
+    known = _manifest_at(_manifest_path(output))
     if output.exists() and _seen(output).sha256 not in known.outputs:
         raise ValueError(
             f"{output} was not written by this command, or has changed since, and would be lost. "
@@ -288,34 +362,44 @@ def _read_manifest(output: Path) -> Manifest:
     return known
 
 
-def _manifest_at(path: Path, folder: Path) -> Manifest:
-    """Return what a manifest says of files in a folder; nothing if there is none."""
+def _manifest_at(path: Path) -> Manifest:
+    """Return what a manifest says; nothing if there is none."""
     if not path.exists():
-        return Manifest((), {})
+        return Manifest((), {}, FORMAT)
     try:
         said = json.loads(path.read_bytes())
-        return Manifest(
-            tuple(said["outputs"]),
-            {
-                name: Site(
-                    Save(folder / each["path"], each["sha256"], each["modified"]),
-                    int(each["rows"]),
-                    tuple(each["earlier"]),
-                )
-                for name, each in said["sites"].items()
-            },
-        )
-    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        sites, found = _sites_at(path.parent, said["sites"]), int(said.get("format", 1))
+        if found < FORMAT:
+            sites = {_name(site.save.path, path.parent): site for site in sites.values()}
+        return Manifest(tuple(said["outputs"]), sites, found)
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as a manifest: {error!r}. Move it away."
         ) from error
 
 
-def _is_merged(output: Path, known: Manifest, chosen: dict[str, Save]) -> bool:
-    """Tell whether an output is already that of the saves chosen."""
+def _sites_at(folder: Path, said: dict[str, Any]) -> dict[str, Site]:
+    """Return sites of a manifest in a folder, by the paths that they save to."""
+    return {
+        name: Site(
+            Save(folder / each["path"], each["sha256"], each["modified"]),
+            int(each["rows"]),
+            tuple(each["earlier"]),
+            _sites_at(folder, each.get("sites", {})),
+        )
+        for name, each in said.items()
+    }
+
+
+def _is_merged(output: Path, known: Manifest, chosen: dict[str, Choice]) -> bool:
+    """Tell whether an output is already that of the saves chosen, and its manifest finds them."""
     return (
-        {name: site.save.sha256 for name, site in known.sites.items()}
-        == {name: each.sha256 for name, each in chosen.items()}
+        known.sites.keys() == chosen.keys()
+        and all(
+            known.sites[name].save.sha256 == save.sha256
+            and os.path.realpath(known.sites[name].save.path) == os.path.realpath(save.path)
+            for name, (save, _) in chosen.items()
+        )
         and output.exists()
         and _seen(output).sha256 == known.outputs[0]
     )
@@ -323,33 +407,29 @@ def _is_merged(output: Path, known: Manifest, chosen: dict[str, Save]) -> bool:
 
 def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -> None:
     """Write the output aside, then the manifest, and put the output in its place."""
-    beside = output.with_name(f".{output.name[:24]}.{secrets.token_hex(8)}.saving")
-    try:
-        save(merged, beside)
-        digest = _seen(beside).sha256
+    with files._replacing(output) as file:
+        files._write(merged, partial(nullcontext, file))
+        file.seek(0)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
         said = {
+            "format": FORMAT,
             "outputs": list(dict.fromkeys([digest, *known.outputs])),
-            "sites": {name: _described(site, output.parent) for name, site in sites.items()},
+            "sites": _described(sites, output.parent),
         }
-        with _replacing(_manifest_path(output)) as file:
-            file.write(json.dumps(said, indent=1).encode())
-        if output.exists():
-            with suppress(OSError):
-                shutil.copymode(output, beside)
-        os.replace(beside, output)
-    finally:
-        with suppress(OSError):
-            os.unlink(beside)
+        with files.written_aside(_manifest_path(output)) as manifest:
+            manifest.write(json.dumps(said, indent=1).encode())
 
 
-def _described(site: Site, folder: Path) -> dict[str, Any]:
-    path = Path(os.path.abspath(site.save.path))
-    # So that the folder may be moved with all that is in it.
-    inside = path.relative_to(folder) if path.is_relative_to(folder) else path
+def _described(sites: dict[str, Site], folder: Path) -> dict[str, Any]:
+    """Return what a manifest in a folder says of sites."""
     return {
-        "path": inside.as_posix(),
-        "sha256": site.save.sha256,
-        "modified": site.save.modified,
-        "rows": site.rows,
-        "earlier": list(site.earlier),
+        name: {
+            "path": _name(site.save.path, folder),
+            "sha256": site.save.sha256,
+            "modified": site.save.modified,
+            "rows": site.rows,
+            "earlier": list(site.earlier),
+        }
+        | ({"sites": _described(site.sites, folder)} if site.sites else {})
+        for name, site in sites.items()
     }

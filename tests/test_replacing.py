@@ -1,18 +1,26 @@
 """Files that are replaced by saving: whole or not at all, in private, with long names."""
 
 import errno
+import functools
 import os
+import signal
 import stat
+import sys
 import tempfile
 import threading
 import zipfile
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import onlinels
 from onlinels import LeastSquaresClassifier
+from onlinels.saving import files
+from strategies import examples
 
 MODES = pytest.mark.skipif(os.name != "posix", reason="files have modes as on POSIX")
 OLD, MODEL = b"old" * 9, LeastSquaresClassifier()
@@ -140,6 +148,148 @@ def test_who_saves_last_has_the_file(path, meanwhile):
     meanwhile(save_amid)
     MODEL.save(path)
     assert onlinels.load(path).count == 0
+    assert os.listdir(path.parent) == [path.name]
+
+
+def hidden_in(folder):
+    return [name for name in os.listdir(folder) if name.startswith(".")]
+
+
+def forked(act):
+    """Start a process that does something and ends; return its number."""
+    number = os.fork()
+    if not number:
+        try:
+            act()
+        finally:
+            os._exit(0 if sys.exc_info()[0] is None else 1)
+    return number
+
+
+@MODES
+def test_processes_that_save_to_one_path_leave_a_whole_file(tmp_path):
+    path, seen, codes = tmp_path / "model.npz", set(), []
+
+    def save(label):
+        model = LeastSquaresClassifier()
+        model.learn_many(np.eye(9), [label] * 9)
+        for _ in range(150):
+            model.save(path)
+
+    processes = [forked(functools.partial(save, label)) for label in "abc"]
+    while processes:
+        with suppress(FileNotFoundError):
+            seen.update(onlinels.load(path).classes)
+        assert len(hidden_in(tmp_path)) <= 3
+        number, code = os.waitpid(processes[0], os.WNOHANG)
+        if number:
+            codes.append(code)
+            processes.pop(0)
+    assert codes == [0, 0, 0]
+    assert len(seen) > 1
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+@pytest.fixture(scope="module")
+def killed():
+    """Return what lets a process save and be killed just before a call of the system."""
+
+    def kill(path, before="replace"):
+        def act():
+            setattr(os, before, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+            MODEL.save(path)
+
+        os.waitpid(forked(act), 0)
+
+    return kill
+
+
+@MODES
+@pytest.mark.parametrize("before", ["replace", "fsync"])
+@pytest.mark.parametrize("mode", [0o644, 0o444])
+def test_any_number_of_kills_leaves_one_hidden_file(before, mode, killed):
+    with plain_user() as folder:
+        path = folder / "model.npz"
+        path.write_bytes(OLD)
+        path.chmod(mode)
+        for _ in range(4):
+            killed(path, before)
+            assert len(hidden_in(folder)) == 1
+            assert path.read_bytes() == OLD
+        MODEL.save(path)
+        assert mode_of(path) == mode
+        assert os.listdir(folder) == ["model.npz"]
+
+
+@MODES
+def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path, killed):
+    paths = [tmp_path / ("model" * 10 + end) for end in "ab"]
+    for path in paths:
+        killed(path)
+    assert len(hidden_in(tmp_path)) == 2
+    paths[0].touch()
+    MODEL.save(paths[0])
+    left = hidden_in(tmp_path)
+    assert len(left) == 1
+    MODEL.save(paths[1])
+    assert sorted(os.listdir(tmp_path)) == [path.name for path in paths]
+
+
+@given(st.lists(st.sampled_from(["a", "b", "save", "kill"]), max_size=12))
+@examples(15)
+@MODES
+def test_saves_that_begin_amid_others_and_kills(killed, steps):
+    """Saves nest in any way, as those of threads may; none takes the file of another."""
+    with tempfile.TemporaryDirectory() as name:
+        folder, most = Path(name), 0
+        with ExitStack() as stack:
+            for number, step in enumerate(steps):
+                path = folder / ("model" * 9 + ("b" if step == "b" else "a"))
+                if step == "save":
+                    MODEL.save(path)
+                elif step == "kill":
+                    killed(path, "fsync")
+                else:
+                    stack.enter_context(files.written_aside(path)).write(b"%d" % number)
+                most += step != "save"
+                assert len(hidden_in(folder)) <= most
+        for step in {"a", "b"} & set(steps):
+            path = folder / ("model" * 9 + step)
+            first = next(n for n, each in enumerate(steps) if each == step)
+            # Contexts end in the reverse order: the first to begin ends last.
+            assert path.read_bytes() == b"%d" % first
+            MODEL.save(path)
+        assert len(hidden_in(folder)) <= steps.count("kill")
+
+
+@MODES
+@pytest.mark.parametrize("kind", ["link", "folder", "pipe"])
+def test_what_lies_at_the_hidden_name_is_neither_followed_nor_written(path, kind, meanwhile):
+    names, target = [], path.with_name("target")
+    target.write_bytes(OLD)
+    meanwhile(lambda _: names.extend(hidden_in(path.parent)))
+    MODEL.save(path)
+    hidden = path.with_name(names[0])
+    make = {"link": lambda: hidden.symlink_to(target), "folder": hidden.mkdir}
+    make.get(kind, lambda: os.mkfifo(hidden))()
+    MODEL.save(path)
+    assert onlinels.load(path).count == 0
+    assert target.read_bytes() == OLD
+
+
+@pytest.mark.parametrize("error", [OSError(errno.ENOLCK, "No locks available"), None])
+def test_folders_without_locks(path, monkeypatch, error):
+    class NoLocks:
+        LOCK_EX = LOCK_NB = 0
+
+        def flock(self, *_):
+            raise error
+
+    monkeypatch.setattr(files, "LOCKS", error and NoLocks())
+    with files.written_aside(path) as file:
+        MODEL.save(path)
+        file.write(b"last")
+    assert path.read_bytes() == b"last"
     assert os.listdir(path.parent) == [path.name]
 
 

@@ -1,14 +1,19 @@
 """Saves of many sites, merged into one file: each site counts once, whatever comes when."""
 
+import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import tracemalloc
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import onlinels
 from onlinels import (
@@ -21,6 +26,7 @@ from onlinels import (
 )
 from onlinels.__main__ import main
 from onlinels.sites import merge_files
+from strategies import examples
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +46,7 @@ def saved(path, *rows, at=None, model=None):
     model = model or LeastSquaresRegressor(1.0, fit_intercept=False)
     for each in rows:
         model.learn_many(*rows_of(each))
-    Path(path).parent.mkdir(exist_ok=True)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     onlinels.save(model, path)
     if at is not None:
         os.utime(path, (at, at))
@@ -68,8 +74,8 @@ def test_repeated_newer_late_and_copied_files_count_once():
     saved("south.npz", 2, at=100)
     told = lines_of("south.npz", "north.npz")
     assert told == {
-        "north.npz": "new, 20 rows",
-        "south.npz": "new, 20 rows",
+        "north.npz": "new site, 20 rows",
+        "south.npz": "new site, 20 rows",
         "all.npz": "40 rows of 2 sites",
     }
     assert rows_in(1, 2)
@@ -88,11 +94,10 @@ def test_repeated_newer_late_and_copied_files_count_once():
     assert told["copy.npz"] == "an output of this merge, left out"
     assert told["old north.npz"] == "older than north.npz, ignored"
     assert rows_in(1, 3, 2)
-    # What was replaced is known, whatever its time; so are a save of before, and a copy.
-    saved("late/north.npz", 1, 4, at=150)
+    # What was replaced is known, whatever its time; so is a copy.
     Path("twin.npz").write_bytes(Path("south.npz").read_bytes())
-    told = lines_of("late/north.npz", "old north.npz", "twin.npz", "copy.npz")
-    assert told["late/north.npz"] == told["old north.npz"] == "older than what was merged, ignored"
+    told = lines_of("old north.npz", "twin.npz", "copy.npz")
+    assert told["old north.npz"] == "older than what was merged, ignored"
     assert told["twin.npz"].startswith("a copy of ")
     assert told["copy.npz"] == "an output of this merge, left out"
     assert rows_in(1, 3, 2)
@@ -103,17 +108,219 @@ def test_repeated_newer_late_and_copied_files_count_once():
     assert [each["path"] for each in manifest["sites"].values()] == ["north.npz", "south.npz"]
 
 
-def test_the_newer_of_two_saves_of_a_site_is_merged():
-    saved("monday/north.npz", 1, at=100)
-    saved("tuesday/north.npz", 1, 2, at=200)
-    told = lines_of("tuesday/north.npz", "monday/north.npz")
-    assert told["monday/north.npz"] == "older than tuesday/north.npz, ignored"
+def test_files_of_one_name_in_two_folders_are_two_sites():
+    saved("sites/north/model.npz", 1, at=100)
+    saved("sites/south/model.npz", 2, at=100)
+    paths = ["sites/north/model.npz", "sites/south/model.npz"]
+    assert lines_of(*paths)["all.npz"] == "40 rows of 2 sites"
     assert rows_in(1, 2)
-    # A copy of what was merged has a later time than what is newer.
-    saved("wednesday/north.npz", 1, 2, 3, at=300)
-    os.utime("tuesday/north.npz", (400, 400))
-    lines_of("wednesday/north.npz", "tuesday/north.npz")
+    saved(paths[1], 2, 3, at=200)
+    told = lines_of(Path(paths[1]).absolute(), f"sites/../{paths[0]}")
+    assert told[str(Path(paths[1]).absolute())] == "newer, 40 rows (20 before)"
     assert rows_in(1, 2, 3)
+    # So are dated folders: nothing in a file says whose it is.
+    saved("monday/north.npz", 4)
+    saved("tuesday/north.npz", 4, 5)
+    told = lines_of("monday/north.npz", "tuesday/north.npz")
+    assert told["tuesday/north.npz"] == "new site, 40 rows"
+    assert rows_in(1, 2, 3, 4, 4, 5)
+
+
+def test_the_newer_of_two_saves_of_a_site_is_merged():
+    saved("north.npz", 1, at=100)
+    lines_of("north.npz")
+    # A copy of what was merged has a later time than what is newer.
+    Path("backup").mkdir()
+    shutil.copy("north.npz", "backup/north.npz")
+    saved("north.npz", 1, 2, at=300)
+    os.utime("backup/north.npz", (400, 400))
+    told = lines_of("backup/north.npz", "north.npz")
+    assert told["backup/north.npz"] == "older than north.npz, ignored"
+    assert rows_in(1, 2)
+    # Of times as coarse as those of some disks, other content is newer.
+    saved("north.npz", 1, 2, 3, at=300)
+    lines_of("north.npz")
+    assert rows_in(1, 2, 3)
+
+
+def test_a_site_keeps_its_path_while_a_copy_stands_for_it():
+    saved("north.npz", 1, at=100)
+    lines_of("north.npz")
+    shutil.copy("north.npz", "backup.npz")
+    saved("north.npz", 2, at=50)
+    told = lines_of("backup.npz")
+    assert told[str(Path("north.npz").absolute())] == "older than what was merged, ignored"
+    assert rows_in(1)
+    lines_of("backup.npz")
+    assert rows_in(1)
+    saved("north.npz", 1, 3, at=200)
+    assert lines_of("north.npz")["north.npz"] == "newer, 40 rows (20 before)"
+    assert rows_in(1, 3)
+    # A file that was moved is where its site saves from then on.
+    os.rename("north.npz", "moved.npz")
+    assert lines_of("moved.npz")["moved.npz"] == "same as before, 40 rows"
+    saved("moved.npz", 1, 3, 4, at=300)
+    assert lines_of("moved.npz")["moved.npz"] == "newer, 60 rows (40 before)"
+    assert rows_in(1, 3, 4)
+
+
+def test_links_are_paths_of_the_same_site(folder):
+    saved("here/north.npz", 1, at=100)
+    (folder / "there").symlink_to(folder / "here")
+    lines_of("there/north.npz")
+    saved("here/north.npz", 1, 2, at=200)
+    assert lines_of("here/north.npz")["here/north.npz"] == "newer, 40 rows (20 before)"
+    assert rows_in(1, 2)
+
+
+def test_a_folder_may_be_moved_with_its_manifest(folder):
+    saved("old/north.npz", 1, at=100)
+    merge_files("old/all.npz", ["old/north.npz"])
+    (folder / "old").rename(folder / "new")
+    saved("new/north.npz", 1, 2, at=200)
+    merge_files("new/all.npz", ["new/north.npz"])
+    assert onlinels.load("new/all.npz").count == 40
+
+
+def test_manifests_of_file_names_are_read_until_they_mislead():
+    """Before, one file name was one site, in whatever folder."""
+    saved("monday/north.npz", 1, at=100)
+    saved("south.npz", 2, at=100)
+    merge_files("all.npz", ["monday/north.npz", "south.npz"])
+    said = json.loads(Path("all.npz.json").read_text())
+    del said["format"]
+    said["sites"] = {Path(name).name: each for name, each in said["sites"].items()}
+    Path("all.npz.json").write_text(json.dumps(said))
+    assert lines_of("south.npz")["all.npz"] == "nothing new, left as it is"
+    saved("tuesday/north.npz", 1, 3, at=200)
+    with pytest.raises(ValueError, match=r"tuesday/north.npz has the file name of .*monday/north"):
+        merge_files("all.npz", ["tuesday/north.npz"])
+    shutil.copy2("tuesday/north.npz", "monday/north.npz")
+    merge_files("all.npz", ["monday/north.npz"])
+    assert rows_in(1, 3, 2)
+    assert json.loads(Path("all.npz.json").read_text())["format"] == 2
+
+
+def assert_refused(output, *paths, names):
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    with pytest.raises(ValueError, match="would count twice") as raised:
+        merge_files(output, paths)
+    assert all(name in str(raised.value) for name in names), raised.value
+    assert before == {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+def test_a_region_of_one_site_merges_and_counts_once():
+    for site in range(3):
+        saved(f"site{site}.npz", site, at=100)
+    for names in ("north site0", "south site1 site2", "nation north south", "all nation"):
+        output, *paths = [f"{name}.npz" for name in names.split()]
+        merge_files(output, paths)
+    assert rows_in(0, 1, 2)
+    # One content counts once, whether it is called the region or its only site.
+    merge_files("twice.npz", ["site0.npz", "north.npz"])
+    assert onlinels.load("twice.npz").count == 20
+    assert_refused("other.npz", "nation.npz", "site0.npz", names=["nation.npz", "site0.npz"])
+    assert_refused("other.npz", "nation.npz", "north.npz", names=["nation.npz", "north.npz"])
+    assert_refused("other.npz", "all.npz", "south.npz", names=["all.npz", "south.npz"])
+    # A newer save of a site that is in a region counts its older rows twice.
+    saved("site1.npz", 1, 3, at=200)
+    assert_refused("other.npz", "nation.npz", "site1.npz", names=["nation.npz", "site1.npz"])
+    merge_files("east.npz", ["site1.npz"])
+    assert_refused("other.npz", "east.npz", "south.npz", names=["east.npz", "south.npz", "site1"])
+    assert_refused("nation.npz", "east.npz", names=["east.npz", "south.npz", "site1.npz"])
+
+
+def test_regions_of_other_machines_hold_their_sites_wherever_these_lie():
+    for region, site in (("north", 1), ("south", 2)):
+        saved(f"{region}/site.npz", model=LeastSquaresRegressor(1.0, fit_intercept=False))
+        merge_files(f"{region}/all.npz", [f"{region}/site.npz"])
+        saved(f"{region}/site.npz", site)
+        merge_files(f"{region}/all.npz", [f"{region}/site.npz"])
+        for ending in (".npz", ".npz.json"):
+            shutil.copy2(f"{region}/all{ending}", f"{region}{ending}")
+    # The sites have one path in both manifests, and began with the same empty model.
+    merge_files("all.npz", ["north.npz", "south.npz"])
+    assert rows_in(1, 2)
+    saved("second.npz", 3)
+    merge_files("both.npz", ["north/all.npz", "second.npz"])
+    assert_refused("other.npz", "north.npz", "both.npz", names=["north.npz", "both.npz"])
+
+
+class Hierarchy:
+    """Sites that save, and outputs of sites and of outputs, in any shape and order."""
+
+    def __init__(self, seed, n_sites, n_outputs):
+        self.random, self.now = np.random.default_rng(seed), 0
+        # Files of one name in many folders, of many names in one, and below one another.
+        folders = ["", "a/", "b/", "b/c/"]
+        names = [f"{folder}{name}.npz" for folder in folders for name in ("model", "x", "y", "z")]
+        paths = self.random.permutation(names)[: n_sites + n_outputs].tolist()
+        self.sites, self.outputs = paths[:n_sites], paths[n_sites:]
+        # What sites have learnt, and of which sites' rows the file at a path is the sum.
+        self.learnt, self.held = {site: [] for site in self.sites}, {}
+        for site in self.sites:
+            self.save(site)
+
+    def timed(self, path):
+        self.now += 1
+        os.utime(path, (self.now, self.now))
+
+    def save(self, site):
+        """Let a site learn more rows, and save."""
+        self.learnt[site].append(1000 * self.sites.index(site) + self.now)
+        saved(site, *self.learnt[site])
+        self.timed(site)
+        self.held[site] = {site: len(self.learnt[site])}
+
+    def merge(self, output):
+        """Merge some files into an output; assert that it is their sum, or rightly refused."""
+        there = [path for path in self.held if path != output]
+        passed = self.random.choice(there, self.random.integers(1, 4)).tolist()
+        files = {*passed, *self.chosen(output)}
+        leaves = [site for path in files for site in self.held[path]]
+        Path(output).parent.mkdir(parents=True, exist_ok=True)
+        try:
+            merge_files(output, passed)
+        except ValueError as error:
+            told = str(error)
+        else:
+            chosen = [self.held[path] for path in self.chosen(output)]
+            whole = {site: n for each in chosen for site, n in each.items()}
+            assert len(whole) == sum(map(len, chosen))
+            assert whole.keys() == set(leaves)
+            self.held[output] = whole
+            self.timed(output)
+            self.check(output)
+            return
+        assert "would count twice" in told
+        assert len(set(leaves)) < len(leaves)
+        assert sum(Path(path).name in told for path in files) >= 1
+
+    def chosen(self, output):
+        """Return the paths of the saves of which an output was made."""
+        manifest = Path(f"{output}.json")
+        if not manifest.exists():
+            return []
+        folder, said = manifest.parent, json.loads(manifest.read_text())
+        return [os.path.relpath(folder / name) for name in said["sites"]]
+
+    def check(self, output):
+        rows = [row for site, n in self.held[output].items() for row in self.learnt[site][:n]]
+        expected, found = saved("expected", *rows), onlinels.load(output)
+        assert found.count == expected.count
+        assert np.array_equal(found.output_weights, expected.output_weights)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5))
+@examples(15)
+def test_hierarchies_of_any_shape_count_every_site_once(seed, n_sites, n_outputs):
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        hierarchy = Hierarchy(seed, n_sites, n_outputs)
+        for _ in range(15):
+            if hierarchy.random.random() < 0.3:
+                hierarchy.save(hierarchy.random.choice(hierarchy.sites))
+            else:
+                hierarchy.merge(hierarchy.random.choice(hierarchy.outputs))
 
 
 def images(model, seed=0):
@@ -177,7 +384,6 @@ def test_what_does_not_fit_is_one_sentence_and_writes_nothing(folder, capsys):
         ("o.npz state.npz", ["state.npz holds a dict", "to a file of its own"]),
         ("o.npz north.npz text.npz", ["text.npz cannot be read as a saved model"]),
         ("o.npz nowhere.npz", ["nowhere.npz is no file"]),
-        ("o.npz north.npz b/north.npz", ["b/north.npz and north.npz", "at the same time"]),
         ("north.npz ridge.npz", ["north.npz was not written by this command", "Move it away"]),
         ("bad.npz north.npz", ["bad.npz.json cannot be read as a manifest"]),
         ("nowhere/o.npz north.npz", ["no such folder"]),
@@ -256,7 +462,7 @@ def test_the_command_with_rich_and_without(capsys, monkeypatch):
     saved("north.npz", 1)
     main(["merge", "all.npz", "north.npz"])
     said = capsys.readouterr().out
-    assert "north.npz: new, 20 rows" in said
+    assert "north.npz: new site, 20 rows" in said
     assert "1/1" in said
     monkeypatch.setitem(sys.modules, "rich.progress", None)
     main(["merge", "all.npz", "north.npz"])

@@ -191,7 +191,8 @@ class Events(NamedTuple):
         new = penalty._replace(values=np.where(self.firsts < n_rows, np.nan, self.values))
         if n_rows == self.due_at:
             return new._replace(is_due=True)
-        return new._replace(is_stale=True) if n_rows == self.stale_at else new
+        # Without units nothing is stale: rows of known names pass this count without a stop.
+        return new._replace(is_stale=new.units is not None and n_rows == self.stale_at)
 
 
 def events_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import errno
 import hashlib
+import importlib
 import json
 import os
 import secrets
@@ -12,9 +13,10 @@ import shutil
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 from typing import IO, Any, BinaryIO, TypeVar
 
@@ -32,6 +34,12 @@ CHECKSUM = "model.sha256"
 
 The description holds the SHA-256 of every array, so one checksum covers all the content.
 """
+
+try:
+    LOCKS: Any = importlib.import_module("fcntl")
+except ImportError:
+    LOCKS = None
+"""Locks of files, where the system has them: Windows has others."""
 
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
@@ -168,9 +176,12 @@ def save_method(self: Any, file: File) -> None:
     fixed.
 
     Threads that learn wait meanwhile; where an open file is slow, write `onlinels.dumps` of the
-    model to it. Of two processes that save to one path at once, the file of
-    the last one stays. A process that is killed while it saves may leave a hidden file beside, of a
-    name that ends in ".saving"; nothing reads it, and it may be deleted.
+    model to it. If two processes or threads save to one path at once, neither waits for the other
+    nor fails, and the file of the last one stays. A process that is killed while it saves may leave
+    a hidden file beside, of a name that ends in ".saving". Nothing reads this file, and the next
+    save to the path removes it: any number of kills leaves at most one for each of the processes
+    that save at once. It may be deleted. (Where files cannot be locked, as on Windows, every kill
+    may leave one more.)
 
     Examples
     --------
@@ -217,37 +228,118 @@ REMEDIES[errno.ENOENT] = "make the folder first"
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Open a file beside the one at a path, then bring it to the disk and put it in its place."""
-    # Nobody but its owner can read it while there is an old one, whose mode it gets just before it
-    # takes its place. A new file has the mode that the system gives to new files.
-    path = Path(os.path.realpath(path))
-    # Of a name that nobody else has, and as short as any folder allows.
-    beside = path.with_name(f".{path.name[:24]}.{secrets.token_hex(8)}.saving")
+    """Open a file beside the one at a path, which it replaces; an OSError says what to do."""
     try:
-        if path.exists() and not path.is_file():
-            raise OSError(errno.EEXIST, "There is a folder, a device or a pipe")
-        mode = 0o600 if path.exists() else 0o666
-        with open(beside, "xb", opener=partial(os.open, mode=mode)) as file:
+        with written_aside(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
-        # Some files have no mode of their own: theirs cannot be set.
-        with suppress(OSError):
-            shutil.copymode(path, beside)
-        os.replace(beside, path)
     except OSError as error:
         remedy = REMEDIES.get(error.errno or 0, "save where files can be written")
         said = f"{error.strerror or error} (what was at the path is as it was; {remedy})"
         raise OSError(error.errno or errno.EIO, said, str(path)) from error
-    finally:
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[BinaryIO]:
+    """Open a file beside the one at a path, then bring it to the disk and put it in its place."""
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "There is a folder, a device or a pipe")
+    # Nobody but its owner can read it while there is an old one, whose mode it gets just before it
+    # takes its place. A new file has the mode that the system gives to new files.
+    with _hidden_file(path, 0o600 if path.exists() else 0o666) as (beside, file):
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+        if LOCKS is None:
+            # Windows moves no file that is open.
+            file.close()
+        # Some files have no mode of their own: theirs cannot be set.
         with suppress(OSError):
-            os.unlink(beside)
+            shutil.copymode(path, beside)
+        os.replace(beside, path)
     # Where folders can be opened, their entries are brought to the disk too.
     with suppress(OSError):
         folder = os.open(path.parent, os.O_RDONLY)
         with suppress(OSError):
             os.fsync(folder)
         os.close(folder)
+
+
+@contextmanager
+def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
+    """Make a hidden file beside a path, for this save alone; remove it unless it has moved."""
+    # The name follows from the path, so that the next save finds what a killed one has left. The
+    # save that writes the file holds a lock on it, which ends with its process: a file without a
+    # lock is left over and is removed. A second save at the same time takes the next number; nobody
+    # waits, and there are never more files than there were saves at once. The file is always made
+    # anew, never written over: a file or a link that somebody else has put there gets no content.
+    # Without locks (Windows) names are drawn at random, and what a killed save has left stays.
+    digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
+    numbers: Iterator[Any] = count() if LOCKS else iter(partial(secrets.token_hex, 8), None)
+    for number in numbers:
+        # As short as any folder allows.
+        beside = path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
+        _remove_left_over(beside)
+        try:
+            # A file that is there is one thing, an error in what follows another.
+            file = open(beside, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
+        except FileExistsError:
+            continue
+        with file:
+            if not _is_locked(file, beside):
+                continue
+            try:
+                yield beside, file
+            finally:
+                if LOCKS is None:
+                    file.close()
+                # Once it has moved, another save may have made a file of this name.
+                if LOCKS is None or _is_at(beside, file.fileno()):
+                    with suppress(OSError):
+                        os.unlink(beside)
+            return
+
+
+def _remove_left_over(beside: Path) -> None:
+    """Remove a hidden file, unless the save that writes it is still running."""
+    if LOCKS is None:
+        return
+    # What cannot be opened, locked or removed is left to its owner.
+    with suppress(OSError), ExitStack() as stack:
+        # Special files are neither followed nor waited for.
+        flags = os.O_NOFOLLOW | os.O_NONBLOCK
+        try:
+            # Over NFS only a file that is open for writing can be locked.
+            descriptor = os.open(beside, os.O_RDWR | flags)
+        except PermissionError:
+            descriptor = os.open(beside, os.O_RDONLY | flags)
+        stack.callback(os.close, descriptor)
+        LOCKS.flock(descriptor, LOCKS.LOCK_EX | LOCKS.LOCK_NB)
+        # The save may have moved its file meanwhile, and another one may have made its own.
+        if _is_at(beside, descriptor):
+            os.unlink(beside)
+
+
+def _is_locked(file: BinaryIO, beside: Path) -> bool:
+    """Lock a new hidden file; False if another save has taken it for one that is left over."""
+    if LOCKS is None:
+        return True
+    try:
+        LOCKS.flock(file, LOCKS.LOCK_EX | LOCKS.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        # In a folder without locks nothing is removed, and a file stays with its maker.
+        return True
+    return _is_at(beside, file.fileno())
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    """Tell whether an open file lies at a path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except FileNotFoundError:
+        return False
 
 
 class InOrder:
