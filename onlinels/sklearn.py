@@ -43,7 +43,7 @@ from onlinels.checks import (
     same,
 )
 from onlinels.features.hidden import HiddenLayer
-from onlinels.labels import Classes, read_label
+from onlinels.labels import Classes, read_labels
 from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varying_only
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
@@ -1131,9 +1131,7 @@ def check_labels(argument: str, labels: Any) -> None:
     is_list = isinstance(labels, (list, tuple))
     if array.ndim != 1 or not (is_list or array.dtype == object):
         return
-    values = labels if is_list else array.tolist()
-    for label in values:
-        read_label(label)
+    values = read_labels(labels)
     if array.dtype == object or set(array.tolist()) != set(values):
         # Of numbers and texts numpy makes texts, of large integers of both signs floats.
         sorted_labels(argument, values)
