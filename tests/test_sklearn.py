@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import laws
 import strategies
 from onlinels import (
     KFold,
@@ -516,3 +517,25 @@ def test_what_cannot_be_learnt_is_refused_at_once():
         model + 1
     with pytest.raises(ValueError, match="unlearnt"):
         model.unlearn(X, y).predict(X)
+
+
+@strategies.examples(60)
+@given(strategies.lopsided_rows(), st.sampled_from([1e-6, 1e-3, 1.0, 100.0]), st.data())
+def test_unlearning_by_the_recursive_solver_leaves_six_digits_or_everything(rows, alpha, data):
+    model = IncrementalRidge(alpha, solver="recursive", fit_intercept=data.draw(st.booleans()))
+    n_gone = data.draw(st.integers(1, len(rows) - 1))
+    gone, left = rows.take(range(n_gone)), rows.take(range(n_gone, len(rows)))
+    try:
+        model.partial_fit(rows.X, rows.y, rows.w)
+    except ValueError:
+        return
+    before = model.coef_.copy(), model.n_samples_seen_
+    try:
+        model.unlearn(gone.X, gone.y, gone.w)
+    except ValueError:
+        assert (model.coef_ == before[0]).all()
+        assert model.n_samples_seen_ == before[1]
+        return
+    diagonal = np.full(rows.X.shape[1], alpha)
+    error = laws.fit_error(model.coef_[:, None], diagonal, left, model.fit_intercept)
+    assert error < 1e-6
