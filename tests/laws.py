@@ -151,6 +151,23 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
         assert not model.intercept.any()
 
 
+def fit_error(W, diagonal, rows, fit_intercept, targets=None):
+    """Return the error of weights (n_features, n_targets) as that of the fit, as seen by targets.
+
+    It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
+    targets (not about their mean), where W* is the batch solution of the rows.
+    """
+    Y = np.array(rows.y, dtype=float)[:, None] if targets is None else targets
+    A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
+    stacked = np.vstack([A, np.diag(np.sqrt(diagonal))])
+    sizes = np.sqrt((stacked**2).sum(axis=0))
+    padded = np.vstack([T, np.zeros((len(sizes), T.shape[1]))])
+    expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
+    apart = stacked / sizes @ (W * sizes[:, None] - expected)
+    size = np.linalg.norm(np.sqrt(rows.w)[:, None] * Y)
+    return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
+
+
 def lost_digits(model, size):
     """Return how much larger than elsewhere rounding errors of the recursive form may be."""
     # What has grown to s keeps 16 - log10(s / c) digits; without a ridge there is no inverse yet.

@@ -259,6 +259,33 @@ def splits(draw, n_rows):
     return [range(start, stop) for start, stop in pairwise(edges)]
 
 
+@st.composite
+def lopsided_rows(draw, max_rows=40, max_features=5):
+    """Draw rows with real targets, of which some outweigh the others by orders of magnitude."""
+    n_rows, n_features = draw(st.integers(2, max_rows)), draw(st.integers(1, max_features))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.normal(size=(n_rows, n_features)) + draw(st.sampled_from([0.0, 5.0]))
+    shape = draw(
+        st.sampled_from(["plain", "scales", "equal", "one-hot", "outlier", "jump", "units"])
+    )
+    if shape == "scales":
+        X *= 10.0 ** random.uniform(-3.0, 3.0, n_features)
+    elif shape == "equal":
+        X[:, -1] = X[:, 0] + draw(st.sampled_from([0.0, 1e-6])) * random.normal(size=n_rows)
+    elif shape == "one-hot":
+        X = np.eye(n_features)[random.integers(0, n_features, n_rows)]
+    elif shape == "outlier":
+        X[random.integers(n_rows)] *= 10.0 ** draw(st.floats(0.0, 6.0))
+    elif shape == "jump":
+        X[: n_rows // 2] *= 10.0 ** draw(st.floats(0.0, 5.0))
+    elif shape == "units":
+        X = 10.0 ** random.uniform(-1.0, 4.0, (n_rows, n_features))
+    y = X[:, 0] / (np.abs(X[:, 0]).max() or 1.0) + random.normal(size=n_rows)
+    y[random.integers(n_rows)] *= draw(st.sampled_from([1.0, 1.0, 1e5]))
+    w = np.ones(n_rows) if draw(st.booleans()) else 10.0 ** random.uniform(-2.0, 4.0, n_rows)
+    return Rows(X, y.tolist(), w)
+
+
 @dataclass(frozen=True)
 class LabelledImages:
     """Images (n, height, width, n_channels) with labels."""

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
+import laws
 import strategies
 from onlinels import (
     KFold,
@@ -886,3 +887,25 @@ def test_errors_name_the_parameters_of_the_estimator_that_was_called():
         words = set(re.findall(r"[A-Za-z_]+", message or ""))
         assert not words & (FOREIGN - own), (name, message)
     assert len([message for message in said.values() if message]) > 60
+
+
+@strategies.examples(60)
+@given(strategies.lopsided_rows(), st.sampled_from([1e-6, 1e-3, 1.0, 100.0]), st.data())
+def test_unlearning_by_the_recursive_solver_leaves_six_digits_or_everything(rows, alpha, data):
+    model = IncrementalRidge(alpha, solver="recursive", fit_intercept=data.draw(st.booleans()))
+    n_gone = data.draw(st.integers(1, len(rows) - 1))
+    gone, left = rows.take(range(n_gone)), rows.take(range(n_gone, len(rows)))
+    try:
+        model.partial_fit(rows.X, rows.y, rows.w)
+    except ValueError:
+        return
+    before = model.coef_.copy(), model.n_samples_seen_
+    try:
+        model.unlearn(gone.X, gone.y, gone.w)
+    except ValueError:
+        assert (model.coef_ == before[0]).all()
+        assert model.n_samples_seen_ == before[1]
+        return
+    diagonal = np.full(rows.X.shape[1], alpha)
+    error = laws.fit_error(model.coef_[:, None], diagonal, left, model.fit_intercept)
+    assert error < 1e-6

@@ -1,6 +1,7 @@
 """Unlearning: a model from which rows were taken out is as if it had never seen them."""
 
 import functools
+import pickle
 
 import numpy as np
 import pytest
@@ -10,7 +11,13 @@ from hypothesis import strategies as st
 import laws
 import strategies
 from laws import learnt
-from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    RecursiveAccumulator,
+    merge,
+)
 from strategies import kinds
 
 
@@ -244,3 +251,162 @@ def test_columns_that_are_constant_in_what_stays_have_no_weight(form, data, seed
         return
     assert not model.output_weights[2].any()
     np.testing.assert_allclose(model.output_weights, weights, rtol=1e-6, atol=1e-9)
+
+
+def unlearn_some(data, rows, unlearn, weights_of):
+    """Take drawn rows out in drawn batches; assert that each is refused, or leaves six digits.
+
+    Weights are those that the rows have now; `weights_of` gives the weights and the ridges.
+    """
+    left, refusals = list(range(len(rows))), []
+    order = data.draw(st.permutations(left))[: data.draw(st.integers(1, len(rows) - 1))]
+    for batch in data.draw(strategies.splits(len(order))):
+        gone = [order[row] for row in batch]
+        try:
+            unlearn(rows.take(gone))
+        except ValueError as error:
+            refusals.append(str(error))
+            break
+        left = [row for row in left if row not in gone]
+        W, diagonal, fit_intercept = weights_of()
+        assert laws.fit_error(W, diagonal, rows.take(left), fit_intercept) < 1e-6
+    assert all("Take out only" in said or 'accumulator="gram"' in said for said in refusals)
+
+
+lopsided_ridges = st.one_of(st.just(1.0), st.sampled_from([1e-8, 1e-5, 1e-3, 0.1, 30.0, 1e3]))
+
+
+@strategies.examples(100)
+@given(st.data(), strategies.lopsided_rows(), lopsided_ridges, st.sampled_from([1.0, 0.9]))
+def test_rows_leave_six_digits_of_the_recursive_form_or_stay(data, rows, ridge, factor):
+    """Also where what is left was forgotten in part, and after a merger and a save."""
+    model = LeastSquaresRegressor(
+        ridge, "recursive", data.draw(st.booleans()), forgetting_factor=factor
+    )
+    step = data.draw(st.sampled_from([1, 7, 40]))
+    for start in range(0, len(rows), step):
+        part = rows.take(range(start, min(start + step, len(rows))))
+        try:
+            model.learn_many(part.X, part.y, part.w)
+        except ValueError:
+            return
+    if data.draw(st.booleans()):
+        other = model.empty()
+        other.learn_many(rows.X[::-1, ::-1][:1] * 0.0, [0.0], 0.0)
+        model = merge(other, model) if factor == 1.0 else pickle.loads(pickle.dumps(model))
+    now = rows.weighing(rows.w * factor ** np.arange(len(rows) - 1.0, -1.0, -1.0))
+
+    def unlearn(part):
+        before = pickle.dumps(model)
+        try:
+            if len(part) == 1:
+                model.unlearn_one(part.dicts()[0], part.y[0], part.w[0])
+            else:
+                model.unlearn_many(part.X, part.y, part.w)
+        except ValueError:
+            assert pickle.dumps(model) == before
+            raise
+
+    def weights():
+        order = [model.feature_names.index(name) for name in range(rows.X.shape[1])]
+        return model.output_weights[order], model.ridge_diagonal[order], model.fit_intercept
+
+    unlearn_some(data, now, unlearn, weights)
+
+
+@strategies.examples(100)
+@given(st.data(), strategies.lopsided_rows(), lopsided_ridges, st.booleans())
+def test_rows_leave_six_digits_of_recursive_statistics_or_stay(data, rows, ridge, fixed_late):
+    """The ridge comes before the rows or after them; columns may move; parts are subtracted."""
+    acc = RecursiveAccumulator(ridge=None if fixed_late else ridge)
+    targets = np.array(rows.y)[:, None]
+    try:
+        acc.update(rows.X, targets, rows.w)
+        acc.fix_ridge(ridge)
+    except ValueError:
+        return
+    size = rows.X.shape[1]
+    places = np.array(data.draw(st.permutations(range(size))))
+    if data.draw(st.booleans()):
+        acc = acc.placed(places, np.array([0]), size + 1, 1)
+    else:
+        places = np.arange(size)
+    subtracts = data.draw(st.booleans())
+
+    def unlearn(part):
+        X = np.zeros((len(part), acc.n_features))
+        X[:, places] = part.X
+        before, y = pickle.dumps(acc), np.array(part.y)[:, None]
+        try:
+            if subtracts:
+                other = RecursiveAccumulator(ridge=ridge)
+                other.update(X, y, part.w)
+                acc.subtract(other)
+            else:
+                acc.downdate(X, y, part.w)
+        except ValueError:
+            assert pickle.dumps(acc) == before
+            raise
+
+    def weights():
+        return acc.solve(ridge)[places], acc.ridge_diagonal(ridge)[places], False
+
+    unlearn_some(data, rows, unlearn, weights)
+
+
+@pytest.mark.parametrize("unlearn", ["one", "many"])
+def test_where_the_recursive_form_refuses_to_unlearn_the_gram_form_does_it(unlearn):
+    random = np.random.default_rng(0)
+    X, outlier = random.normal(size=(300, 2)), 1e5 * random.normal(size=(1, 2))
+    y, kept = (X @ [2.0, -1.0]).tolist(), {}
+    for accumulator in ("recursive", "gram"):
+        model = LeastSquaresRegressor(1.0, accumulator)
+        model.learn_many(X, y)
+        kept[accumulator] = model.output_weights.copy()
+        model.learn_many(outlier, [0.0])
+
+        def take_out(model=model):
+            if unlearn == "one":
+                model.unlearn_one(dict(enumerate(outlier[0].tolist())), 0.0)
+            else:
+                model.unlearn_many(outlier, [0.0])
+
+        if accumulator == "recursive":
+            laws.assert_refused(take_out, model, "leave about|leave nothing")
+        else:
+            take_out()
+            np.testing.assert_allclose(model.output_weights, kept[accumulator], rtol=1e-6)
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@strategies.examples(30)
+@given(seed=st.integers(0, 2**32 - 1), step=st.sampled_from([1, 10, 1000]))
+def test_ordinary_rows_are_never_refused_by_the_recursive_form(share, fit_intercept, seed, step):
+    random = np.random.default_rng(seed)
+    n_rows, n_features = 200, int(random.integers(1, 12))
+    X = random.normal(size=(n_rows, n_features)) * 10.0 ** random.uniform(-1.0, 1.0, n_features)
+    if random.random() < 0.5:
+        X[:, 0] = X[:, 1:].sum(axis=1)
+    y = X[:, 0] + random.normal(size=n_rows)
+    model = LeastSquaresRegressor(1.0, "recursive", fit_intercept)
+    model.learn_many(X, y)
+    n_gone = int(share * n_rows)
+    for start in range(0, n_gone, step):
+        part = slice(start, min(start + step, n_gone))
+        model.unlearn_many(X[part], y[part])
+    rows = strategies.Rows(X[n_gone:], y[n_gone:].tolist(), np.ones(n_rows - n_gone))
+    error = laws.fit_error(model.output_weights, model.ridge_diagonal, rows, fit_intercept)
+    assert error < 1e-9
+
+
+def test_a_ridge_that_too_few_digits_are_left_for_is_refused_after_unlearning():
+    random = np.random.default_rng(0)
+    X, outlier = random.normal(size=(20, 2)), np.full((1, 2), 1e2)
+    X[:, 1] = X[:, 0]
+    model = LeastSquaresRegressor(1.0, "recursive", fit_intercept=False)
+    model.learn_many(np.vstack([X, outlier]), np.zeros(21))
+    model.unlearn_many(outlier, [0.0])
+    change = functools.partial(setattr, model, "ridge", 1e-9)
+    laws.assert_refused(change, model, "digits of the weights")
+    assert model.ridge == 1.0

@@ -7,9 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.linalg.blas import daxpy, ddot, dscal
 
 from onlinels.accumulators.base import (
     LEDGER,
+    RESIDUE,
     Accumulator,
     Covariance,
     Rows,
@@ -18,12 +20,12 @@ from onlinels.accumulators.base import (
 )
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers, checked_assignment
-from onlinels.linalg.recursion import FAINTEST, Recursion
-from onlinels.linalg.selection import Sums, check_ridge
+from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
+from onlinels.linalg.selection import Sums, check_ridge, reciprocal
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
-EPS = float(np.finfo(np.float64).eps)
+GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
 
 def _is_sound(acc: Any) -> bool:
@@ -39,6 +41,8 @@ def _is_sound(acc: Any) -> bool:
         "_gram": made_of(GramAccumulator, type(None)),
         "recursion": made_of(Recursion, type(None)),
         "_squares": VECTOR,
+        "_probe": VECTOR,
+        "_products": VECTOR,
     },
     _is_sound,
 )
@@ -74,8 +78,11 @@ class RecursiveAccumulator(Accumulator):
     Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges
     are compared, and where features differ by many orders of magnitude: a direction in which
     A'A has grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many
-    again. Rows that outweigh what is known in a direction by 1e14 raise, and so do rows to be taken
-    out that would leave less than a millionth of it.
+    again. Rows that outweigh what is known in a direction by 1e14 raise. So do rows to be taken out
+    after which fewer than six digits of the weights would be right: P and W are compared with the
+    products A'A v and Y'A v of a fixed vector v, which are added up and subtracted beside them, so
+    the digits lost by all earlier rows count, too. The comparison costs ``2 M^2`` operations for
+    each call that takes rows out, and two vectors of memory.
     The minimum-norm solution (ridge 0) is not to be had.
 
     Forgetting: data and ridge decay alike, and once the ridge d is below c/2 it is brought back to
@@ -103,12 +110,15 @@ class RecursiveAccumulator(Accumulator):
 
     # It is inside once it is known.
     holds_ridge = True
-    by_column = ("_squares",)
+    by_column = ("_squares", "_probe", "_products")
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
         # Sums of squares of the features and, after them, of the targets.
         self._squares = np.zeros(n_features + n_targets)
+        # A vector v, 0 at the targets, and A'A v with, after it, Y'A v: they show the digits lost.
+        self._probe = np.concatenate((_probe_of(np.arange(n_features)), np.zeros(n_targets)))
+        self._products = np.zeros(n_features + n_targets)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
         vars(self)["recursion"] = None
@@ -140,8 +150,13 @@ class RecursiveAccumulator(Accumulator):
             units = np.ones(self._n_features)
             if inside is not None and ridge == inside.ridge and (inside.units == 1.0).all():
                 return self
-        new = self.copied()
-        new.recursion, new._gram = self._recursion_of(self._sums(), float(ridge), units), None
+        new, sums = self.copied(), self._sums()
+        if inside is None:
+            new._products = self._products_of(sums)
+        new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
+        if self._taken.any():
+            # The sums come from an inverse out of which rows were taken.
+            new._check_digits()
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
@@ -161,6 +176,12 @@ class RecursiveAccumulator(Accumulator):
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramAccumulator.of(gram, cross)
 
+    def _products_of(self, sums: GramAccumulator) -> Floats:
+        """Return A'A v and, after it, Y'A v from sums of the same columns."""
+        probe = self._probe[: self._n_features]
+        products: Floats = np.concatenate((sums.gram @ probe, probe @ sums.cross))
+        return products
+
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge on each feature: from c/2 to c in its units, if `ridge` is inside."""
         if self.recursion is not None and ridge == self.recursion.ridge:
@@ -179,7 +200,12 @@ class RecursiveAccumulator(Accumulator):
         if recursion is None or decay < FAINTEST or not self._n_features:
             return super()._plan_row(sample, w, decay)
         calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
-        return (*calls, adding_squares(self._squares, sample, w, decay)), state
+        products = self._products
+        adding = (daxpy, sample, products, len(sample), w * ddot(sample, self._probe))
+        calls = (*calls, adding_squares(self._squares, sample, w, decay))
+        if decay != 1.0:
+            calls = (*calls, (dscal, decay, products))
+        return (*calls, adding), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         features, targets = (each * decay for each in self._raw_squares())
@@ -195,21 +221,47 @@ class RecursiveAccumulator(Accumulator):
             recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
         elif decay != 1.0:
             recursion = recursion.scaled(decay)
-        used = np.flatnonzero(rows.weights())
+        used, products = np.flatnonzero(rows.weights()), decay * self._products
         if len(used) and self._n_features:
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
-            recursion = recursion.learnt(values, targets, rows.sign * rows.weights()[used])
-        return (), ((self, "recursion", recursion), *noted)
+            w = rows.sign * rows.weights()[used]
+            recursion = recursion.learnt(values, targets, w)
+            shares = w * (values @ self._probe[: self._n_features])
+            products += np.concatenate((shares @ values, shares @ targets))
+        taken = decay * self._targets_taken
+        if rows.sign < 0.0:
+            taken += decay * self._target_squares - squares[self._n_features :]
+        inside = ("recursion", recursion), ("_products", products), ("_targets_taken", taken)
+        state = (*((self, *each) for each in inside), *noted)
+        if rows.sign < 0.0:
+            left = shallow_copy(self)
+            vars(left).update((name, value) for _, name, value in state)
+            left._check_digits()
+        return (), state
+
+    def _check_digits(self) -> None:
+        """Raise ValueError if the recursion has lost the digits of what is left in it."""
+        assert self.recursion is not None
+        left = self._target_squares
+        compared = np.where(left > RESIDUE * self._targets_taken, left, 0.0)
+        probe = self._probe[: self._n_features]
+        self.recursion.check_digits(probe, self._products, compared, self._taken)
 
     def _absorb_sums(self, other: Self, w: float) -> None:
-        sums = self._sums()
-        sums._absorb_sums(other._sums(), w)
+        sums, theirs = self._sums(), other._sums()
+        sums._absorb_sums(theirs, w)
         size = self._n_features, self._n_targets
         self._squares = self._squares + w * np.concatenate(
             [*map(enlarged, other._raw_squares(), size)]
         )
         if self.recursion is not None:
+            theirs, grown = theirs.grown(*size), other.grown(*size)
+            products = self._products_of(theirs)
+            if grown.recursion is not None:
+                # Their own error shows along their own probe, whose columns may have moved.
+                products += grown._products - grown._products_of(theirs)
+            self._products = self._products + w * products
             ridge = self.recursion.ridge
             units = self.recursion.units
             if w > 0.0:
@@ -218,6 +270,7 @@ class RecursiveAccumulator(Accumulator):
                 own = sums.rescaled(1.0 / units)
                 weights = own.solve(ridge, self.diagonal / units**2)
                 self.recursion = Recursion.of_gram(own.gram, weights, ridge).rescaled(units)
+                self._check_digits()
 
     def _recursion_of(self, sums: GramAccumulator, ridge: float, units: Floats) -> Recursion:
         """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
@@ -238,6 +291,7 @@ class RecursiveAccumulator(Accumulator):
         unused = (self.diagonal == 0.0) & (self._raw_squares()[0] != 0.0)
         if self.recursion is not None and unused.any():
             self.recursion = self.recursion.without(unused)
+            self._products[: self._n_features][unused] = 0.0
 
     def restore_ridge(self) -> None:
         """Bring the ridge inside back to c, in place."""
@@ -245,6 +299,8 @@ class RecursiveAccumulator(Accumulator):
             self.recursion = self.recursion.restored()
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
+        new = np.setdiff1d(np.arange(self._n_features), features)
+        self._probe[new] = _probe_of(new)
         places = features, targets, self._n_features, self._n_targets
         if self.recursion is not None:
             self.recursion = self.recursion.placed(*places)
@@ -260,6 +316,10 @@ class RecursiveAccumulator(Accumulator):
     def _rescale_sums(self, factors: Floats) -> None:
         by_column = np.concatenate((factors, np.ones(self._n_targets)))
         self._squares = self._squares * by_column**2
+        self._products, self._probe = (
+            self._products * by_column,
+            self._probe * reciprocal(by_column),
+        )
         self._gram = self._gram and self._gram.rescaled(factors)
         self.recursion = self.recursion and self.recursion.rescaled(factors)
 
@@ -307,3 +367,9 @@ def check_fixable(ridge: Any) -> None:
             f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
             'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
         )
+
+
+def _probe_of(columns: Integers) -> Floats:
+    """Return the entries of the probe at columns: of both signs, from 1 to 2, no two alike."""
+    sizes: Floats = 1.0 + np.modf(GOLDEN_RATIO * columns)[0]
+    return np.where(columns % 2, -sizes, sizes)

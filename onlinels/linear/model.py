@@ -190,6 +190,23 @@ def _with_units(
     return penalty._replace(units=units), statistics.with_units(begins, own), recursion
 
 
+def _holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulator:
+    """Return statistics that hold the ridge of a penalty inside, if they keep six digits so."""
+    units = penalty.units
+    number = ridge_of(ridge, statistics, penalty, units)
+    if not number > 0.0:
+        return statistics
+    # With units given it is c from here on, also where the same one is chosen again.
+    varying = np.ones(statistics.n_features) if units is None else units
+    try:
+        return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
+    except ValueError:
+        if statistics.fixed_ridge is None:
+            raise
+        # The weights are exact at the ridge inside; rows taken out leave too little for another.
+        return statistics
+
+
 def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
     check_ridge(ridge)
@@ -372,7 +389,11 @@ class LinearModel(base.Estimator, ABC):
             self.clone({"ridge": ridge})  # Raises what making such a model raises.
             with self._lock:
                 check_folds(ridge, self._statistics)
-                apply(Update(state=self._anew(_ridge=ridge, _penalty=self._penalty.anew())))
+                news = {"_ridge": ridge, "_penalty": self._penalty.anew()}
+                if isinstance(ridge, numbers.Real) and self._scaling != "standard":
+                    # Raises if it cannot be held beside rows that were taken out.
+                    news["_statistics"] = self._statistics.with_ridge(float(ridge))
+                apply(Update(state=self._anew(**news)))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -483,12 +504,7 @@ class LinearModel(base.Estimator, ABC):
         is_fixed = statistics.fixed_ridge is not None
         says = penalty.ridge is not None or not is_selected(ridge)
         if statistics.holds_ridge and says and (is_fixed or statistics.count >= FIRST_ROWS):
-            units = penalty.units
-            number = ridge_of(ridge, statistics, penalty, units)
-            if number > 0.0:
-                # With units given it is c from here on, also where the same one is chosen again.
-                varying = np.ones(statistics.n_features) if units is None else units
-                statistics = statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
+            statistics = _holding(statistics, ridge, penalty)
         warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
         penalty = penalty._replace(has_warned=penalty.has_warned or warns)
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
@@ -712,13 +728,15 @@ class LinearModel(base.Estimator, ABC):
         ------
         TypeError, ValueError
             If the input cannot be read, or more would be taken out than was learnt, so far as
-            that shows; nothing has changed then. The orthogonal form cannot unlearn.
+            that shows, or the recursive form would keep fewer than six digits of the weights;
+            nothing has changed then. The orthogonal form cannot unlearn.
 
         Notes
         -----
         Costs what learning costs, and a copy of the statistics. Digits are lost in proportion to
         how much is taken out beside what stays: rows that weighed 1e8 times as much as the rest
-        leave 8 digits less.
+        leave 8 digits less. The recursive form loses up to twice as many, and raises where fewer
+        than six would be left; the Gram form does not check.
 
         Examples
         --------
