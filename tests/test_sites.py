@@ -316,7 +316,7 @@ class Hierarchy:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5))
-@examples(15)
+@examples(10)
 def test_hierarchies_of_any_shape_count_every_site_once(seed, n_sites, n_outputs):
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         hierarchy = Hierarchy(seed, n_sites, n_outputs)
