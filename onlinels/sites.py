@@ -188,8 +188,13 @@ def _seen(path: Path) -> Save:
     """Return what tells the content of a file."""
     with path.open("rb") as file:
         modified = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime_ns / 1e9, UTC)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = _digest(file)
     return Save(path, digest, modified.isoformat(timespec="microseconds"))
+
+
+def _digest(file: Any) -> str:
+    """Return the SHA-256 of an open file from where it stands."""
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _chosen(
@@ -410,7 +415,8 @@ def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -
     with files._replacing(output) as file:
         files._write(merged, partial(nullcontext, file))
         file.seek(0)
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+        # Read as it was written: some systems let nobody else open a file that is locked.
+        digest = _digest(file)
         said = {
             "format": FORMAT,
             "outputs": list(dict.fromkeys([digest, *known.outputs])),

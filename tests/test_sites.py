@@ -276,7 +276,8 @@ class Hierarchy:
         """Merge some files into an output; assert that it is their sum, or rightly refused."""
         there = [path for path in self.held if path != output]
         passed = self.random.choice(there, self.random.integers(1, 4)).tolist()
-        files = {*passed, *self.chosen(output)}
+        # Of a known site, what lies at its path now, and what was merged and may lie elsewhere.
+        files = {*passed, *self.known(output).keys(), *self.known(output).values()}
         leaves = [site for path in files for site in self.held[path]]
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -284,7 +285,7 @@ class Hierarchy:
         except ValueError as error:
             told = str(error)
         else:
-            chosen = [self.held[path] for path in self.chosen(output)]
+            chosen = [self.held[path] for path in self.known(output).values()]
             whole = {site: n for each in chosen for site, n in each.items()}
             assert len(whole) == sum(map(len, chosen))
             assert whole.keys() == set(leaves)
@@ -292,17 +293,20 @@ class Hierarchy:
             self.timed(output)
             self.check(output)
             return
-        assert "would count twice" in told
+        # A save that has become equal to the output, since it holds the same sites, is left out.
+        assert "would count twice" in told or "was merged before" in told
         assert len(set(leaves)) < len(leaves)
-        assert sum(Path(path).name in told for path in files) >= 1
+        assert any(Path(path).name in told for path in files)
 
-    def chosen(self, output):
-        """Return the paths of the saves of which an output was made."""
+    def known(self, output):
+        """Return the paths of the sites of an output, and where the saves lie that were merged."""
         manifest = Path(f"{output}.json")
-        if not manifest.exists():
-            return []
-        folder, said = manifest.parent, json.loads(manifest.read_text())
-        return [os.path.relpath(folder / name) for name in said["sites"]]
+        said = json.loads(manifest.read_text())["sites"] if manifest.exists() else {}
+        paths = {name: each["path"] for name, each in said.items()}
+        return {
+            os.path.relpath(manifest.parent / name): os.path.relpath(manifest.parent / path)
+            for name, path in paths.items()
+        }
 
     def check(self, output):
         rows = [row for site, n in self.held[output].items() for row in self.learnt[site][:n]]
@@ -312,7 +316,7 @@ class Hierarchy:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(1, 5))
-@examples(15)
+@examples(10)
 def test_hierarchies_of_any_shape_count_every_site_once(seed, n_sites, n_outputs):
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         hierarchy = Hierarchy(seed, n_sites, n_outputs)
