@@ -678,11 +678,12 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     Notes
     -----
     For M columns ``4 M^2`` bytes (``8 M^2`` up to 1,024), ``M^2`` operations a row, and ``M^3 / 3``
-    for the weights when they are first asked for, ten times that for "auto". Every public method
-    and attribute takes the estimator's lock: several threads may call one estimator. With solver="gram"
+    for the weights when they are first asked for, ten times that for "auto". With solver="gram"
     sparse rows are learnt by sparse products where that is quicker. `sample_weight` counts
     repetitions: a row of weight 2 is two rows. ``n_features_in_`` and ``feature_names_in_`` are as
     everywhere in scikit-learn.
+
+    Every public method and attribute takes the estimator's lock, so several threads may call it.
 
     Examples
     --------
