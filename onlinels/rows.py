@@ -648,6 +648,8 @@ class Columns:
         # A frame that was read has numbers and booleans, or Sparse columns.
         if known.sum() == len(self) or nw.Unknown() in batch.source.schema.values():
             return [], []
+        if not known.all():
+            self._check_renamed(layout, located)
         is_absent = np.ones(len(self), dtype=bool)
         is_absent[located[known]] = False
         return list(compress(self.names, is_absent)), list(compress(names_of(layout), ~known))

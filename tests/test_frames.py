@@ -473,7 +473,7 @@ def ask(model, how):
 
 
 @pytest.mark.parametrize("kind", ASKED)
-@strategies.examples(15)
+@strategies.examples(8)
 @given(st.sampled_from([*TABLES.values()]), st.data())
 def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
     make, ways = ASKED[kind]
