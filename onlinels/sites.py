@@ -103,7 +103,9 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     times, twice of them for its SHA-256; sites may save meanwhile. Sites are merged in the order of
     their paths, so that the same saves give the same bytes. Output and manifest are each written
     whole or not at all, the manifest first. If the process dies between the two, the old output
-    stays, and the next call writes the new one.
+    stays, and the next call writes the new one. Calls whose outputs are in one folder wait for one
+    another, in threads and in processes (not on Windows, which cannot lock folders): no call loses
+    a site that another has merged meanwhile.
 
     Examples
     --------
@@ -118,6 +120,13 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     """
     place = Path(os.path.realpath(output))
     say = tell or _nothing
+    _check_folder(place)
+    with files.folder_held(place.parent):
+        _merge_files(output, place, paths, say)
+
+
+def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], say: Tell) -> None:
+    """Merge files while no other call writes into the folder of the output."""
     known = _read_manifest(place)
     chosen, left_out = _chosen(known, place.parent, _saves(place, known, paths))
     _check_counted_once([_site(each.save, 0, each.before) for each in chosen.values()])
@@ -354,10 +363,13 @@ def _manifest_path(output: Path) -> Path:
     return output.with_name(f"{output.name}.json")
 
 
-def _read_manifest(output: Path) -> Manifest:
-    """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
+def _check_folder(output: Path) -> None:
     if not output.parent.is_dir():
         raise ValueError(f"output is {output}, but there is no such folder. Make it first.")
+
+
+def _read_manifest(output: Path) -> Manifest:
+    """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
     known = _manifest_at(_manifest_path(output))
     if output.exists() and _seen(output).sha256 not in known.outputs:
         raise ValueError(

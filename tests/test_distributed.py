@@ -520,3 +520,22 @@ def test_planning_is_linear_in_partitions():
         patch.setattr(HighLevelGraph, "cull", lambda *each: (calls.append(1), cull(*each))[1])
         fit(LeastSquaresRegressor(1.0), rows - rows.mean(axis=0), rows[:, 0])
     assert len(calls) < 50
+
+
+def test_fit_and_predict_are_of_the_model_as_it_was_when_they_were_called():
+    X = whole_numbers(40, 3)
+    model = LeastSquaresRegressor(1.0)
+    model.learn_many(X[:10], X[:10, 0])
+
+    def teaches(block):
+        # As another thread may, between the call and what is computed.
+        model.learn_one({0: 1.0}, 100.0)
+        return block
+
+    rows = array.from_array(X[10:], chunks=(10, 3)).map_blocks(teaches, dtype=float, meta=X[:0])
+    asked = distributed.predict(model, rows)
+    wanted = model.predict_many(X[10:])
+    fitted = distributed.fit(model, rows, array.from_array(X[10:, 0], chunks=10))
+    assert model.count > 10
+    assert fitted.count == 40
+    np.testing.assert_array_equal(asked.compute(), wanted)

@@ -222,6 +222,18 @@ def test_any_number_of_kills_leaves_one_hidden_file(before, mode, killed):
 
 
 @MODES
+def test_the_next_save_removes_what_several_saves_at_once_have_left(tmp_path, killed):
+    path = tmp_path / "model.npz"
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(files.written_aside(path)).write(b"other")
+            killed(path)
+        assert len(hidden_in(tmp_path)) == 4
+    MODEL.save(path)
+    assert os.listdir(tmp_path) == ["model.npz"]
+
+
+@MODES
 def test_what_is_left_over_beside_one_path_is_no_business_of_another(tmp_path, killed):
     paths = [tmp_path / ("model" * 10 + end) for end in "ab"]
     for path in paths:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -106,6 +107,22 @@ def test_repeated_newer_late_and_copied_files_count_once():
     assert Path("again.npz").read_bytes() == Path("all.npz").read_bytes()
     manifest = json.loads(Path("all.npz.json").read_text())
     assert [each["path"] for each in manifest["sites"].values()] == ["north.npz", "south.npz"]
+
+
+@pytest.mark.parametrize("in_processes", [False, True])
+def test_merges_at_once_into_one_output_lose_no_site(folder, in_processes):
+    names = [f"site{number}.npz" for number in range(4)]
+    for number, name in enumerate(names):
+        saved(name, number)
+    if in_processes:
+        command = [sys.executable, "-m", "onlinels", "merge", "all.npz"]
+        children = [subprocess.Popen([*command, name]) for name in names]
+        assert [child.wait(60) for child in children] == [0, 0, 0, 0]
+    else:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: merge_files("all.npz", [name]), names))
+    assert onlinels.load("all.npz").count == 80
+    assert sorted(os.listdir()) == ["all.npz", "all.npz.json", *names]
 
 
 def test_files_of_one_name_in_two_folders_are_two_sites():

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import laws
+import onlinels
 import strategies
 from onlinels import (
     KFold,
@@ -823,6 +824,41 @@ def test_class_weights_that_stay_behind_are_told():
     with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is no setting of the river"):
         river = model.to_river()
     assert river.predict_many(X).tolist() == model.predict(X).tolist()
+
+
+def test_saving_names_the_river_model():
+    for estimator in (IncrementalRidge(), IncrementalRidgeClassifier()):
+        with pytest.raises(TypeError, match=r"Save model.to_river\(\)"):
+            onlinels.dumps(estimator)
+    X, y = load_diabetes(return_X_y=True)
+    model = IncrementalRidge().fit(X, y)
+    river = onlinels.loads(onlinels.dumps(model.to_river()))
+    again = IncrementalRidge.from_river(river)
+    np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", [IncrementalRidge, IncrementalRidgeClassifier])
+def test_parameters_that_change_after_fit_are_obeyed_or_refused(kind, solver):
+    X, y = load_iris(return_X_y=True)
+    values = {
+        "alpha": [0.5, "auto"],
+        "fit_intercept": [False],
+        "solver": sorted({*SOLVERS} - {solver}),
+        "forgetting_factor": [0.9],
+        "scaling": ["standard", "auto"],
+        "class_weight": ["balanced"],
+    }
+    for name in kind().get_params():
+        for value in values[name]:
+            model = kind(1.0, solver=solver).fit(X, y).set_params(**{name: value})
+            refusal = refusal_of(lambda model=model: model.predict(X))
+            if refusal is not None:
+                assert name in refusal
+                continue
+            assert name in ("alpha", "scaling")
+            wanted = kind(**({"alpha": 1.0, "solver": solver} | {name: value})).fit(X, y)
+            np.testing.assert_allclose(model.coef_, wanted.coef_, rtol=1e-5, atol=1e-8)
 
 
 FOREIGN = {

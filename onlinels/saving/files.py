@@ -41,6 +41,9 @@ except ImportError:
     LOCKS = None
 """Locks of files, where the system has them: Windows has others."""
 
+MOST_AT_ONCE = 8
+"""Saves to one path at once up to which the next save removes all that killed ones have left."""
+
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
 """Where a model lies: the path of a file, or an open binary file."""
@@ -121,8 +124,10 @@ def _write(model: Any, opened: Callable[[], AbstractContextManager[Any]]) -> Non
     """Write a model to a file, which is opened once it is known that the model can be saved."""
     if type(model) not in KINDS and type(model) not in (dict, list, tuple):
         expected = "a model of onlinels (no subclass), a pipeline of these or a dict of models"
+        # Of scikit-learn's face, which is above this module.
+        remedy = "model.to_river()" if hasattr(type(model), "to_river") else "one of these"
         raise TypeError(
-            f"model is of type {type(model).__name__}, expected {expected}. Save these."
+            f"model is of type {type(model).__name__}, expected {expected}. Save {remedy}."
         )
     try:
         with all_held(*_locks(model)):
@@ -178,10 +183,10 @@ def save_method(self: Any, file: File) -> None:
     Threads that learn wait meanwhile; where an open file is slow, write `onlinels.dumps` of the
     model to it. If two processes or threads save to one path at once, neither waits for the other
     nor fails, and the file of the last one stays. A process that is killed while it saves may leave
-    a hidden file beside, of a name that ends in ".saving". Nothing reads this file, and the next
-    save to the path removes it: any number of kills leaves at most one for each of the processes
-    that save at once. It may be deleted. (Where files cannot be locked, as on Windows, every kill
-    may leave one more.)
+    a hidden file beside, of a name that ends in ".saving". Nothing reads this file, it may be
+    deleted, and the next save to the path removes it: any number of kills leaves at most one hidden
+    file for each process that was saving at the same time. (Where files cannot be locked, as on
+    Windows, every kill may leave one more.)
 
     Examples
     --------
@@ -224,6 +229,19 @@ def _locks(model: Any) -> list[Lock]:
 
 REMEDIES = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "free some space, or save elsewhere")
 REMEDIES[errno.ENOENT] = "make the folder first"
+
+
+@contextmanager
+def folder_held(folder: Path) -> Iterator[None]:
+    """Let one process or thread at a time work in a folder, where the system can lock folders."""
+    with ExitStack() as stack:
+        if LOCKS is not None:
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            # A folder of another machine may have no locks.
+            with suppress(OSError):
+                LOCKS.flock(descriptor, LOCKS.LOCK_EX)
+        yield
 
 
 @contextmanager
@@ -276,10 +294,15 @@ def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
     # Without locks (Windows) names are drawn at random, and what a killed save has left stays.
     digest = hashlib.blake2b(os.fsencode(path.name), digest_size=8).hexdigest()
     numbers: Iterator[Any] = count() if LOCKS else iter(partial(secrets.token_hex, 8), None)
-    for number in numbers:
+
+    def beside_of(number: Any) -> Path:
         # As short as any folder allows.
-        beside = path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
-        _remove_left_over(beside)
+        return path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
+
+    for number in range(MOST_AT_ONCE):
+        _remove_left_over(beside_of(number))
+    for number in numbers:
+        beside = beside_of(number)
         try:
             # A file that is there is one thing, an error in what follows another.
             file = open(beside, "x+b", opener=partial(os.open, mode=mode))  # noqa: SIM115
