@@ -12,7 +12,12 @@ from river.compose import FuncTransformer
 from river.preprocessing import StandardScaler
 
 import onlinels.datasets
-from onlinels import HiddenLayer, LeastSquaresClassifier, ShallowConvClassifier
+from onlinels import (
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 GUIDE = ROOT / "demos" / "guide"
@@ -67,6 +72,9 @@ def test_errors_begin_as_the_page_says():
     said = [re.split(r"(?<!\\)\|", each)[1].strip() for each in lines if each.startswith("| `")]
     model = LeastSquaresClassifier()
     model.learn_one({"a": 1.0}, "x")
+    recursive = LeastSquaresRegressor(1.0, "recursive")
+    for a in (1.0, 2.0, 4.0, 3e5):
+        recursive.learn_one({"a": a}, 0.0)
     scaled, layer = StandardScaler() | LeastSquaresClassifier(), HiddenLayer(5, "difference")
     scaled.learn_one({"a": 1.0}, "x")
     frame = pd.DataFrame({"a": [1.0, 2.0]})
@@ -89,6 +97,7 @@ def test_errors_begin_as_the_page_says():
         lambda: digits.learn_many(np.ones((3, 28, 28)), [1, 2, 3]),
         lambda: layer.transform_one({"a": 1.0}),
         lambda: model.unlearn_one({"a": 500.0}, "x"),
+        lambda: recursive.unlearn_one({"a": 3e5}, 0.0),
         lambda: onlinels.save(function, "unused"),
     ]
     assert len(said) == len(calls) + 2  # The last two are warnings.
