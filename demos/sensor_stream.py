@@ -179,7 +179,10 @@ def tell_activities(recordings: Recordings, path: Path) -> None:
 
 def make_models(recordings: Recordings) -> dict[str, WindowedClassifier]:
     """Return three ways to look at the readings, each before the same linear layer."""
-    first = [[(x, None) for x in recordings.rows(number)] for number in range(WARM_UP)]
+    first = [
+        [(x, recordings.labels[number]) for x in recordings.rows(number)]
+        for number in range(WARM_UP)
+    ]
     windows = np.concatenate([windows_of(each, WINDOW, HOP)[0] for each in first])
     looks: dict[str, Any] = {
         "MiniRocket": MiniRocketFeatures.from_examples(windows, n_features=N_FEATURES),

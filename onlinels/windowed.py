@@ -580,7 +580,11 @@ def windows_of(
             raise TypeError(f"{came}. Pass zip(readings, labels).")
     rows = [reading for x, _ in pairs for reading in one_reading(x)]
     due: list[Labelled] = []
-    for _ in model._follow(rows, [(read_label(y),) for _, y in pairs], due) if rows else ():
+    remedy = 'If only windows are wanted, pass any label, such as "".'
+    labels = [
+        (read_label(y, f"The label of reading {n}", remedy),) for n, (_, y) in enumerate(pairs)
+    ]
+    for _ in model._follow(rows, labels, due) if rows else ():
         pass
     if not due:
         came = f"{len(rows)} readings fill no window of {window} that has a label"

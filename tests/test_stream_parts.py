@@ -406,8 +406,8 @@ BAD_BATCHES = [
         for sample, text in BAD_SAMPLES
         for batch in ([sample], [GOOD, sample, GOOD])
     ),
-    ([GOOD, {"a": 2.0}, GOOD], ["new class", float("nan"), 1], "y is nan"),
-    ([GOOD], [["x"]], "y is .* of type list"),
+    ([GOOD, {"a": 2.0}, GOOD], ["new class", float("nan"), 1], r"y\[1\] is nan"),
+    ([GOOD], [["x"]], r"y(\[0\])? is .* of type list"),
 ]
 
 
