@@ -168,12 +168,19 @@ class IncrementalModel(BaseEstimator):
 
     def __copy__(self) -> Self:
         """Return a copy that learns by itself."""
+        new = object.__new__(type(self))
+        vars(new).update(self.__getstate__())
+        del vars(new)["_lock"]
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state of one moment, for copies and pickles."""
         with held(self):
-            new = shallow_copy(self)
-            del vars(new)["_lock"]
+            state = dict(super().__getstate__())
             if hasattr(self, "_model"):
-                new._model, new._solutions = copy.copy(self._model), self._solutions.copy()
-            return new
+                state["_model"] = copy.copy(self._model)
+                state["_solutions"] = self._solutions.copy()
+            return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -210,9 +217,10 @@ class IncrementalModel(BaseEstimator):
         settings = {theirs: getattr(self, mine) for mine, theirs in SETTLED.items()}
         ridge: Any = 1.0
         if self.solver == "recursive":
-            # An inverse holds one number inside. With "auto" it waits for one, and holds sums of
+            # An inverse holds one number inside, in fixed units. Without these it holds sums of
             # products, which have no units.
-            ridge = float(self.alpha) if isinstance(self.alpha, numbers.Real) else "auto"
+            is_fixed = isinstance(self.alpha, numbers.Real) and self.scaling != "standard"
+            ridge = float(self.alpha) if is_fixed else "auto"
         return {"ridge": ridge, "scaling": None} | settings
 
     def _check_settled(self) -> None:
@@ -264,19 +272,18 @@ class IncrementalModel(BaseEstimator):
                 "sample_weight is zero in all rows, expected a weight above 0 in the first "
                 "rows that are learnt. Leave such rows out."
             )
-        model = new._model = new._new_model(targets) if begins else self._model
-        new._solutions = {}
-        if not begins:
+        if begins:
+            new._model, new._solutions = new._new_model(targets), {}
+        else:
             self._check_settled()
             # Before the rows: after an interrupt in between, an answer is solved anew.
-            publish(new, self)
-        if model.ridge == "auto":
+            self._solutions.clear()
+        if new._model.ridge == "auto":
             # Alpha is selected here, whenever something is asked for.
-            model._hold_choices()
+            new._model._hold_choices()
         with own_words():
-            model._learn(new._batch(X), targets, weights, None)
-        if begins:
-            publish(new, self)
+            new._model._learn(new._batch(X), targets, weights, None)
+        publish(new, self)
         return self
 
     def unlearn(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -372,15 +379,9 @@ class IncrementalModel(BaseEstimator):
                 )
         for each in (self, other):
             each._check_settled()
-        new = shallow_copy(self)
-        new._read_labels_of(other)
-        new._solutions = {}
-        publish(new, self)
+        self._solutions.clear()
         with own_words():
             self._model.merge(other._model)
-
-    def _read_labels_of(self, other: Self) -> None:
-        """Take note of the labels of another estimator, where there are labels."""
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
@@ -450,12 +451,14 @@ class IncrementalModel(BaseEstimator):
                     f"alpha={self.alpha!r} is one for each target, expected a number: river's "
                     "models have one ridge. Set alpha to it first."
                 )
-            if not isinstance(self.alpha, str):
-                return remade(self._model, ridge=float(self.alpha), scaling=self.scaling)
-            model = remade(self._model, ridge="auto", scaling=self.scaling)
-            solution = self._solved()
-            keep_ridge(model, float(solution.alpha), solution.units)
-            return model
+            copied = copy.copy(self._model)
+            with own_words():
+                if not isinstance(self.alpha, str):
+                    return remade(copied, ridge=float(self.alpha), scaling=self.scaling)
+                model = remade(copied, ridge="auto", scaling=self.scaling)
+                solution = self._solved()
+                keep_ridge(model, float(solution.alpha), solution.units)
+                return model
 
     @classmethod
     def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
@@ -479,20 +482,21 @@ class IncrementalModel(BaseEstimator):
             new.n_features_in_ = len(names)
             if not numbered:
                 new.feature_names_in_ = np.array(names, dtype=object)
-            new._model, new._solutions = remade(model, **new._settings()), {}
-            if model.ridge == "auto":
-                # Until rows are learnt the ridge in force stays, and so do the answers.
-                alpha, units = model._in_force()
-                if model._statistics.fixed_ridge is not None:
-                    units = model._penalty.units
-                solution = solved(new._model, alpha, units, new._layout)
-                new._solutions[new._asked()] = solution
+            # Until rows are learnt the weights in force stay, and so do the answers.
+            ridge, units, weights, intercept, _ = model._solved()
+            inside = model._statistics.recursion
+            if inside is not None and model.scaling is not None:
+                units = inside.units
+            order = model._columns.locate(new._layout)
+            new._model = remade(model, **new._settings())
+            solution = Solution(weights[order], intercept, ridge, units)
+            new._solutions = {new._asked(): solution}
         return new
 
 
 def remade(model: LinearModel, **settings: Any) -> LinearModel:
-    """Return a copy of a river model with other settings."""
-    known = vars(copy.copy(model))
+    """Return a river model with other settings, which takes over what another one has learnt."""
+    known = vars(model)
     keep = ("_columns", "_clock", "_classes", "_class_counts", "_target_names")
     new: LinearModel = model.clone(settings)
     new._put_in_place(known["_statistics"], **{name: known[name] for name in keep if name in known})
@@ -965,8 +969,8 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
         before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
-        self._labels = labels if begins else united(self._seen_labels(), labels)
-        united(self._declared, self._labels)
+        known = self._declared if begins else united(self._declared, self._seen_labels())
+        united(known, labels)
         classes = before.extended(labels.tolist())
         return X, (classes.columns(labels.tolist())[which], {"_classes": classes})
 
@@ -982,16 +986,14 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         by_row: Floats = weights * factors[targets[0]]
         return by_row
 
-    def _read_labels_of(self, other: Self) -> None:
-        self._labels = united(self._seen_labels(), other._seen_labels())
+    def _join(self, other: Self) -> None:
+        united(self.classes_, other.classes_)
+        super()._join(other)
         self._declared = united(self._declared, other._declared)
 
     def _seen_labels(self) -> Matrix:
         """Return the labels that have rows, sorted."""
-        present = set(self._model._outputs)
-        seen = np.array([label in present for label in self._labels.tolist()], dtype=bool)
-        labels: Matrix = self._labels[seen]
-        return labels
+        return sorted_labels("y", self._model._outputs)
 
     @property
     def classes_(self) -> Matrix:
@@ -1076,7 +1078,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         weight = "balanced" if getattr(model, "balance", None) else None
         new = cls._of_river(model, (LeastSquaresClassifier,), class_weight=weight)
         if hasattr(new, "_model"):
-            new._labels = sorted_labels("model", new._model._outputs)
+            sorted_labels("model", new._model._outputs)
         return new
 
     def to_river(self) -> Any:
@@ -1147,6 +1149,8 @@ def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
     (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
     """
     different = list(dict.fromkeys(labels))
+    if not different:
+        return NO_LABELS
     array = label_array(different)
     if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
         array = np.array(different)

@@ -43,6 +43,7 @@ def _is_sound(acc: Any) -> bool:
         "_squares": VECTOR,
         "_probe": VECTOR,
         "_products": VECTOR,
+        "_peaks": VECTOR,
     },
     _is_sound,
 )
@@ -110,7 +111,7 @@ class RecursiveAccumulator(Accumulator):
 
     # It is inside once it is known.
     holds_ridge = True
-    by_column = ("_squares", "_probe", "_products")
+    by_column = ("_squares", "_probe", "_products", "_peaks")
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
@@ -119,6 +120,8 @@ class RecursiveAccumulator(Accumulator):
         # A vector v, 0 at the targets, and A'A v with, after it, Y'A v: they show the digits lost.
         self._probe = np.concatenate((_probe_of(np.arange(n_features)), np.zeros(n_targets)))
         self._products = np.zeros(n_features + n_targets)
+        # The largest sums of squares out of which rows were taken: their rounding errors stay.
+        self._peaks = np.zeros(n_features + n_targets)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
         vars(self)["recursion"] = None
@@ -154,9 +157,9 @@ class RecursiveAccumulator(Accumulator):
         if inside is None:
             new._products = self._products_of(sums)
         new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
-        if self._taken.any():
+        if inside is not None and self._peaks.any():
             # The sums come from an inverse out of which rows were taken.
-            new._check_digits()
+            new._check_digits(f"ridge={ridge:g} leaves")
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
@@ -222,6 +225,7 @@ class RecursiveAccumulator(Accumulator):
         elif decay != 1.0:
             recursion = recursion.scaled(decay)
         used, products = np.flatnonzero(rows.weights()), decay * self._products
+        peaks = decay * self._peaks
         if len(used) and self._n_features:
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
@@ -232,26 +236,30 @@ class RecursiveAccumulator(Accumulator):
         taken = decay * self._targets_taken
         if rows.sign < 0.0:
             taken += decay * self._target_squares - squares[self._n_features :]
-        inside = ("recursion", recursion), ("_products", products), ("_targets_taken", taken)
-        state = (*((self, *each) for each in inside), *noted)
+            peaks = np.maximum(peaks, decay * self._squares)
+        inside = ("recursion", recursion), ("_products", products), ("_peaks", peaks)
+        state = (*((self, *each) for each in inside), (self, "_targets_taken", taken), *noted)
         if rows.sign < 0.0:
             left = shallow_copy(self)
             vars(left).update((name, value) for _, name, value in state)
-            left._check_digits()
+            left._check_digits("rows to take out leave")
         return (), state
 
-    def _check_digits(self) -> None:
+    def _check_digits(self, cause: str) -> None:
         """Raise ValueError if the recursion has lost the digits of what is left in it."""
         assert self.recursion is not None
         left = self._target_squares
         compared = np.where(left > RESIDUE * self._targets_taken, left, 0.0)
         probe = self._probe[: self._n_features]
-        self.recursion.check_digits(probe, self._products, compared, self._taken)
+        peaks = self._peaks[: self._n_features]
+        self.recursion.check_digits(cause, probe, self._products, compared, peaks)
 
     def _absorb_sums(self, other: Self, w: float) -> None:
         sums, theirs = self._sums(), other._sums()
         sums._absorb_sums(theirs, w)
         size = self._n_features, self._n_targets
+        if w < 0.0:
+            self._peaks = np.maximum(self._peaks, self._squares)
         self._squares = self._squares + w * np.concatenate(
             [*map(enlarged, other._raw_squares(), size)]
         )
@@ -262,6 +270,7 @@ class RecursiveAccumulator(Accumulator):
                 # Their own error shows along their own probe, whose columns may have moved.
                 products += grown._products - grown._products_of(theirs)
             self._products = self._products + w * products
+            self._peaks = np.maximum(self._peaks, grown._peaks)
             ridge = self.recursion.ridge
             units = self.recursion.units
             if w > 0.0:
@@ -270,7 +279,7 @@ class RecursiveAccumulator(Accumulator):
                 own = sums.rescaled(1.0 / units)
                 weights = own.solve(ridge, self.diagonal / units**2)
                 self.recursion = Recursion.of_gram(own.gram, weights, ridge).rescaled(units)
-                self._check_digits()
+                self._check_digits("rows to take out leave")
 
     def _recursion_of(self, sums: GramAccumulator, ridge: float, units: Floats) -> Recursion:
         """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
@@ -291,7 +300,8 @@ class RecursiveAccumulator(Accumulator):
         unused = (self.diagonal == 0.0) & (self._raw_squares()[0] != 0.0)
         if self.recursion is not None and unused.any():
             self.recursion = self.recursion.without(unused)
-            self._products[: self._n_features][unused] = 0.0
+            for each in (self._products, self._peaks):
+                each[: self._n_features][unused] = 0.0
 
     def restore_ridge(self) -> None:
         """Bring the ridge inside back to c, in place."""
@@ -316,6 +326,7 @@ class RecursiveAccumulator(Accumulator):
     def _rescale_sums(self, factors: Floats) -> None:
         by_column = np.concatenate((factors, np.ones(self._n_targets)))
         self._squares = self._squares * by_column**2
+        self._peaks = self._peaks * by_column**2
         self._products, self._probe = (
             self._products * by_column,
             self._probe * reciprocal(by_column),

@@ -244,7 +244,9 @@ class Recursion:
             step -= product(recent, product(recent.T, columns)) / self._scale
         return step
 
-    def check_digits(self, probe: Floats, products: Floats, squares: Floats, taken: Floats) -> None:
+    def check_digits(
+        self, cause: str, probe: Floats, products: Floats, squares: Floats, peaks: Floats
+    ) -> None:
         """Raise ValueError unless P and W agree with sums to six digits, in ``M^2`` operations.
 
         With K = A'A + d U^2, P K v is v and v'K W is v'A'Y for any v. Both sides are compared for
@@ -252,20 +254,22 @@ class Recursion:
 
         Parameters
         ----------
+        cause : str
+            Beginning of the message: what leaves too few digits.
         probe : ndarray (n_features,)
             v, of magnitude about 1.
         products : ndarray (n_features + n_targets,)
             A'A v and, after it, Y'A v, which have been added up beside P.
         squares : ndarray (n_targets,)
             Sums of squares of the targets; 0 for those that are not compared.
-        taken : ndarray (n_features,)
-            Sums of squares of the features that were taken out, whose rounding errors are in the
-            products, too, and do not show when these are compared.
+        peaks : ndarray (n_features,)
+            Largest sums of squares of the features out of which rows were taken. Their rounding
+            errors are in the products, too, and do not show when the products are compared.
         """
         n_features = self.n_features
         image = products[:n_features] + self.level * self.units**2 * probe
         deviation = np.abs(self._times(image[:, None])[:, 0] - probe).max(initial=0.0)
-        rounding = EPS * (taken * self._base.diagonal() / self._scale).max(initial=0.0)
+        rounding = EPS * (peaks * self._base.diagonal() / self._scale).max(initial=0.0)
         size = np.sqrt(max(float(image @ probe), 0.0) * squares)
         apart = np.abs(image @ self.weights - products[n_features:])[size > 0.0] / size[size > 0.0]
         # Strong directions hide the others in v'K W.
@@ -273,9 +277,9 @@ class Recursion:
         if not deviation <= LARGEST_DEVIATION:
             digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
             raise ValueError(
-                f"rows to take out leave about {digits} digits of the weights, expected at least "
-                "6: they, or rows before, outweigh what stays. Take out only rows that are in; or "
-                f"{REMEDY}."
+                f"{cause} about {digits} digits of the weights, expected at least 6: rows that are "
+                "taken out, now or before, outweigh the rows that stay. Take out only rows that "
+                f"were learnt; or {REMEDY}."
             )
 
     def _plan_recent(
@@ -490,8 +494,8 @@ def _check_pivot(pivot: float, sign: float, most: float = OUTWEIGHED) -> None:
     """Raise ValueError unless rows of such a pivot can be added (sign > 0) or taken out (< 0)."""
     if sign < 0 and not pivot > 0.0:
         raise ValueError(
-            "rows to take out leave nothing of what is known in a direction, expected a part of "
-            f"it. Take out only rows that are in, as they are; or {REMEDY}."
+            "rows to take out hold all that is known in a direction, expected that some of it "
+            f"stays. Take out only rows that were learnt, unchanged; or {REMEDY}."
         )
     if not pivot > 0.0:
         raise ValueError(

@@ -120,7 +120,7 @@ ROUNDING = float(np.finfo(np.float64).eps)
 """Residual sum of squares, relative to the targets', that cannot be told from 0."""
 
 MOST_WARNED = 64
-"""Sets of absent columns of which a model remembers that it has warned of them."""
+"""Number of sets of absent columns that a model remembers having warned about."""
 
 FEWEST_FREE = 1e-9
 """Degrees of freedom left, relative to the weight of the rows, that cannot be told from 0."""
@@ -191,7 +191,7 @@ def _with_units(
 
 
 def _holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulator:
-    """Return statistics that hold the ridge of a penalty inside, if they keep six digits so."""
+    """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
     if not number > 0.0:
@@ -201,9 +201,8 @@ def _holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulat
     try:
         return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
     except ValueError:
-        if statistics.fixed_ridge is None:
-            raise
-        # The weights are exact at the ridge inside; rows taken out leave too little for another.
+        # Rows that were taken out leave too little for this ridge. The weights stay exact at the
+        # ridge inside, or are solved from the Gram.
         return statistics
 
 
@@ -312,7 +311,7 @@ class LinearModel(base.Estimator, ABC):
     scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
-    # Hashes of the sets of absent columns that a warning has named last; not part of the state.
+    # Hashes of the sets of absent columns named by the latest warnings; not part of the state.
     _warned: tuple[int, ...] = ()
 
     def __init__(
@@ -1006,7 +1005,7 @@ class LinearModel(base.Estimator, ABC):
             if not self._is_refined:
                 statistics.refine(recursion)
             # With every prediction: `__setattr__` here is Python, and takes longer.
-            object.__setattr__(self, "_asked_at", count)
+            vars(self)["_asked_at"] = count
         return recursion
 
     def _go_on_from(
