@@ -7,6 +7,7 @@ import numbers
 import os
 import re
 import reprlib
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
@@ -311,6 +312,15 @@ def shown(value: Any, number: float) -> str:
     return str(number)
 
 
+def levels_to_caller() -> int:
+    """Return the `stacklevel` by which a warning names the line that called this package."""
+    frame, level = sys._getframe(1), 1
+    package = str(Path(__file__).parent)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def plain_scalar(value: Any) -> Any:
     """Return a numpy scalar as the Python value that it holds; anything else as it is.
 
@@ -463,7 +473,7 @@ def _refusal(model: Any, name: str, value: Any) -> str:
         # Others of these change only within.
         changing = [each for each in _mutable(model) if hasattr(kind, each)]
         but = f", only {', '.join(changing)} can" if changing else ""
-        new = f"clone({{{name!r}: {given}}})" if hasattr(kind, "clone") else f"{name}={given}"
+        new = f"clone({{{name!r}: {given}}})" if _clones(model, name, value) else f"{name}={given}"
         stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
         return f"{stays}. Make a new one with {new}."
     for part in settings:
@@ -481,6 +491,14 @@ def _refusal(model: Any, name: str, value: Any) -> str:
         f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
         "Begin the names of attributes of your own with an underscore."
     )
+
+
+def _clones(model: Any, name: str, value: Any) -> bool:
+    """Tell whether a clone can have another setting: what is made of data may not fit it."""
+    with suppress(Exception):
+        model.clone({name: value})
+        return True
+    return False
 
 
 def _mutable(model: Any) -> list[str]:

@@ -103,6 +103,9 @@ def plain_label(y: Any) -> Any:
         plain = tuple(map(plain_label, y))
         # Named tuples keep their type.
         return y if all(map(is_, y, plain)) else plain
+    if hasattr(type(y), "as_py"):
+        # A scalar of pyarrow, as its columns iterate.
+        return y.as_py()
     return y if isinstance(y, (np.datetime64, np.timedelta64)) else plain_scalar(y)
 
 
@@ -119,10 +122,10 @@ def read_label(y: Any, argument: str = "y", remedy: str = f"{UNTIL_KNOWN}.") -> 
     label = plain_label(y)
     if label is None:
         raise ValueError(f"{argument} is None, expected a label. {remedy}")
-    if isinstance(label, (np.datetime64, np.timedelta64)) or label is np.ma.masked:
-        raise TypeError(
-            f"{argument} is {label!r}, expected a label. Convert dates to text, skip masked rows."
-        )
+    if label is np.ma.masked:
+        raise TypeError(f"{argument} is masked, expected a label. {remedy}")
+    if isinstance(label, (np.datetime64, np.timedelta64)):
+        raise TypeError(f"{argument} is {label!r}, expected a label. Convert dates to text.")
     try:
         hash(label)
     except TypeError as error:

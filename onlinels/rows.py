@@ -97,7 +97,10 @@ def plain_names(names: Iterable[Name]) -> tuple[Name, ...]:
         return known
     plain = tuple(map(plain_name, known))
     if not all(map(equals_itself, plain)):
-        raise ValueError("A name is NaN, expected one that equals itself. Rename it.")
+        odd = next(name for name in plain if not equals_itself(name))
+        raise ValueError(
+            f"A feature's name is NaN ({odd!r}), expected one that equals itself. Rename it."
+        )
     return plain
 
 
@@ -625,9 +628,11 @@ class Columns:
             if self._plain or isinstance(layout, range):
                 named = [key for key in (*self._index, *keys) if not isinstance(key, int)]
                 if named:
+                    came = "Columns are those of a plain array, expected names as before, such as"
+                    if self._plain:
+                        came = "Columns have names, expected a plain array as before, not"
                     raise ValueError(
-                        "Columns are those of a plain array, expected names as before, such "
-                        f"as {named[0]!r}, or arrays only. Learn and predict in one form."
+                        f"{came} {named[0]!r}, or arrays only. Learn and predict in one form."
                     )
             located = np.array([self._index.get(key, -1) for key in keys], dtype=np.intp)
             self._last = last = layout, located
@@ -822,7 +827,7 @@ def label_array(labels: Sequence[Any]) -> Matrix:
     """
     kinds = {type(label) for label in labels}
     if len(kinds) == 1 and (kind := kinds.pop()) in ARRAY_KINDS:
-        # Of 5 and 2**63 numpy alone would make floats.
+        # Numpy would convert a list of 5 and 2**63 to floats.
         is_wide = kind is int and max(labels) >= 2**63 and min(labels) >= 0
         own = np.array(labels, np.uint64 if is_wide and max(labels) < 2**64 else None)
         # Beyond 64 bits an int would become a float, and a NUL at the end of a str would go.
@@ -842,7 +847,7 @@ def labels_like(source: Any, labels: Sequence[Any]) -> Any:
     in_pandas = source.implementation.is_pandas_like()
     array = label_array(labels if in_pandas else [y for y in labels if y is not None])
     if array.dtype == np.uint64 and len(array) == len(labels):
-        # Of a list pyarrow makes no unsigned numbers.
+        # Pyarrow does not infer unsigned integers from a list.
         return to_native_series(array, name=None, like=source)
     if array.dtype != object or all(isinstance(label, str) for label in array):
         return to_native_series(list(labels), name=None, like=source)
@@ -879,13 +884,13 @@ def table_like(source: Any, names: Sequence[Hashable], values: Matrix) -> Any:
                 f"Two columns would be called {twice[0]!r}, expected names that differ as text. "
                 "Pass a pandas frame or an array, or rename one."
             )
-        # Of names that begin with "" narwhals makes none of an array.
+        # Narwhals cannot make a frame of an array if a column name is empty.
         of_names: Any = dict(zip(names, values.T, strict=True)) if "" in names else values
         return to_native_frame(of_names, like=source, columns=names)
     frame: Any = to_native_frame(values, like=source, columns=[str(i) for i in range(len(names))])
     # Set afterwards: only pandas itself takes names that are no text, and tuples as they are.
     index = nw.get_native_namespace(source).Index
-    # Of 0.5 and a large int pandas alone would make floats.
+    # Pandas would convert 0.5 and a large int to floats.
     is_mixed = len(set(map(type, names))) > 1
     frame.columns = index(list(names), tupleize_cols=False, dtype=object if is_mixed else None)
     return frame

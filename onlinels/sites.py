@@ -78,7 +78,8 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     paths : iterable of str or PathLike
         Files of `save` that hold one model or pipeline each. The output itself is left out.
     tell : callable, optional
-        Called with a line on every file, the number of files merged and of all to be merged.
+        Called with a line on every file, the number of files merged and of all to be merged. Other
+        merges into the folder wait meanwhile, one that it calls itself for ever.
 
     Raises
     ------

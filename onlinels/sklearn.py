@@ -176,7 +176,7 @@ class IncrementalModel(BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Return the state of one moment, for copies and pickles."""
         with held(self):
-            state = dict(super().__getstate__())
+            state: dict[str, Any] = vars(self).copy()
             if hasattr(self, "_model"):
                 state["_model"] = copy.copy(self._model)
                 state["_solutions"] = self._solutions.copy()
@@ -523,7 +523,8 @@ def check_has_counterpart(model: LinearModel) -> None:
 def keep_ridge(model: LinearModel, ridge: float, units: Floats | None) -> None:
     """Let a river model keep a ridge that was selected elsewhere, until its next checkpoint."""
     statistics = model._statistics
-    if statistics.holds_ridge and statistics.count >= FIRST_ROWS:
+    is_open = statistics.fixed_ridge is not None
+    if statistics.holds_ridge and (is_open or statistics.count >= FIRST_ROWS):
         statistics, _ = at(statistics, ridge, units, holds=True)
     model._put_in_place(
         statistics, _penalty=settled(Penalty(), ridge, units, statistics, model._clock)
@@ -591,7 +592,7 @@ def dependent_columns(gram: Floats) -> Integers:
     [0, 1]
     """
     squares = gram.diagonal()
-    factors = reciprocal(np.sqrt(squares))
+    factors = reciprocal(np.sqrt(np.maximum(squares, 0.0)))
     scaled = gram * factors * factors[:, None]
     factor, pivots, rank, _ = dpstrf(scaled, tol=INDEPENDENT, lower=0)
     beyond = squares[pivots[rank:] - 1] > 0.0
@@ -731,6 +732,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             return self._learn(shallow_copy(self), X, y, sample_weight, begins)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
+        if np.ma.is_masked(y):
+            raise ValueError("y holds masked targets, expected numbers. Leave these rows out.")
         X, y = validate_data(
             self,
             X,
@@ -964,7 +967,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             return self._learn(new, X, y, sample_weight, begins=not hasattr(self, "_model"))
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
-        check_labels("y", y)
+        y = plain_labels("y", y)
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
@@ -1114,53 +1117,55 @@ def signed(by_class: Floats) -> Floats:
 
 def declared_labels(classes: Any) -> Matrix:
     """Return labels that are declared, sorted; raise if they cannot be labels."""
-    labels = np.asarray(classes)
     remedy = "Pass the labels as y will have them, or leave classes out."
-    if labels.ndim != 1:
-        raise ValueError(f"classes has shape {labels.shape}, expected (n_classes,). {remedy}")
-    if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-        raise ValueError(f"classes={classes!r} holds nan or infinity, expected labels. {remedy}")
+    shape = np.shape(classes)
+    if len(shape) != 1:
+        raise ValueError(f"classes has shape {shape}, expected (n_classes,). {remedy}")
     try:
-        check_labels("classes", classes)
+        labels = np.asarray(plain_labels("classes", classes))
+        if labels.dtype.kind == "f" and not np.isfinite(labels).all():
+            raise ValueError("nan and infinity are none.")
         check_classification_targets(labels)
-        return np.unique(labels)
     except (TypeError, ValueError) as error:
         raise ValueError(f"classes={classes!r} cannot be labels: {error} {remedy}") from error
+    return np.unique(labels)
 
 
-def check_labels(argument: str, labels: Any) -> None:
-    """Raise if labels are missing, or if numpy would make other labels of them."""
+def plain_labels(argument: str, labels: Any) -> Any:
+    """Return labels as numpy holds them exactly; raise if some are missing or cannot be held."""
     array = np.asarray(labels)
-    is_list = isinstance(labels, (list, tuple))
-    if array.ndim != 1 or not (is_list or array.dtype == object):
-        return
-    values = read_labels(labels)
-    if array.dtype == object or set(array.tolist()) != set(values):
-        # Of numbers and texts numpy makes texts, of large integers of both signs floats.
-        sorted_labels(argument, values)
+    is_numpy = isinstance(getattr(labels, "dtype", array.dtype), np.dtype)
+    is_numpy = is_numpy and not isinstance(labels, (list, tuple, np.ma.MaskedArray))
+    if array.ndim != 1 or (is_numpy and array.dtype.kind in "biufcU"):
+        return labels
+    # Numpy would make texts of numbers beside texts, and floats of nullable integers.
+    return exact_array(argument, read_labels(labels))
 
 
-def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
-    """Return labels, sorted, as an array; raise unless an array holds exactly these.
-
-    Examples
-    --------
-    >>> sorted_labels("y", ["b", "a", "b"]), sorted_labels("y", [1, 0.5])
-    (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
-    """
+def exact_array(argument: str, labels: Sequence[Any]) -> Matrix:
+    """Return labels as an array (n,); raise unless an array holds exactly these."""
     different = list(dict.fromkeys(labels))
-    if not different:
-        return NO_LABELS
-    array = label_array(different)
+    array = label_array(labels)
     if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
-        array = np.array(different)
+        array = np.array(labels)
     if array.dtype == object or set(array.tolist()) != set(different):
         raise ValueError(
             f"{argument} holds the labels {reprlib.repr(different)}, expected labels that one "
             "array holds exactly: only texts, or only numbers of one type. Convert all labels to "
             "text first, for instance with [repr(label) for label in labels]."
         )
-    return np.unique(array)
+    return array
+
+
+def sorted_labels(argument: str, labels: Sequence[Any]) -> Matrix:
+    """Return different labels, sorted, as an array; raise as `exact_array`.
+
+    Examples
+    --------
+    >>> sorted_labels("y", ["b", "a", "b"]), sorted_labels("y", [1, 0.5])
+    (array(['a', 'b'], dtype='<U1'), array([0.5, 1. ]))
+    """
+    return np.unique(exact_array(argument, labels)) if len(labels) else NO_LABELS
 
 
 def united(known: Matrix, labels: Matrix) -> Matrix:
@@ -1248,6 +1253,11 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             new._n_features_out = self.n_hidden
             publish(new, self)
         return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Fix the input weights and return the activations (n_samples, n_hidden) of the rows."""
+        with held(self):
+            return self.fit(X, y, **fit_params).transform(X)
 
     def transform(self, X: Any) -> Floats:
         """Return activations (n_samples, n_hidden)."""

@@ -457,8 +457,8 @@ class CalibratedClassifier(WrappedClassifier):
         with self._lock:
             labels = read_labels(y)
             weights = check_weights(w, len(labels))
+            check_one_each(labels, X.shape[0] if hasattr(X, "shape") else len(X))
             scores = self._scores_before(X)
-            check_one_each(labels, len(scores))
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)
 

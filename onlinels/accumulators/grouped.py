@@ -22,6 +22,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
+    AS_ACCURATE,
     NOTHING_LEFT,
     Choice,
     Sums,
@@ -469,7 +470,10 @@ class FoldedAccumulator(GroupedAccumulator):
             return no_choice(last)
         errors = cross_validation_errors(self._members, standardised)
         return best_of(
-            lambda ridges: np.log(np.maximum(errors(ridges), NOTHING_LEFT * squares)), first, last
+            lambda ridges: np.log(np.maximum(errors(ridges), NOTHING_LEFT * squares)),
+            first,
+            last,
+            AS_ACCURATE,
         )
 
 

@@ -157,9 +157,9 @@ class RecursiveAccumulator(Accumulator):
         if inside is None:
             new._products = self._products_of(sums)
         new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
-        if inside is not None and self._peaks.any():
-            # The sums come from an inverse out of which rows were taken.
-            new._check_digits(f"ridge={ridge:g} leaves")
+        if inside is not None:
+            # The sums come from an inverse, which holds few digits of what its ridge outweighs.
+            new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:

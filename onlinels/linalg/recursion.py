@@ -277,9 +277,9 @@ class Recursion:
         if not deviation <= LARGEST_DEVIATION:
             digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
             raise ValueError(
-                f"{cause} about {digits} digits of the weights, expected at least 6: rows that are "
-                "taken out, now or before, outweigh the rows that stay. Take out only rows that "
-                f"were learnt; or {REMEDY}."
+                f"{cause} about {digits} digits of the weights, expected at least 6: rows taken "
+                "out, or the ridge so far, outweigh the rows that stay. Take out only rows that "
+                'were learnt, or learn the rows once more with another ridge or accumulator="gram".'
             )
 
     def _plan_recent(

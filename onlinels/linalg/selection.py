@@ -158,6 +158,9 @@ Rows that are no more than features can be fitted whole: the likelihood is flat 
 rounding errors would decide.
 """
 
+AS_ACCURATE = 1e-6
+"""The same of squared errors on held-out folds, relative to them: rounding stays far below."""
+
 NOTHING_LEFT = 1e-14
 """Squared error relative to the squares of the targets that is no more than rounding."""
 

@@ -104,7 +104,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     for every answer between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today; where a frame to be answered lacks columns, a warning names them.
+    today. Where a frame that is passed to a prediction lacks learnt columns, a warning names them.
     New features and new classes may come at any time; the weights are then those that
     had resulted if they had been known from the start. Order of dict keys and of frame columns
     never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
@@ -181,7 +181,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         x : mapping
             Feature names to numbers or arrays of numbers.
         y : hashable
-            The label; new ones at any time. None, NaN and pandas.NA are missing labels: refused.
+            The label; new ones at any time. None, NaN and pandas.NA count as missing: refused.
         w : float
             Weight, at least 0: learning with weight 2 equals learning twice.
         t : number or datetime, optional

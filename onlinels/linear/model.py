@@ -37,6 +37,7 @@ from onlinels.checks import (
     check_mergeable,
     check_weights,
     checked_assignment,
+    levels_to_caller,
     read_only,
     row_blocks,
     uncast,
@@ -1068,27 +1069,25 @@ class LinearModel(base.Estimator, ABC):
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
-        batch = self._read_asked(X, depth=4)
+        batch = self._read_asked(X)
         return batch.source, self._scores_of(batch)
 
-    def _read_asked(self, X: Any, depth: int = 3) -> Batch:
-        """Read rows to be answered; warn once of every set of columns that a frame lacks.
-
-        The line that the warning names is so many calls above.
-        """
+    def _read_asked(self, X: Any) -> Batch:
+        """Read rows to be answered; warn once of every set of columns that a frame lacks."""
         batch = read_batch(X)
         absent, unknown = self._columns.differences(batch)
         key = hash(frozenset(absent))
         if absent and key not in self._warned:
-            self._warned = (*self._warned[1 - MOST_WARNED :], key)
             others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
             warnings.warn(
                 f"X lacks {len(absent)} of the {len(self._columns)} columns that the model has "
                 f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
                 "where 0 is meant, add columns of 0, or pass a list of dicts.",
                 UserWarning,
-                stacklevel=depth,
+                stacklevel=levels_to_caller(),
             )
+            # Afterwards: a warning that raises comes again.
+            self._warned = (*self._warned[1 - MOST_WARNED :], key)
         return batch
 
     def _scores_of(self, batch: Batch) -> Floats:

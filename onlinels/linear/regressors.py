@@ -180,7 +180,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     after learning, a single row too, then ``M^2`` each and another ``8 M^2`` bytes.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
-    today; where a frame to be answered lacks columns, a warning names them.
+    today. Where a frame that is passed to a prediction lacks learnt columns, a warning names them.
     `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or
     pyarrow frame, or a list of dicts, and answers come in kind; see `LeastSquaresClassifier`.
     Before anything is learnt the prediction for a sample is 0.0, whatever its values: they are not

@@ -184,8 +184,9 @@ def save_method(self: Any, file: File) -> None:
     model to it. If two processes or threads save to one path at once, neither waits for the other
     nor fails, and the file of the last one stays. A process that is killed while it saves may leave
     a hidden file beside, of a name that ends in ".saving". Nothing reads this file, it may be
-    deleted, and the next save to the path removes it: any number of kills leaves at most one hidden
-    file for each process that was saving at the same time. (Where files cannot be locked, as on
+    deleted, and the next save to the path removes it (and those of up to eight saves at once): any
+    number of kills leaves at most one hidden file for each process that was saving at the same
+    time. (Where files cannot be locked, as on
     Windows, every kill may leave one more.)
 
     Examples
@@ -241,6 +242,8 @@ def folder_held(folder: Path) -> Iterator[None]:
             # A folder of another machine may have no locks.
             with suppress(OSError):
                 LOCKS.flock(descriptor, LOCKS.LOCK_EX)
+                # Said at the end: a process that was forked meanwhile has the descriptor, too.
+                stack.callback(LOCKS.flock, descriptor, LOCKS.LOCK_UN)
         yield
 
 

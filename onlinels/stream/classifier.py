@@ -218,7 +218,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         x : mapping
             Feature names to numbers, arrays of numbers, text, None or NaN.
         y : hashable
-            The label; new ones at any time. None, NaN and pandas.NA are missing labels: refused.
+            The label; new ones at any time. None, NaN and pandas.NA count as missing: refused.
 
         Raises
         ------
