@@ -553,3 +553,18 @@ def test_encoders_leave_out_categories_in_silence(library, drop_zeros):
         model.predict_many, table(frame[:1])
     )
     assert len(messages) == (2 if drop_zeros and library != "pandas" else 0)
+
+
+@pytest.mark.parametrize("wrap", [lambda m: m, CalibratedClassifier, DriftAwareClassifier])
+def test_the_warning_of_lacking_columns_names_the_callers_line_and_comes_until_it_is_seen(wrap):
+    model = wrap(LeastSquaresClassifier(ridge=1.0))
+    model.learn_many(pd.DataFrame({"a": [1.0, 2.0], "b": [0.0, 1.0]}), ["u", "v"])
+    asked = pd.DataFrame({"a": [1.0]})
+    for _ in range(2):
+        # As an error it is raised again, since nobody was answered.
+        with warnings.catch_warnings(action="error"), pytest.raises(UserWarning, match="X lacks 1"):
+            model.predict_many(asked)
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        model.predict_many(asked)
+        model.predict_many(asked)
+    assert [each.filename for each in caught] == [__file__]

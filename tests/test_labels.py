@@ -364,3 +364,19 @@ def test_labels_of_any_kinds_are_learnt_and_answered_exactly(kind, labels, singl
     assert {*typed(answers)} <= {*typed(classes)}
     for table in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame), rows):
         assert_answers(model, table, answers)
+
+
+@pytest.mark.parametrize("make", [LeastSquaresClassifier, StreamClassifier])
+def test_scalars_of_pyarrow_are_the_labels_that_they_hold(make):
+    column, model = pa.array(["u", "v", None]), make()
+    for number, label in enumerate(column[:2]):
+        model.learn_one({"a": float(number)}, label)
+    model.learn_one({"a": 1.0}, "v")
+    assert model.predict_one({"a": 1.0}) in ("u", "v")
+    samples = [{"a": 1.0}] * 3
+    for text, learn, *values in (
+        (r"y is None", model.learn_one, samples[0], column[2]),
+        (r"y\[2\] is None", model.learn_many, samples, list(column)),
+    ):
+        with pytest.raises(ValueError, match=f"{text}, expected a label"):
+            learn(*values)

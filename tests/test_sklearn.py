@@ -641,6 +641,12 @@ LABELS = {
     "mixed": np.array([1, "a"], dtype=object),
     "tuples": [(1, 2), (3, 4)],
     "bytes": np.array([b"a", b"b"]),
+    "large nullable": pd.Series([2**53 + 1, 2**53], dtype="Int64"),
+    "arrow": pd.Series([2**53 + 1, 5], dtype="int64[pyarrow]"),
+    "maybe": pd.Series([True, False], dtype="boolean"),
+    "dates": np.array(["2020-01-01", "NaT"], dtype="M8[D]"),
+    "date series": pd.Series(pd.to_datetime(["2020-01-01", "2020-01-02"])),
+    "masked": np.ma.array([1, 2], mask=[False, True]),
     "none": ["a", None],
     "NaN": ["a", float("nan")],
     "NaNs": np.array([1.0, np.nan]),
@@ -816,6 +822,70 @@ def test_the_ridge_in_force_goes_to_river_and_back(data, solver, scaling, fit_in
     assert again.ridge == "auto"
     again.learn_many(np.vstack([X] * 8), np.tile(y, 8))
     assert again.count == 9 * n_rows + 1
+
+
+@strategies.examples(25)
+@given(
+    seed=st.integers(0, 2**16),
+    exponent=st.sampled_from([-9, -4, 0, 4]),
+    alphas=st.lists(st.sampled_from([0.1, 10.0, "auto"]), min_size=2, max_size=5),
+    scaling=st.sampled_from([None, "standard", "auto"]),
+)
+def test_alphas_that_change_are_right_or_refused(seed, exponent, alphas, scaling):
+    """An inverse that held another alpha may have lost the digits of small features."""
+    random = np.random.default_rng(seed)
+    X, factor = random.normal(size=(40, 3)), 10.0**exponent
+    y = X @ [1.0, 2.0, 3.0] + 0.1 * random.normal(size=40)
+    model = IncrementalRidge(alphas[0], solver="recursive", scaling=scaling).fit(X * factor, y)
+    for alpha in alphas[1:]:
+        wanted = IncrementalRidge(alpha, scaling=scaling).fit(X * factor, y).predict(X * factor)
+        model.set_params(alpha=alpha)
+        refusal = refusal_of(lambda: model.predict(X * factor))
+        if refusal is not None:
+            assert "digits of the weights" in refusal
+            assert exponent < 0
+            return
+        np.testing.assert_allclose(model.predict(X * factor), wanted, atol=1e-4)
+        river = model.to_river()
+        np.testing.assert_allclose(river.predict_many(X * factor), wanted, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_classes_of_refused_rows_are_not_declared(solver):
+    X, y = load_iris(return_X_y=True)
+    model = IncrementalRidgeClassifier(1.0, solver=solver).fit(X[:100], y[:100])
+    before = state_of(model)
+    with pytest.raises(ValueError, match=r"X|rows outweigh"):
+        model.partial_fit(X[:1] * 1e200, y[:1], classes=[0, 1, 2])
+    heavy = refusal_of(lambda: model.partial_fit(X[:1] * 1e9, y[:1], classes=[0, 1, 7]))
+    assert (heavy is not None) == (solver == "recursive")
+    assert state_of(model) == before or solver != "recursive"
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_while_another_thread_teaches_are_of_one_moment(copied, many_switches):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(200, 4)), random.integers(0, 3, 200)
+    model, done = IncrementalRidgeClassifier(1.0).fit(X[:4], y[:4]), threading.Event()
+
+    def take():
+        taken = []
+        while not done.is_set() or not taken:
+            model.predict(X[:1])
+            taken.append(copied(model))
+        return taken[:200]
+
+    with ThreadPoolExecutor(1) as pool:
+        copies = pool.submit(take)
+        try:
+            for at in range(4, 200, 4):
+                model.partial_fit(X[at : at + 4], y[at : at + 4])
+        finally:
+            done.set()
+        for each in copies.result():
+            n_rows = each.n_samples_seen_
+            wanted = IncrementalRidgeClassifier(1.0).fit(X[:n_rows], y[:n_rows])
+            np.testing.assert_allclose(each.coef_, wanted.coef_, rtol=1e-6, atol=1e-9)
 
 
 def test_class_weights_that_stay_behind_are_told():

@@ -1,5 +1,6 @@
 """Unlearning: a model from which rows were taken out is as if it had never seen them."""
 
+import contextlib
 import functools
 import pickle
 
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import laws
+import onlinels
 import strategies
 from laws import learnt
 from onlinels import (
@@ -410,3 +412,27 @@ def test_a_ridge_that_too_few_digits_are_left_for_is_refused_after_unlearning():
     change = functools.partial(setattr, model, "ridge", 1e-9)
     laws.assert_refused(change, model, "digits of the weights")
     assert model.ridge == 1.0
+
+
+@strategies.examples(15)
+@given(
+    seed=st.integers(0, 2**16),
+    exponent=st.integers(0, 7),
+    scaling=st.sampled_from(strategies.SCALINGS),
+)
+def test_rows_that_were_taken_out_make_no_later_call_raise(seed, exponent, scaling):
+    """Whether they were taken out of a Gram, before the ridge is inside, or out of an inverse."""
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(500, 3))
+    y = X @ [1.0, 2.0, 3.0] + 0.1 * random.normal(size=500)
+    model = LeastSquaresRegressor(ridge="auto", accumulator="recursive", scaling=scaling)
+    for at in (100, 400):
+        model.learn_many(X[at - 100 : at], y[at - 100 : at])
+        far = random.normal(size=(3, 3)) * 10.0**exponent
+        model.learn_many(far, far[:, 0])
+        with contextlib.suppress(ValueError):
+            model.unlearn_many(far, far[:, 0])
+        model.learn_many(X[at : at + 100], y[at : at + 100])
+        model.learn_one({0: 1.0, 1: 1.0, 2: 1.0}, 6.0)
+        assert np.isfinite(model.predict_one({0: 1.0}))
+        assert np.isfinite(onlinels.loads(onlinels.dumps(model)).predict_many(X)).all()
