@@ -25,6 +25,9 @@ from onlinels.linalg.selection import Sums, check_ridge, reciprocal
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
+FAINT = 1e-9
+"""Ridge, relative to the one inside, below which it is checked that the digits suffice for it."""
+
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
 
@@ -158,8 +161,11 @@ class RecursiveAccumulator(Accumulator):
             new._products = self._products_of(sums)
         new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
         if inside is not None:
-            # The sums come from an inverse, which holds few digits of what its ridge outweighs.
-            new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
+            # The sums come from an inverse, which holds few digits of what its ridge outweighs, or
+            # of what rows that were taken out outweighed.
+            is_faint = ridge * units**2 < FAINT * inside.level * inside.units**2
+            if self._peaks.any() or is_faint.any():
+                new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
         return new
 
     def with_units(self, features: Integers, units: Floats) -> Self:
@@ -248,11 +254,11 @@ class RecursiveAccumulator(Accumulator):
     def _check_digits(self, cause: str) -> None:
         """Raise ValueError if the recursion has lost the digits of what is left in it."""
         assert self.recursion is not None
-        left = self._target_squares
-        compared = np.where(left > RESIDUE * self._targets_taken, left, 0.0)
+        targets = self._target_squares
+        compared = np.where(targets > RESIDUE * self._targets_taken, targets, 0.0)
         probe = self._probe[: self._n_features]
-        peaks = self._peaks[: self._n_features]
-        self.recursion.check_digits(cause, probe, self._products, compared, peaks)
+        left, peaks = (each[: self._n_features] for each in (self._squares, self._peaks))
+        self.recursion.check_digits(cause, probe, self._products, left, compared, peaks)
 
     def _absorb_sums(self, other: Self, w: float) -> None:
         sums, theirs = self._sums(), other._sums()

@@ -245,7 +245,13 @@ class Recursion:
         return step
 
     def check_digits(
-        self, cause: str, probe: Floats, products: Floats, squares: Floats, peaks: Floats
+        self,
+        cause: str,
+        probe: Floats,
+        products: Floats,
+        features: Floats,
+        targets: Floats,
+        peaks: Floats,
     ) -> None:
         """Raise ValueError unless P and W agree with sums to six digits, in ``M^2`` operations.
 
@@ -260,17 +266,23 @@ class Recursion:
             v, of magnitude about 1.
         products : ndarray (n_features + n_targets,)
             A'A v and, after it, Y'A v, which have been added up beside P.
-        squares : ndarray (n_targets,)
+        features : ndarray (n_features,)
+            Sums of squares of the features.
+        targets : ndarray (n_targets,)
             Sums of squares of the targets; 0 for those that are not compared.
         peaks : ndarray (n_features,)
             Largest sums of squares of the features out of which rows were taken. Their rounding
             errors are in the products, too, and do not show when the products are compared.
         """
         n_features = self.n_features
-        image = products[:n_features] + self.level * self.units**2 * probe
-        deviation = np.abs(self._times(image[:, None])[:, 0] - probe).max(initial=0.0)
+        penalties = self.level * self.units**2
+        image = products[:n_features] + penalties * probe
+        # In units of the features: errors of P are alike in these.
+        sizes = np.sqrt(np.maximum(features, 0.0) + penalties)
+        apart = sizes * np.abs(self._times(image[:, None])[:, 0] - probe)
+        deviation = apart.max(initial=0.0) / (np.abs(sizes * probe).max(initial=0.0) or 1.0)
         rounding = EPS * (peaks * self._base.diagonal() / self._scale).max(initial=0.0)
-        size = np.sqrt(max(float(image @ probe), 0.0) * squares)
+        size = np.sqrt(max(float(image @ probe), 0.0) * targets)
         apart = np.abs(image @ self.weights - products[n_features:])[size > 0.0] / size[size > 0.0]
         # Strong directions hide the others in v'K W.
         deviation = max(float(deviation), rounding, HIDDEN * float(apart.max(initial=0.0)))
