@@ -79,14 +79,15 @@ class RecursiveAccumulator(Accumulator):
     `sums` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
     long as no ridge is known each solution costs ``M^3 / 3``, as in the Gram form.
 
-    Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges
-    are compared, and where features differ by many orders of magnitude: a direction in which
-    A'A has grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many
-    again. Rows that outweigh what is known in a direction by 1e14 raise. So do rows to be taken out
-    after which fewer than six digits of the weights would be right: P and W are compared with the
-    products A'A v and Y'A v of a fixed vector v, which are added up and subtracted beside them, so
-    the digits lost by all earlier rows count, too. The comparison costs ``2 M^2`` operations for
-    each call that takes rows out, and two vectors of memory.
+    Prefer the Gram where weights are asked for once in more than about M/10 rows, where ridges are
+    compared, and where features differ by many orders of magnitude: a direction in which A'A has
+    grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many again; so
+    does `merge`, which goes by way of A'A and is not checked. Rows that outweigh what is known in a
+    direction by 1e14 raise. So do rows to be taken out after which fewer than six digits of the
+    weights would be right: P and W are compared with the products A'A v and Y'A v of a fixed vector
+    v, which are added up and subtracted beside them, so the digits lost by all earlier rows count,
+    too. The comparison costs ``2 M^2`` operations for each call that takes rows out, and two
+    vectors of memory.
     The minimum-norm solution (ridge 0) is not to be had.
 
     Forgetting: data and ridge decay alike, and once the ridge d is below c/2 it is brought back to
