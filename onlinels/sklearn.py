@@ -47,7 +47,7 @@ from onlinels.labels import Classes, read_labels
 from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varying_only
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
-from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, noise_variances
+from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, holding, noise_variances
 from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, settled
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
@@ -166,17 +166,11 @@ class IncrementalModel(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
-    def __copy__(self) -> Self:
-        """Return a copy that learns by itself."""
-        new = object.__new__(type(self))
-        vars(new).update(self.__getstate__())
-        del vars(new)["_lock"]
-        return new
-
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state of one moment, for copies and pickles."""
+        """Return the state of one moment: copies and pickles learn by themselves."""
         with held(self):
             state: dict[str, Any] = vars(self).copy()
+            del state["_lock"]
             if hasattr(self, "_model"):
                 state["_model"] = copy.copy(self._model)
                 state["_solutions"] = self._solutions.copy()
@@ -523,12 +517,11 @@ def check_has_counterpart(model: LinearModel) -> None:
 def keep_ridge(model: LinearModel, ridge: float, units: Floats | None) -> None:
     """Let a river model keep a ridge that was selected elsewhere, until its next checkpoint."""
     statistics = model._statistics
+    penalty = settled(Penalty(), ridge, units, statistics, model._clock)
     is_open = statistics.fixed_ridge is not None
     if statistics.holds_ridge and (is_open or statistics.count >= FIRST_ROWS):
-        statistics, _ = at(statistics, ridge, units, holds=True)
-    model._put_in_place(
-        statistics, _penalty=settled(Penalty(), ridge, units, statistics, model._clock)
-    )
+        statistics = holding(statistics, model.ridge, penalty)
+    model._put_in_place(statistics, _penalty=penalty)
 
 
 def solved(
@@ -629,13 +622,10 @@ def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -
 
 
 def at(
-    statistics: Accumulator, alpha: float, units: Floats | None, holds: bool = False
+    statistics: Accumulator, alpha: float, units: Floats | None
 ) -> tuple[Accumulator, Floats | None]:
-    """Return statistics to be solved for an alpha, and by what features are multiplied there.
-
-    An inverse `holds` its alpha inside, also if it has waited for one so far.
-    """
-    if (holds or statistics.fixed_ridge is not None) and alpha > 0.0:
+    """Return statistics to be solved for an alpha, and by what features are multiplied there."""
+    if statistics.fixed_ridge is not None and alpha > 0.0:
         inside = None if units is None else np.where(units > 0.0, units, 1.0)
         return statistics.with_ridge(alpha, inside), None
     if units is None:

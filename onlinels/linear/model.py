@@ -191,7 +191,7 @@ def _with_units(
     return penalty._replace(units=units), statistics.with_units(begins, own), recursion
 
 
-def _holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulator:
+def holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulator:
     """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
@@ -504,7 +504,7 @@ class LinearModel(base.Estimator, ABC):
         is_fixed = statistics.fixed_ridge is not None
         says = penalty.ridge is not None or not is_selected(ridge)
         if statistics.holds_ridge and says and (is_fixed or statistics.count >= FIRST_ROWS):
-            statistics = _holding(statistics, ridge, penalty)
+            statistics = holding(statistics, ridge, penalty)
         warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
         penalty = penalty._replace(has_warned=penalty.has_warned or warns)
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
