@@ -31,10 +31,10 @@ SMALLEST_SCALE = 2.0**-32
 FAINTEST = 1e-6
 """Factor on all weights from which the inverse is divided by it."""
 
-LARGEST_DEVIATION = 3e-7
+LARGEST_DEVIATION = 1e-7
 """Largest deviation from the sums, along the probe, after rows are taken out.
 
-Six digits of the weights are right then: two thirds of the error may be off the probe.
+Six digits of the weights are right then: nine tenths of the error may be off the probe.
 """
 
 HIDDEN = 100.0
