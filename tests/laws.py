@@ -151,11 +151,12 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
         assert not model.intercept.any()
 
 
-def fit_error(W, diagonal, rows, fit_intercept, targets=None):
+def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
     """Return the error of weights (n_features, n_targets) as that of the fit, as seen by targets.
 
     It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
-    targets (not about their mean), where W* is the batch solution of the rows.
+    targets (not about their mean), where W* is the batch solution of the rows. Where targets whose
+    sum of squares is given were taken out, float64 holds at least 1e-8 of their length.
     """
     Y = np.array(rows.y, dtype=float)[:, None] if targets is None else targets
     A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
@@ -164,7 +165,7 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None):
     padded = np.vstack([T, np.zeros((len(sizes), T.shape[1]))])
     expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
     apart = stacked / sizes @ (W * sizes[:, None] - expected)
-    size = np.linalg.norm(np.sqrt(rows.w)[:, None] * Y)
+    size = max(np.linalg.norm(np.sqrt(rows.w)[:, None] * Y), 1e-8 * taken**0.5)
     return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
 
 

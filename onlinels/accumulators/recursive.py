@@ -7,11 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.blas import daxpy, ddot, dscal
 
 from onlinels.accumulators.base import (
     LEDGER,
-    RESIDUE,
     Accumulator,
     Covariance,
     Rows,
@@ -21,21 +19,21 @@ from onlinels.accumulators.base import (
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
-from onlinels.linalg.selection import Sums, check_ridge, reciprocal
+from onlinels.linalg.selection import Sums, check_ridge
+from onlinels.linalg.sketch import GramSketch
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
 FAINT = 1e-9
 """Ridge, relative to the one inside, below which it is checked that the digits suffice for it."""
 
-GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
-
 
 def _is_sound(acc: Any) -> bool:
     if (acc._gram is None) == (acc.recursion is None):
         return False
     inner = acc._gram or acc.recursion
-    return has_sound_sizes(acc, (inner.n_features, inner.n_targets))
+    sketched = acc._sketch.n_features, acc._sketch.n_targets
+    return has_sound_sizes(acc, (inner.n_features, inner.n_targets), sketched)
 
 
 @savable(
@@ -44,9 +42,7 @@ def _is_sound(acc: Any) -> bool:
         "_gram": made_of(GramAccumulator, type(None)),
         "recursion": made_of(Recursion, type(None)),
         "_squares": VECTOR,
-        "_probe": VECTOR,
-        "_products": VECTOR,
-        "_peaks": VECTOR,
+        "_sketch": made_of(GramSketch),
     },
     _is_sound,
 )
@@ -84,10 +80,9 @@ class RecursiveAccumulator(Accumulator):
     grown to s keeps about ``16 - log10(s / c)`` digits, and taking rows out needs as many again; so
     does `merge`, which goes by way of A'A and is not checked. Rows that outweigh what is known in a
     direction by 1e14 raise. So do rows to be taken out after which fewer than six digits of the
-    weights would be right: P and W are compared with the products A'A v and Y'A v of a fixed vector
-    v, which are added up and subtracted beside them, so the digits lost by all earlier rows count,
-    too. The comparison costs ``2 M^2`` operations for each call that takes rows out, and two
-    vectors of memory.
+    weights would be right: P and W are compared with a `GramSketch`, which learns every row beside
+    them, so the digits lost by all earlier rows count, too. The comparison costs ``32 M^2``
+    operations for each call that takes rows out, and 32 vectors of memory.
     The minimum-norm solution (ridge 0) is not to be had.
 
     Forgetting: data and ridge decay alike, and once the ridge d is below c/2 it is brought back to
@@ -115,17 +110,14 @@ class RecursiveAccumulator(Accumulator):
 
     # It is inside once it is known.
     holds_ridge = True
-    by_column = ("_squares", "_probe", "_products", "_peaks")
+    by_column = ("_squares",)
 
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
         super().__init__(n_features, n_targets)
         # Sums of squares of the features and, after them, of the targets.
         self._squares = np.zeros(n_features + n_targets)
-        # A vector v, 0 at the targets, and A'A v with, after it, Y'A v: they show the digits lost.
-        self._probe = np.concatenate((_probe_of(np.arange(n_features)), np.zeros(n_targets)))
-        self._products = np.zeros(n_features + n_targets)
-        # The largest sums of squares out of which rows were taken: their rounding errors stay.
-        self._peaks = np.zeros(n_features + n_targets)
+        # Beside a recursion: it shows how many digits of the recursion are right.
+        self._sketch = GramSketch(n_features, n_targets)
         # One of the two: the sums, until a ridge is known; then the recursion.
         self._gram: GramAccumulator | None = None
         vars(self)["recursion"] = None
@@ -159,13 +151,13 @@ class RecursiveAccumulator(Accumulator):
                 return self
         new, sums = self.copied(), self._sums()
         if inside is None:
-            new._products = self._products_of(sums)
+            new._sketch = self._sketch.with_sums(sums.gram, sums.cross)
         new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
         if inside is not None:
             # The sums come from an inverse, which holds few digits of what its ridge outweighs, or
             # of what rows that were taken out outweighed.
-            is_faint = ridge * units**2 < FAINT * inside.level * inside.units**2
-            if self._peaks.any() or is_faint.any():
+            is_faint = ridge * units**2 < FAINT * inside.penalties
+            if self._sketch.peaks.any() or is_faint.any():
                 new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
         return new
 
@@ -186,16 +178,10 @@ class RecursiveAccumulator(Accumulator):
         gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
         return GramAccumulator.of(gram, cross)
 
-    def _products_of(self, sums: GramAccumulator) -> Floats:
-        """Return A'A v and, after it, Y'A v from sums of the same columns."""
-        probe = self._probe[: self._n_features]
-        products: Floats = np.concatenate((sums.gram @ probe, probe @ sums.cross))
-        return products
-
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge on each feature: from c/2 to c in its units, if `ridge` is inside."""
         if self.recursion is not None and ridge == self.recursion.ridge:
-            return self.recursion.level * self.recursion.units**2
+            return self.recursion.penalties
         return np.full(self._n_features, ridge)
 
     @property
@@ -210,12 +196,8 @@ class RecursiveAccumulator(Accumulator):
         if recursion is None or decay < FAINTEST or not self._n_features:
             return super()._plan_row(sample, w, decay)
         calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
-        products = self._products
-        adding = (daxpy, sample, products, len(sample), w * ddot(sample, self._probe))
-        calls = (*calls, adding_squares(self._squares, sample, w, decay))
-        if decay != 1.0:
-            calls = (*calls, (dscal, decay, products))
-        return (*calls, adding), state
+        adding = adding_squares(self._squares, sample, w, decay)
+        return (*calls, adding, *self._sketch.plan_row(sample, w, decay)), state
 
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         features, targets = (each * decay for each in self._raw_squares())
@@ -231,21 +213,19 @@ class RecursiveAccumulator(Accumulator):
             recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
         elif decay != 1.0:
             recursion = recursion.scaled(decay)
-        used, products = np.flatnonzero(rows.weights()), decay * self._products
-        peaks = decay * self._peaks
+        used, sketch = np.flatnonzero(rows.weights()), self._sketch.scaled(decay)
         if len(used) and self._n_features:
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
             w = rows.sign * rows.weights()[used]
             recursion = recursion.learnt(values, targets, w)
-            shares = w * (values @ self._probe[: self._n_features])
-            products += np.concatenate((shares @ values, shares @ targets))
+            sketch.learn(values, targets, w)
         taken = decay * self._targets_taken
         if rows.sign < 0.0:
             taken += decay * self._target_squares - squares[self._n_features :]
-            peaks = np.maximum(peaks, decay * self._squares)
-        inside = ("recursion", recursion), ("_products", products), ("_peaks", peaks)
-        state = (*((self, *each) for each in inside), (self, "_targets_taken", taken), *noted)
+            sketch.note_peaks(decay * self._squares[: self._n_features])
+        inside = ("recursion", recursion), ("_sketch", sketch), ("_targets_taken", taken)
+        state = (*((self, *each) for each in inside), *noted)
         if rows.sign < 0.0:
             left = shallow_copy(self)
             vars(left).update((name, value) for _, name, value in state)
@@ -255,29 +235,30 @@ class RecursiveAccumulator(Accumulator):
     def _check_digits(self, cause: str) -> None:
         """Raise ValueError if the recursion has lost the digits of what is left in it."""
         assert self.recursion is not None
-        targets = self._target_squares
-        compared = np.where(targets > RESIDUE * self._targets_taken, targets, 0.0)
-        probe = self._probe[: self._n_features]
-        left, peaks = (each[: self._n_features] for each in (self._squares, self._peaks))
-        self.recursion.check_digits(cause, probe, self._products, left, compared, peaks)
+        # What rounding leaves of targets that are out is no measure of errors.
+        targets = np.maximum(self._target_squares, EPS * self._targets_taken)
+        self._sketch.check(cause, self.recursion, targets)
 
     def _absorb_sums(self, other: Self, w: float) -> None:
         sums, theirs = self._sums(), other._sums()
         sums._absorb_sums(theirs, w)
         size = self._n_features, self._n_targets
+        sketch = self._sketch.copied()
         if w < 0.0:
-            self._peaks = np.maximum(self._peaks, self._squares)
+            sketch.note_peaks(self._squares[: self._n_features])
         self._squares = self._squares + w * np.concatenate(
             [*map(enlarged, other._raw_squares(), size)]
         )
         if self.recursion is not None:
-            theirs, grown = theirs.grown(*size), other.grown(*size)
-            products = self._products_of(theirs)
-            if grown.recursion is not None:
-                # Their own error shows along their own probe, whose columns may have moved.
-                products += grown._products - grown._products_of(theirs)
-            self._products = self._products + w * products
-            self._peaks = np.maximum(self._peaks, grown._peaks)
+            theirs = theirs.grown(*size)
+            learnt = sketch.with_sums(theirs.gram, theirs.cross)
+            if other.recursion is not None:
+                # The error of their inverse, which shows along their own vectors.
+                grown = other.grown(*size)._sketch
+                learnt.absorb(grown, 1.0)
+                learnt.absorb(grown.with_sums(theirs.gram, theirs.cross), -1.0)
+            sketch.absorb(learnt, w)
+            self._sketch = sketch
             ridge = self.recursion.ridge
             units = self.recursion.units
             if w > 0.0:
@@ -307,8 +288,7 @@ class RecursiveAccumulator(Accumulator):
         unused = (self.diagonal == 0.0) & (self._raw_squares()[0] != 0.0)
         if self.recursion is not None and unused.any():
             self.recursion = self.recursion.without(unused)
-            for each in (self._products, self._peaks):
-                each[: self._n_features][unused] = 0.0
+            self._sketch = self._sketch.without(unused)
 
     def restore_ridge(self) -> None:
         """Bring the ridge inside back to c, in place."""
@@ -316,15 +296,15 @@ class RecursiveAccumulator(Accumulator):
             self.recursion = self.recursion.restored()
 
     def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
-        new = np.setdiff1d(np.arange(self._n_features), features)
-        self._probe[new] = _probe_of(new)
         places = features, targets, self._n_features, self._n_targets
+        self._sketch = self._sketch.placed(*places)
         if self.recursion is not None:
             self.recursion = self.recursion.placed(*places)
         if self._gram is not None:
             self._gram = self._gram.rearranged(*places)
 
     def _keep_sums(self, columns: Integers) -> None:
+        self._sketch = self._sketch.with_targets(columns)
         if self.recursion is not None:
             self.recursion = self.recursion.with_targets(columns)
         if self._gram is not None:
@@ -333,11 +313,7 @@ class RecursiveAccumulator(Accumulator):
     def _rescale_sums(self, factors: Floats) -> None:
         by_column = np.concatenate((factors, np.ones(self._n_targets)))
         self._squares = self._squares * by_column**2
-        self._peaks = self._peaks * by_column**2
-        self._products, self._probe = (
-            self._products * by_column,
-            self._probe * reciprocal(by_column),
-        )
+        self._sketch = self._sketch.rescaled(factors)
         self._gram = self._gram and self._gram.rescaled(factors)
         self.recursion = self.recursion and self.recursion.rescaled(factors)
 
@@ -385,9 +361,3 @@ def check_fixable(ridge: Any) -> None:
             f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
             'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
         )
-
-
-def _probe_of(columns: Integers) -> Floats:
-    """Return the entries of the probe at columns: of both signs, from 1 to 2, no two alike."""
-    sizes: Floats = 1.0 + np.modf(GOLDEN_RATIO * columns)[0]
-    return np.where(columns % 2, -sizes, sizes)

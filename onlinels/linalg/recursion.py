@@ -31,19 +31,6 @@ SMALLEST_SCALE = 2.0**-32
 FAINTEST = 1e-6
 """Factor on all weights from which the inverse is divided by it."""
 
-LARGEST_DEVIATION = 1e-7
-"""Largest deviation from the sums, along the probe, after rows are taken out.
-
-Six digits of the weights are right then: nine tenths of the error may be off the probe.
-"""
-
-HIDDEN = 100.0
-"""Error of the fit, relative to the part of the error that shows along the probe.
-
-Measured in 7,000 removals, with features of any scale, ridges from 1e-8 to 1e3 and outliers: up to
-60 where the error of the fit was over 1e-6 and did not show in the inverse.
-"""
-
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
@@ -158,6 +145,12 @@ class Recursion:
         """Number of columns of the weights."""
         return self.weights.shape[1]
 
+    @property
+    def penalties(self) -> Floats:
+        """The ridge in force on each feature, (n_features,): d U^2."""
+        penalties: Floats = self.level * self.units**2
+        return penalties
+
     def scores(self, row: Floats) -> Floats:
         """Return the scores (n_targets,) of a row (n_features,)."""
         # Measured: of a vector, half the time of the operator, or less.
@@ -234,65 +227,15 @@ class Recursion:
 
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
-        self.weights += self._times(residual)
+        self.weights += self.times(residual)
 
-    def _times(self, columns: Floats) -> Floats:
+    def times(self, columns: Floats) -> Floats:
         """Return P times columns (n_features, n)."""
         step: Floats = dsymm(1.0 / self._scale, self._base, columns)
         if self._n_recent:
             recent = self._recent[:, : self._n_recent]
             step -= product(recent, product(recent.T, columns)) / self._scale
         return step
-
-    def check_digits(
-        self,
-        cause: str,
-        probe: Floats,
-        products: Floats,
-        features: Floats,
-        targets: Floats,
-        peaks: Floats,
-    ) -> None:
-        """Raise ValueError unless P and W agree with sums to six digits, in ``M^2`` operations.
-
-        With K = A'A + d U^2, P K v is v and v'K W is v'A'Y for any v. Both sides are compared for
-        one v, whose products with the sums are known.
-
-        Parameters
-        ----------
-        cause : str
-            Beginning of the message: what leaves too few digits.
-        probe : ndarray (n_features,)
-            v, of magnitude about 1.
-        products : ndarray (n_features + n_targets,)
-            A'A v and, after it, Y'A v, which have been added up beside P.
-        features : ndarray (n_features,)
-            Sums of squares of the features.
-        targets : ndarray (n_targets,)
-            Sums of squares of the targets; 0 for those that are not compared.
-        peaks : ndarray (n_features,)
-            Largest sums of squares of the features out of which rows were taken. Their rounding
-            errors are in the products, too, and do not show when the products are compared.
-        """
-        n_features = self.n_features
-        penalties = self.level * self.units**2
-        image = products[:n_features] + penalties * probe
-        # In units of the features: errors of P are alike in these.
-        sizes = np.sqrt(np.maximum(features, 0.0) + penalties)
-        apart = sizes * np.abs(self._times(image[:, None])[:, 0] - probe)
-        deviation = apart.max(initial=0.0) / (np.abs(sizes * probe).max(initial=0.0) or 1.0)
-        rounding = EPS * (peaks * self._base.diagonal() / self._scale).max(initial=0.0)
-        size = np.sqrt(max(float(image @ probe), 0.0) * targets)
-        apart = np.abs(image @ self.weights - products[n_features:])[size > 0.0] / size[size > 0.0]
-        # Strong directions hide the others in v'K W.
-        deviation = max(float(deviation), rounding, HIDDEN * float(apart.max(initial=0.0)))
-        if not deviation <= LARGEST_DEVIATION:
-            digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
-            raise ValueError(
-                f"{cause} about {digits} digits of the weights, expected at least 6: rows taken "
-                "out, or the ridge so far, outweigh the rows that stay. Take out only rows that "
-                'were learnt, or learn the rows once more with another ridge or accumulator="gram".'
-            )
 
     def _plan_recent(
         self, image: Floats, share: float, learn: tuple[Any, ...]
@@ -484,7 +427,7 @@ class Recursion:
     def information(self) -> Floats:
         """Return A'A, (n_features, n_features), from P^-1 - d U^2, in ``M^3`` operations."""
         full = symmetric(inverted(np.asfortranarray(self.inverse())))
-        full.flat[:: self.n_features + 1] -= self.level * self.units**2
+        full.flat[:: self.n_features + 1] -= self.penalties
         return full
 
 

@@ -1,0 +1,228 @@
+"""How many digits of an inverse are right: a sketch of the sums that the inverse stands for."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg.blas import dgemv, dger, dscal
+
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.packed import spread
+from onlinels.linalg.recursion import EPS, Recursion
+from onlinels.numerics import Calls, product
+from onlinels.saving import COLUMNS, VECTOR, savable
+
+N_VECTORS = 16
+"""Vectors of a sketch. With so many features or fewer, the sketch shows every direction."""
+
+LARGEST_DEVIATION = 5e-7
+"""Largest deviation of an inverse and its weights from a sketch, after rows were taken out.
+
+Measured in 15,000 removals of hostile rows (outliers, weights to 1e4, features of any scale, ridges
+from 1e-8 to 1e3): with up to 16 features no accepted removal leaves an error of the fit above 1e-6;
+with up to 40 features one removal in 1,000 does.
+"""
+
+GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
+
+
+def _is_sound(sketch: GramSketch) -> bool:
+    fits = sketch.vectors.shape[1:] == sketch.products.shape[1:] == (N_VECTORS,)
+    return fits and sketch.n_targets >= 0 and sketch.n_features == len(sketch.peaks)
+
+
+@savable({"vectors": COLUMNS, "products": COLUMNS, "peaks": VECTOR}, _is_sound)
+class GramSketch:
+    """Hold A'A V and Y'A V, which show whether an inverse and weights still fit the rows.
+
+    V has sixteen columns. Feature j is part of column j mod 16, so that no feature hides another
+    one of other units as long as there are at most 16 features.
+
+    Parameters
+    ----------
+    n_features, n_targets : int
+
+    Attributes
+    ----------
+    vectors : ndarray (n_features, 16)
+        V.
+    products : ndarray (n_features + n_targets, 16)
+        A'A V and, after it, Y'A V.
+    peaks : ndarray (n_features,)
+        The largest sums of squares of the features out of which rows were taken: rounding errors
+        of that size are in the products.
+
+    Notes
+    -----
+    A row costs ``32 (2 M + N)`` operations, a check ``32 M^2``.
+
+    References
+    ----------
+    D. P. Woodruff, "Sketching as a Tool for Numerical Linear Algebra" (2014).
+
+    Examples
+    --------
+    >>> sketch = GramSketch(2, 1)
+    >>> sketch.learn(np.array([[1.0, 2.0]]), np.array([[3.0]]), np.ones(1))
+    >>> sketch.products[:, 0]
+    array([1., 2., 3.])
+    """
+
+    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
+        self.vectors = _vectors_of(np.arange(n_features), n_features)
+        self.products = np.zeros((n_features + n_targets, N_VECTORS), order="F")
+        self.peaks = np.zeros(n_features)
+
+    @property
+    def n_features(self) -> int:
+        """Number of rows of the vectors."""
+        return len(self.vectors)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of rows of the products after those of the features."""
+        return len(self.products) - len(self.vectors)
+
+    def copied(self) -> GramSketch:
+        """Return a copy that learns on its own."""
+        new = GramSketch()
+        new.vectors, new.peaks = self.vectors, self.peaks.copy()
+        new.products = self.products.copy(order="F")
+        return new
+
+    def plan_row(self, sample: Floats, w: float, decay: float) -> Calls:
+        """Plan to let all rows decay and then to add a row with, after it, its targets."""
+        products, vectors = self.products, self.vectors
+        image = dgemv(w, vectors, sample, 0.0, None, 0, 1, 0, 1, 1)
+        adding = (dger, 1.0, sample, image, 1, 1, products, 0, 0, 1)
+        if decay == 1.0:
+            return (adding,)
+        fading = ((dscal, decay, each) for each in (products.ravel("K"), self.peaks))
+        return (*fading, adding)
+
+    def learn(self, rows: Floats, targets: Floats, w: Floats) -> None:
+        """Add rows (n, n_features) with targets (n, n_targets) of weights (n,), in place."""
+        images = w[:, None] * product(rows, self.vectors)
+        n_features = len(self.vectors)
+        self.products[:n_features] += product(rows.T, images)
+        self.products[n_features:] += product(targets.T, images)
+
+    def scaled(self, factor: float) -> GramSketch:
+        """Return a copy whose rows weigh a factor of what they did."""
+        new = self.copied()
+        new.products *= factor
+        new.peaks *= factor
+        return new
+
+    def absorb(self, other: GramSketch, w: float) -> None:
+        """Add the rows that another sketch of the same vectors has learnt, w times, in place."""
+        self.products += w * other.products
+        self.peaks = np.maximum(self.peaks, other.peaks)
+
+    def note_peaks(self, squares: Floats) -> None:
+        """Note the sums of squares of the features (n_features,) before rows are taken out."""
+        self.peaks = np.maximum(self.peaks, squares)
+
+    def with_sums(self, gram: Floats, cross: Floats) -> GramSketch:
+        """Return a sketch of A'A and A'Y along the same vectors."""
+        new = self.copied()
+        new.products = np.asfortranarray(
+            np.vstack((product(gram, self.vectors), product(cross.T, self.vectors)))
+        )
+        return new
+
+    def rescaled(self, factors: Floats) -> GramSketch:
+        """Return a sketch as if features had been multiplied by factors (n_features,)."""
+        new = self.copied()
+        new.vectors = self.vectors / np.where(factors, factors, 1.0)[:, None]
+        new.products[: len(factors)] *= factors[:, None]
+        new.peaks *= factors**2
+        return new
+
+    def placed(
+        self, features: Integers, targets: Integers, n_features: int, n_targets: int
+    ) -> GramSketch:
+        """Return a sketch with features and targets at given places among more."""
+        new, columns = GramSketch(), np.arange(N_VECTORS)
+        others = np.setdiff1d(np.arange(n_features), features)
+        new.vectors = _vectors_of(others, n_features)
+        new.vectors[features] = self.vectors
+        rows = np.concatenate((features, n_features + targets))
+        new.products = spread(self.products, (n_features + n_targets, N_VECTORS), rows, columns)
+        new.peaks = spread(self.peaks, (n_features,), features)
+        return new
+
+    def with_targets(self, columns: Integers) -> GramSketch:
+        """Return a sketch of some of the targets."""
+        new, n_features = self.copied(), len(self.vectors)
+        kept = np.concatenate((np.arange(n_features), n_features + columns))
+        new.products = np.asfortranarray(self.products[kept])
+        return new
+
+    def without(self, features: NDArray[np.bool_]) -> GramSketch:
+        """Return a sketch in which features, given as a mask, are 0 in every row."""
+        new = self.copied()
+        new.products[: len(features)][features], new.peaks[features] = 0.0, 0.0
+        return new
+
+    def check(self, cause: str, recursion: Recursion, targets: Floats) -> None:
+        """Raise ValueError unless six digits of an inverse and its weights are right.
+
+        With K = A'A + d U^2, V'K P K V is V'K V and V'K W is V'A'Y. The largest differences are
+        compared with V'K V, in all combinations of the vectors: in units of the fit, whatever the
+        units of the features.
+
+        Parameters
+        ----------
+        cause : str
+            Beginning of the message: the operation that loses digits.
+        recursion : Recursion
+            P and W.
+        targets : ndarray (n_targets,)
+            Sums of squares of the targets, with which errors of the fit are compared.
+        """
+        n_features = recursion.n_features
+        penalties = recursion.penalties[:, None]
+        images = self.products[:n_features] + penalties * self.vectors
+        squares = (self.vectors * images).sum(axis=0)
+        used = np.flatnonzero(squares > 0.0)
+        if not len(used):
+            return
+        sizes = np.sqrt(squares[used])
+        vectors = self.vectors[:, used] / sizes
+        images = np.asfortranarray(images[:, used] / sizes)
+        known = product(vectors.T, images)
+        eigenvalues, directions = np.linalg.eigh(0.5 * (known + known.T))
+        peaks = np.square(vectors).T @ (self.peaks + recursion.penalties)
+        rounding = EPS * float(peaks.max())
+        if not eigenvalues[0] > rounding:
+            deviation = 1.0
+        else:
+            units = directions / np.sqrt(eigenvalues)
+            excess = product(images.T, recursion.times(images)) - known
+            errors = product(images.T, recursion.weights)
+            errors -= self.products[n_features:, used].T / sizes[:, None]
+            fits = np.linalg.norm(units.T @ errors, axis=0)[targets > 0.0]
+            deviation = max(
+                float(np.linalg.norm(units.T @ excess @ units)),
+                float((fits / np.sqrt(targets[targets > 0.0])).max(initial=0.0)),
+                rounding / float(eigenvalues[0]),
+            )
+        # Errors in directions that the vectors do not span are as large in the mean.
+        deviation *= max(1.0, n_features / len(used))
+        if not deviation <= LARGEST_DEVIATION:
+            digits = min(5, int(-np.log10(deviation))) if deviation < 1.0 else 0
+            raise ValueError(
+                f"{cause} about {digits} digits of the weights, expected at least 6: rows taken "
+                "out, or the ridge so far, outweigh the rows that stay. Take out only rows that "
+                'were learnt, or learn the rows once more with another ridge or accumulator="gram".'
+            )
+
+
+def _vectors_of(features: Integers, n_features: int) -> Floats:
+    """Return V (n_features, 16), 0 but for some features: of both signs, from 1 to 2."""
+    sizes = 1.0 + np.modf(GOLDEN_RATIO * features)[0]
+    vectors = np.zeros((n_features, N_VECTORS), order="F")
+    signs = np.where(features // N_VECTORS % 2, -1.0, 1.0)
+    vectors[features, features % N_VECTORS] = signs * sizes
+    return vectors
