@@ -156,7 +156,7 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
 
     It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
     targets (not about their mean), where W* is the batch solution of the rows. Where targets whose
-    sum of squares is given were taken out, float64 holds at least 1e-8 of their length.
+    sum of squares is given were taken out, errors are relative to 3e-7 of their length or more.
     """
     Y = np.array(rows.y, dtype=float)[:, None] if targets is None else targets
     A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
@@ -165,7 +165,7 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
     padded = np.vstack([T, np.zeros((len(sizes), T.shape[1]))])
     expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
     apart = stacked / sizes @ (W * sizes[:, None] - expected)
-    size = max(np.linalg.norm(np.sqrt(rows.w)[:, None] * Y), 1e-8 * taken**0.5)
+    size = max(np.linalg.norm(np.sqrt(rows.w)[:, None] * Y), (1e-13 * taken) ** 0.5)
     return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
 
 

@@ -351,8 +351,8 @@ class Calls(RuleBasedStateMachine):
         if self.truth.settings["accumulator"] == "orthogonal":
             laws.assert_refused(lambda: change(self.model), self.model, "cannot take rows out")
             return True
-        # The ridge may be too small to hold what is left apart from rounding errors.
-        may = self.truth.recursive and self.model.ridge_ < 1e-6 * (1.0 + self.truth.moved)
+        # The digits that are lost are the square of what was in beside the ridge.
+        may = self.truth.recursive and self.model.ridge_ < 1e-4 * (1.0 + self.truth.moved)
         before = pickle.dumps(self.model)
         try:
             change(self.model)
