@@ -381,6 +381,14 @@ def row_blocks(n_rows: int, n_columns: int, least: int = 1) -> Iterator[slice]:
         yield slice(start, min(start + step, n_rows))
 
 
+def by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
+    """Return every row's share of an argument: its entry of an array or list, else all of it."""
+    values = list(value) if np.ndim(value) else [value] * n_rows
+    if len(values) != n_rows:
+        raise ValueError(f"{name} has shape ({len(values)},), expected ({n_rows},) or one for all.")
+    return values
+
+
 def uncast(rows: Matrix) -> Matrix:
     """Return rows side by side in their precision, float64 if that is neither of the two.
 

@@ -15,6 +15,7 @@ from river.drift import ADWIN
 
 from onlinels.checks import (
     Floats,
+    by_row,
     check_between,
     check_mass,
     check_mergeable,
@@ -282,7 +283,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             check_not_empty("X", len(rows))
             labels = read_labels(y, len(rows))
             weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-            given = {name: _by_row(name, value, len(rows)) for name, value in kwargs.items()}
+            given = {name: by_row(name, value, len(rows)) for name, value in kwargs.items()}
             others = [{name: given[name][row] for name in given} for row in range(len(rows))]
             with restored_on_error([*steps_of(self.classifier), self.detector]):
                 self._n_alarms += sum(map(self._learn, rows, labels, weights, others))
@@ -317,14 +318,6 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
     binary = isinstance(detector, base.BinaryDriftDetector)
     detector.update(is_wrong if binary else float(is_wrong))
     return bool(detector.drift_detected and (before is None or detector.estimation > before))
-
-
-def _by_row(name: str, value: Any, n_rows: int) -> Sequence[Any]:
-    """Return every row's share of an argument: its entry of an array or list, else all of it."""
-    values = list(value) if np.ndim(value) else [value] * n_rows
-    if len(values) != n_rows:
-        raise ValueError(f"{name} has shape ({len(values)},), expected ({n_rows},) or one for all.")
-    return values
 
 
 @savable_settings(

@@ -153,6 +153,49 @@ class Rows(NamedTuple):
         return with_target_sums(sums, each, sign * self.weights())
 
 
+class Running(NamedTuple):
+    """Rows about the means of the rows before them, as a recursion learns them one after another.
+
+    Attributes
+    ----------
+    values : ndarray (n, n_features)
+    targets : ndarray (n, n_targets)
+    w : ndarray (n,)
+        Weight of every row about the mean: w N / (N + w) after rows of the weight N.
+    target_means : ndarray (n, n_targets)
+        Means of the targets before every row.
+    mean : ndarray (n_features + n_targets,)
+        Mean after all rows, from the origin of the statistics.
+    """
+
+    values: Floats
+    targets: Floats
+    w: Floats
+    target_means: Floats
+    mean: Floats
+
+
+class Followed(NamedTuple):
+    """Rows that a recursion has learnt.
+
+    Attributes
+    ----------
+    values : ndarray (n, n_features)
+        `Running.values`, times the roots of their weights.
+    targets : ndarray (n, n_targets)
+        `Running.targets`, times the roots of their weights.
+    mean : ndarray (n_features + n_targets,)
+        `Running.mean`.
+    recursion : Recursion
+        The solution after the rows, decayed.
+    """
+
+    values: Floats
+    targets: Floats
+    mean: Floats
+    recursion: Recursion
+
+
 @dataclass(frozen=True)
 class Covariance:
     """The covariance of output weights, in units of the noise variance.
@@ -401,6 +444,17 @@ class Accumulator(ABC):
         if self._gave_back and decay != 1.0:
             return ((self, "_taken", self._taken * decay),)
         return ()
+
+    def running(self, rows: Rows) -> Running:
+        """Return rows about the means before each of them: as they are without an intercept."""
+        values = np.asarray(rows.values, dtype=np.float64)
+        targets = rows.dense_targets(slice(0, self._n_targets))
+        nothing = np.zeros(self._n_features + self._n_targets)
+        return Running(values, targets, rows.weights(), np.zeros(targets.shape), nothing)
+
+    def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn rows that the recursion inside has learnt."""
+        return self.plan(rows, decay)
 
     def take_out(self, rows: Rows, names: Names) -> None:
         """Take checked rows out, in place, and forget features of which only rounding is left."""

@@ -249,18 +249,17 @@ def added(parts: Sequence[Accumulator]) -> Accumulator:
 def balancing_factors(weights: Floats) -> Floats:
     """Return n / (K n_k) of every class k, by which classes of any weight n_k count alike.
 
-    Classes without weight do not count.
+    Classes, the last axis, do not count without weight.
 
     Examples
     --------
     >>> balancing_factors(np.array([30.0, 10.0, 0.0]))
     array([0.66666667, 2.        , 0.        ])
     """
-    total = float(weights.sum())
-    present = weights > LIGHTEST * max(total, 0.0)
-    factors = np.zeros(len(weights))
-    factors[present] = total / (np.count_nonzero(present) * weights[present])
-    return factors
+    totals = weights.sum(axis=-1, keepdims=True)
+    present = weights > LIGHTEST * np.maximum(totals, 0.0)
+    shares = present.sum(axis=-1, keepdims=True) * weights
+    return np.divide(totals, shares, out=np.zeros(weights.shape), where=present)
 
 
 @savable(GROUPED, _is_sound)
@@ -402,6 +401,7 @@ class FoldedAccumulator(GroupedAccumulator):
         return len(self._members)
 
     recursion_of = answer_of("total.recursion_of")
+    running = answer_of("total.running")
     refine = answer_of("total.refine")
     scores_by = answer_of("total.scores_by")
 

@@ -10,8 +10,10 @@ from scipy.linalg import eigh
 
 from onlinels.accumulators.base import (
     LEDGER,
+    RESIDUE,
     Accumulator,
     Covariance,
+    Followed,
     Rows,
     adding_squares,
     has_sound_sizes,
@@ -199,6 +201,25 @@ class RecursiveAccumulator(Accumulator):
         adding = adding_squares(self._squares, sample, w, decay)
         return (*calls, adding, *self._sketch.plan_row(sample, w, decay)), state
 
+    def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
+        """Plan to learn rows that a recursion has learnt; see `Accumulator.plan_followed`."""
+        calls, state = self._plan_followed_sums(followed, decay)
+        weight = (self, "_weight", self._weight * decay + float(rows.weights().sum()))
+        return calls, (*state, *self._counted(rows, decay), weight)
+
+    def _plan_followed_sums(self, followed: Followed, decay: float) -> tuple[Calls, State]:
+        """Plan what `plan_followed` does to the sums of products, and to nothing else."""
+        values, targets = followed.values, followed.targets
+        added = np.concatenate(((values**2).sum(axis=0), (targets**2).sum(axis=0)))
+        news = {
+            "_squares": decay * (self._squares + added),
+            "_sketch": self._sketch.learnt(values, targets, decay),
+            "_targets_taken": decay * self._targets_taken,
+            "_taken": decay * self._taken,
+            "recursion": followed.recursion,
+        }
+        return (), tuple((self, name, value) for name, value in news.items())
+
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         features, targets = (each * decay for each in self._raw_squares())
         features += rows.sign * rows.squares()
@@ -236,7 +257,7 @@ class RecursiveAccumulator(Accumulator):
         """Raise ValueError if the recursion has lost the digits of what is left in it."""
         assert self.recursion is not None
         # What rounding leaves of targets that are out is no measure of errors.
-        targets = np.maximum(self._target_squares, EPS * self._targets_taken)
+        targets = np.maximum(self._target_squares, RESIDUE * self._targets_taken)
         self._sketch.check(cause, self.recursion, targets)
 
     def _absorb_sums(self, other: Self, w: float) -> None:

@@ -31,6 +31,12 @@ SMALLEST_SCALE = 2.0**-32
 FAINTEST = 1e-6
 """Factor on all weights from which the inverse is divided by it."""
 
+SMALL_BLOCK = 32
+"""Rows of a block that is answered at once, with up to so many features.
+
+Measured: 0.9 us a row at 10 features, 1.2 us in blocks of 64.
+"""
+
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
@@ -343,6 +349,83 @@ class Recursion:
             part = slice(start, start + N_RECENT)
             new._learn_block(rows[part], targets[part], w[part])
         return new
+
+    def answer_and_learn(self, rows: Floats, targets: Floats, most: float = OUTWEIGHED) -> Floats:
+        """Learn rows, in place; return what the rows before it add to the scores of every row.
+
+        With S = I + Z P Z' = L L' for rows Z and targets Y, scaled by the roots of their weights,
+        the innovations L^-1 (Y - Z W) are independent of one another: the scores of row i before it
+        is learnt are z_i'W + sum_{j<i} L_ij (L^-1 (Y - Z W))_j.
+
+        Parameters
+        ----------
+        rows : ndarray (n, n_features)
+            In C order.
+        targets : ndarray (n, n_targets)
+        most : float
+            Largest ratio of a row to what was known in its direction.
+
+        Returns
+        -------
+        scores : ndarray (n, n_targets)
+            Of the scaled rows. They are fewer if a row exceeds the ratio: that row is the last, and
+            the recursion has not learnt its block.
+
+        Raises
+        ------
+        ValueError
+            If a row exceeds the ratio that float64 resolves, and `most` is not less.
+
+        References
+        ----------
+        T. Kailath, "An innovations approach to least-squares estimation, part I" (1968).
+        R. L. Brown, J. Durbin and J. M. Evans, "Techniques for testing the constancy of regression
+        relationships over time" (1975), for the recursive residuals.
+
+        Examples
+        --------
+        >>> recursion = Recursion(1, 1, ridge=1.0)
+        >>> recursion.answer_and_learn(np.ones((2, 1)), np.array([[4.0], [7.0]]))
+        array([[0.],
+               [2.]])
+        """
+        if self._n_recent or self._scale != 1.0:
+            self._base, self._n_recent = self._folded(), 0
+            self._base /= self._scale
+            self._scale = 1.0
+        scores = np.empty(targets.shape, order="F")
+        size = SMALL_BLOCK if self.n_features <= SMALL_BLOCK else N_RECENT
+        for start in range(0, len(rows), size):
+            part = slice(start, start + size)
+            n_answered = self._answer_block(rows[part].T, targets[part], most, scores[part])
+            if n_answered < len(scores[part]):
+                return scores[: start + n_answered]
+        return scores
+
+    def _answer_block(self, columns: Floats, targets: Floats, most: float, scores: Floats) -> int:
+        """Answer a few rows, given as columns, and learn them; return how many are answered."""
+        base, weights = self._base, self.weights
+        n_rows = n_answered = columns.shape[1]
+        image = dsymm(1.0, base, columns)
+        system = dgemm(1.0, columns, image, 0.0, None, 1)
+        system.ravel("K")[:: n_rows + 1] += 1.0
+        factor, failed = dpotrf(system, 0, 1, 1)
+        diagonal = factor.ravel("K")[:: n_rows + 1]
+        pivot = diagonal.max() ** 2
+        if failed or not pivot <= most:
+            if most >= OUTWEIGHED:
+                _check_pivot(0.0 if failed else pivot, 1.0)
+            n_answered = failed or 1 + int(np.argmax(~(diagonal**2 <= most)))
+        known = dgemm(1.0, columns, weights, 0.0, None, 1)
+        shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
+        if n_answered == n_rows:
+            gains = dtrsm(1.0, factor, image, 1)
+            dsyrk(-1.0, gains, 1.0, base, 0, 0, 1)
+            dgemm(1.0, gains, shares, 1.0, weights, 0, 0, 1)
+        # What is left of L are the rows before each.
+        diagonal[:] = 0.0
+        scores[:] = dgemm(1.0, factor, shares, 1.0, known, 1, 0, 1)
+        return n_answered
 
     def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""

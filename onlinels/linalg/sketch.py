@@ -100,12 +100,19 @@ class GramSketch:
         fading = ((dscal, decay, each) for each in (products.ravel("K"), self.peaks))
         return (*fading, adding)
 
+    def learnt(self, rows: Floats, targets: Floats, decay: float) -> GramSketch:
+        """Return a copy that has added rows, and in which all rows have decayed then."""
+        new = self.scaled(decay)
+        new.learn(rows, targets, np.full(len(rows), decay))
+        return new
+
     def learn(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Add rows (n, n_features) with targets (n, n_targets) of weights (n,), in place."""
-        images = w[:, None] * product(rows, self.vectors)
+        used = self.vectors.any(axis=0)
+        images = w[:, None] * product(rows, self.vectors[:, used])
         n_features = len(self.vectors)
-        self.products[:n_features] += product(rows.T, images)
-        self.products[n_features:] += product(targets.T, images)
+        self.products[:n_features, used] += product(rows.T, images)
+        self.products[n_features:, used] += product(targets.T, images)
 
     def scaled(self, factor: float) -> GramSketch:
         """Return a copy whose rows weigh a factor of what they did."""

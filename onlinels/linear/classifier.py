@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import SLACK
+from onlinels.accumulators.base import SLACK, Rows
 from onlinels.accumulators.grouped import balancing_factors
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
@@ -15,8 +15,9 @@ from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
 from onlinels.linear.penalty import Scaling
+from onlinels.linear.prequential import answered, put_in_place
 from onlinels.numerics import enlarged
-from onlinels.rows import Batch, check_mapping, read_sample, table_like
+from onlinels.rows import Batch, check_mapping, labels_like, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
@@ -257,6 +258,103 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         if self.balance != "priors":
             return per_class
         return per_class * balancing_factors(self._statistics.held_targets())
+
+    def _target_of(self, read: Targets, row: int) -> Label:
+        return read[1]["_classes"].labels[read[0][row]]
+
+    def _independent(self) -> Self:
+        new = super()._independent()
+        vars(new)["_class_counts"] = list(self._class_counts)
+        return new
+
+    def _correct_before(self, scores: Floats, rows: Rows) -> None:
+        if self.balance == "priors":
+            weighed = rows.dense_targets(slice(0, scores.shape[1])) * rows.weights()[:, None]
+            before = self._statistics.held_targets() + np.cumsum(weighed, axis=0) - weighed
+            scores *= balancing_factors(before)
+
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, at the speed of
+        a batch. The errors are the recursive residuals of the stream.
+
+        Parameters
+        ----------
+        X, y, w, t
+            As `learn_many` reads them.
+
+        Returns
+        -------
+        array, series or list of n_rows labels
+            In the kind of `X`. None for a row before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        In blocks of 64 rows, ``3 M^2`` operations a row for M features, by matrix products: with
+        accumulator="recursive", and in the Gram form wherever the last solution goes on from row
+        to row (see the notes of the class). Blocks end where the ridge is selected and before a new
+        class; where few rows are known, these are often. With ridge="paper" or 0.0,
+        scaling="standard", balance="classwise", accumulator="orthogonal", or forgetting in the
+        Gram form, every answer is solved anew, and the call costs what the loop costs.
+
+        References
+        ----------
+        A. P. Dawid, "Present position and potential developments: some personal views. Statistical
+        theory: the prequential approach" (1984).
+
+        Examples
+        --------
+        >>> model = LeastSquaresClassifier(ridge=1.0)
+        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
+        [None, 'low', 'high']
+        """
+        with self._lock:
+            answers = answered(self, X, y, w, t)
+            classes = answers.model.classes
+            unknown = np.arange(len(classes)) >= answers.known[:, None]
+            best = np.where(unknown, -np.inf, answers.scores).argmax(axis=1).tolist()
+            labels = [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
+            predicted = labels_like(answers.source, labels)
+            put_in_place(self, answers)
+            return predicted
+
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
+        """Return the probabilities of every row before it is learnt, then learn it.
+
+        See `predict_learn_many`.
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            In the kind of `X`, with a column for each class that is known after the batch: 0 in
+            rows before the first row of the class. Dicts hold the classes that were known.
+
+        Examples
+        --------
+        >>> model = LeastSquaresClassifier(ridge=1.0)
+        >>> model.predict_proba_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], list("xyy"))[:2]
+        [{}, {'x': 1.0}]
+        """
+        with self._lock:
+            answers = answered(self, X, y, w, t)
+            classes, probabilities = answers.model.classes, np.zeros(answers.scores.shape)
+            for n_known in np.unique(answers.known[answers.known > 0]).tolist():
+                rows = answers.known == n_known
+                known = self._probabilities(answers.scores[rows, :n_known])
+                probabilities[rows, :n_known] = known
+            table = table_like(answers.source, classes, probabilities)
+            if isinstance(answers.source, (list, tuple)):
+                met = zip(table, answers.known.tolist(), strict=True)
+                table = [{label: row[label] for label in classes[:n]} for row, n in met]
+            put_in_place(self, answers)
+            return table
 
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""

@@ -219,6 +219,15 @@ class Clock:
         past = 1.0 if self.now is None else float(self._decay(now - self.now))
         return replace(self, now=now, timed=timed), past, w * self._decay(now - times)
 
+    def decays(self, n_rows: int, times: Floats | None = None) -> Floats:
+        """Return the factors on all weights of before, once each of some rows is in, (n_rows,)."""
+        latest = self.latest(n_rows, times)
+        if latest is None:
+            factors: Floats = self.forgetting_factor ** np.arange(1.0, n_rows + 1.0)
+            return factors
+        start = latest[0] if self.now is None else self.now
+        return self._decay(latest - start)
+
     def _decay(self, age: Any) -> Any:
         return np.exp2(-age / self._unit)
 

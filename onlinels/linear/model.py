@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.base import Accumulator, Covariance, Rows
+from onlinels.accumulators.base import Accumulator, Covariance, Followed, Rows
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.grouped import ClasswiseAccumulator, FoldedAccumulator
@@ -111,6 +111,12 @@ ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "recursive": RecursiveAccumulator,
 }
 
+STEPS = 16
+"""Multiples of K rows, as units of features are due, after which a solution is made anew.
+
+Learning never makes errors of an inverse larger, relative to the sums: they only add up.
+"""
+
 UNASKED = 4, 16
 """A solution goes on row by row while it is asked for within 4 rows, or the features / 16."""
 
@@ -149,6 +155,40 @@ class Solution(NamedTuple):
     intercept: Floats
     # What predictive variances need: the noise of every target, and the covariance.
     spread: tuple[Floats, Covariance] | None = None
+
+
+class Checked(NamedTuple):
+    """Rows of a batch that can be learnt: read, placed and checked.
+
+    Attributes
+    ----------
+    values : array or csr_array (n, n_features)
+        In the model's columns, new ones included.
+    targets : ndarray (n,) of int, or (n, n_targets) of float
+    w : float or ndarray (n,)
+        Weights when the rows are learnt.
+    times : ndarray (n,), or None
+    news : dict
+        New attributes of the model: its columns, and the names of its targets.
+    n_targets : int
+        Targets of the model after these rows.
+    """
+
+    values: Any
+    targets: Matrix
+    w: float | Floats
+    times: Floats | None
+    news: dict[str, Any]
+    n_targets: int
+
+    def part(self, rows: slice) -> Checked:
+        """Return some of the rows."""
+        return self._replace(
+            values=self.values[rows],
+            targets=self.targets[rows],
+            w=self.w if isinstance(self.w, float) else self.w[rows],
+            times=None if self.times is None else self.times[rows],
+        )
 
 
 def _plan_row(
@@ -572,6 +612,10 @@ class LinearModel(base.Estimator, ABC):
 
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""
+        self._learn_checked(self._checked(batch, read, w, t))
+
+    def _checked(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> Checked:
+        """Return rows whose targets are checked, all else checked, too."""
         targets, outputs = read
         columns = self._columns.extended(batch.layouts)
         n_targets = len(next(iter(outputs.values())))
@@ -580,11 +624,17 @@ class LinearModel(base.Estimator, ABC):
         check_mass(values, w, lambda: columns.names)
         if targets.ndim == 2:
             check_mass(targets, w, lambda: outputs["_target_names"])
-        n_rows, times = len(batch), self._clock.read(t, len(batch))
+        times = self._clock.read(t, len(batch))
+        return Checked(values, targets, w, times, outputs | {"_columns": columns}, n_targets)
+
+    def _learn_checked(self, given: Checked) -> None:
+        """Learn rows, all or nothing."""
+        values, targets, w, times, named, n_targets = given
+        n_rows, n_features = len(targets), len(named["_columns"])
         self._settle()
         events = self._events_of(values, w, times)
         if events is None and takes_sparse(self._statistics, values):
-            self._learn_sparse(values, targets, w, times, outputs | {"_columns": columns})
+            self._learn_sparse(values, targets, w, times, dict(named))
             return
         lacking: list[MemoryError] = []
 
@@ -604,17 +654,17 @@ class LinearModel(base.Estimator, ABC):
             clock, past, weights = model._clock.tick(part_w, size, part_times)
             weights = float(np.max(weights)) if size == 1 else weights
             rows = Rows(uncast(values[block]), targets[block], weights)
-            news = outputs | {"_clock": clock, "_columns": columns}
+            news = named | {"_clock": clock}
             return model._plan_rows(rows, past, n_targets, news, block, events)
 
         holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
         if not holds or (n_rows == 1 and fixed_ridge is not None):
-            apply_in_blocks(self._blocks(n_rows, len(columns), events), partial(plan, self))
+            apply_in_blocks(self._blocks(n_rows, n_features, events), partial(plan, self))
             return
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         aside = shallow_copy(self)
         aside._statistics = self._statistics.copied()
-        for block in aside._blocks(n_rows, len(columns), events):
+        for block in aside._blocks(n_rows, n_features, events):
             apply(plan(aside, block))
         apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
 
@@ -667,8 +717,12 @@ class LinearModel(base.Estimator, ABC):
         news: dict[str, Any],
         block: slice,
         events: Events | None,
+        followed: Followed | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
+        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met.
+
+        A recursion inside the statistics may have followed them.
+        """
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         penalty, recursion = self._penalty, None
@@ -682,7 +736,9 @@ class LinearModel(base.Estimator, ABC):
             penalty, statistics, recursion = _with_units(
                 penalty, events, block, rows, decay, statistics, recursion
             )
-        if n_rows > 1:
+        if followed is not None:
+            calls, changes = statistics.plan_followed(rows, decay, followed)
+        elif n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
             row = *rows.sample(n_targets), decay
@@ -1032,7 +1088,7 @@ class LinearModel(base.Estimator, ABC):
                 scale = np.where(units > 0.0, units, 1.0)
                 going_on = going_on[0].rescaled(scale), going_on[1]
         self._recursion, self._is_refined = (None, True) if going_on is None else going_on
-        step = refreshed_after(self._statistics.n_features)
+        step = STEPS * refreshed_after(self._statistics.n_features)
         self._goes_on_until = (self.count // step + 1) * step
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
@@ -1097,6 +1153,21 @@ class LinearModel(base.Estimator, ABC):
         scores: Floats = product(activations, solution.output_weights)
         scores += solution.intercept
         return self._corrected(scores)
+
+    @abstractmethod
+    def _target_of(self, read: Targets, row: int) -> Any:
+        """Return the target of a row as `learn_one` takes it."""
+
+    def _independent(self) -> Self:
+        """Return a copy that learns on its own; both share what is replaced as a whole."""
+        new = shallow_copy(self)
+        vars(new)["_statistics"] = self._statistics.copied()
+        vars(new)["_recursion"] = self._recursion and self._recursion.copied()
+        return new
+
+    def _correct_before(self, scores: Floats, rows: Rows) -> None:
+        """Correct scores of rows before each is learnt, in place, as `_corrected` does."""
+        return
 
     def _corrected(self, per_target: Floats) -> Floats:
         """Return weights, constants or scores, targets last, as answers are made of them."""

@@ -231,6 +231,13 @@ def events_of(
     return Events(only, firsts, due_at, steps.last_stale(n_rows, due_at))
 
 
+def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
+    """Return the rows of a batch in which any feature begins to vary, ascending."""
+    if events is None:
+        return np.zeros(0, dtype=np.intp)
+    return np.unique(events.firsts[(events.firsts >= 0) & (events.firsts < n_rows)])
+
+
 class Steps(NamedTuple):
     """Checkpoints in a batch.
 

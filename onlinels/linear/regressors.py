@@ -16,6 +16,7 @@ from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
 from onlinels.linear.penalty import Scaling
+from onlinels.linear.prequential import answered, put_in_place
 from onlinels.rows import (
     Batch,
     Name,
@@ -277,6 +278,62 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             means, variances = self._normals(batch)
             return normals_like(batch.source, means[:, 0], variances[:, 0])
 
+    def _target_of(self, read: Targets, row: int) -> Any:
+        return float(read[0][row, 0])
+
+    def predict_learn_many(
+        self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
+    ) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, at the speed of
+        a batch. The errors are the recursive residuals of the stream.
+
+        Parameters
+        ----------
+        X, y, w, t
+            As `learn_many` reads them.
+        with_dist : bool
+            Whether to return distributions of fresh targets instead of numbers; see `predict_many`.
+
+        Returns
+        -------
+        array, series or list of n_rows floats
+            In the kind of `X`, with distributions as `predict_many` returns them; 0.0 for a row
+            before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        The cost is that of `LeastSquaresClassifier.predict_learn_many`; with distributions that of
+        the loop, about ``M^3`` operations a row.
+
+        References
+        ----------
+        R. L. Brown, J. Durbin and J. M. Evans, "Techniques for testing the constancy of regression
+        relationships over time" (1975).
+
+        Examples
+        --------
+        >>> model = LeastSquaresRegressor(ridge=1.0, fit_intercept=False)
+        >>> model.predict_learn_many(np.array([[1.0], [2.0], [2.0]]), [4.0, 8.0, 8.0])
+        array([0.        , 4.        , 6.66666667])
+        """
+        with self._lock:
+            answers = answered(self, X, y, w, t, with_dist)
+            means, source = answers.scores[:, 0], answers.source
+            if answers.variances is None:
+                predicted = numbers_like(source, means)
+            else:
+                predicted = normals_like(source, means, answers.variances[:, 0])
+            put_in_place(self, answers)
+            return predicted
+
     def predict_interval_one(self, x: Mapping[Any, Any], level: float = 0.9) -> Ends:
         """Return the ends of an interval that holds a fresh target with a given probability.
 
@@ -461,6 +518,42 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             if isinstance(batch.source, (list, tuple)):
                 return self._dicts_of(gaussian, means, variances)
             return self._pairs_like(batch.source, ("mean", "std"), means, np.sqrt(variances))
+
+    def _target_of(self, read: Targets, row: int) -> Any:
+        return dict(zip(read[1]["_target_names"], read[0][row].tolist(), strict=True))
+
+    def predict_learn_many(
+        self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
+    ) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        See `LeastSquaresRegressor.predict_learn_many`.
+
+        Returns
+        -------
+        array (n_rows, n_targets), frame or list of dicts
+            As `predict_many` returns them. For a row before which nothing was learnt 0.0, in a list
+            {} if the targets were not known either.
+        """
+        with self._lock:
+            answers = answered(self, X, y, w, t, with_dist)
+            predicted = answers.model._answers_like(*answers[1:])
+            put_in_place(self, answers)
+            return predicted
+
+    def _answers_like(
+        self, source: Any, means: Floats, known: Integers, variances: Floats | None
+    ) -> Any:
+        """Return predictions, or distributions, in the kind of what was read."""
+        if not isinstance(source, (list, tuple)):
+            if variances is None:
+                return table_like(source, self._target_names, means)
+            return self._pairs_like(source, ("mean", "std"), means, np.sqrt(variances))
+        if variances is None:
+            rows = table_like(source, self._target_names, means)
+        else:
+            rows = self._dicts_of(gaussian, means, variances)
+        return [row if n_known else {} for row, n_known in zip(rows, known, strict=True)]
 
     def predict_interval_one(
         self, x: Mapping[Any, Any], level: float = 0.9

@@ -1,0 +1,261 @@
+"""Rows of a batch that are answered before they are learnt: as one by one, to rounding."""
+
+import copy
+import pickle
+from datetime import datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import (
+    KFold,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+)
+
+
+@st.composite
+def forms(draw):
+    """Draw settings of a linear model, those in which a solution goes on more often."""
+    accumulator = draw(st.sampled_from(["gram", "gram", "recursive", "recursive", "orthogonal"]))
+    ridge = draw(st.sampled_from([1.0, 1e-3, 30.0, "auto", "auto", "paper"]))
+    if accumulator == "gram":
+        ridge = draw(st.sampled_from([ridge, ridge, 0.0, KFold(3)]))
+    forgetting = draw(st.sampled_from([{}, {}, {"forgetting_factor": 0.95}, {"half_life": 20.0}]))
+    settings = {"accumulator": accumulator, "ridge": ridge, **forgetting}
+    settings["fit_intercept"] = draw(st.booleans())
+    settings["scaling"] = draw(
+        st.sampled_from(["auto", None] if ridge == 0.0 else ["auto", "auto", "standard", None])
+    )
+    return settings
+
+
+@st.composite
+def streams(draw):
+    """Draw rows with late features, constants, offsets and dependent columns, and weights."""
+    n_rows, n_features = draw(st.integers(1, 150)), draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.normal(size=(n_rows, n_features)) * draw(st.sampled_from([1.0, 1e-3, 50.0]))
+    X += draw(st.sampled_from([0.0, 0.0, 3.0]))
+    shape = draw(st.sampled_from(["plain", "late", "constant", "dependent", "whole"]))
+    if shape == "late":
+        X[: draw(st.integers(0, n_rows)), -1] = 0.0
+    elif shape == "constant":
+        X[:, 0] = 0.7
+    elif shape == "dependent":
+        X[:, -1] = X[:, 0]
+    elif shape == "whole":
+        X = random.integers(0, 3, X.shape).astype(float)
+    w = random.integers(0, 3, n_rows).astype(float) if draw(st.booleans()) else np.ones(n_rows)
+    t = np.cumsum(random.random(n_rows)) if draw(st.booleans()) else None
+    if t is not None and draw(st.booleans()):
+        t = random.permutation(t)
+    return X, w, t, random
+
+
+def one_by_one(model, X, y, w, t, ask):
+    """Return what a loop of questions and answers gives, and the model after it."""
+    given = []
+    for row, x in enumerate(X.tolist() if isinstance(X, np.ndarray) else X):
+        x = dict(enumerate(x)) if isinstance(x, list) else x
+        given.append(ask(model, x))
+        model.learn_one(x, y[row], float(w[row]), None if t is None else t[row])
+    return given
+
+
+def batches(data, n_rows):
+    start = 0
+    while start < n_rows:
+        stop = start + data.draw(st.sampled_from([1, 3, 17, 200]))
+        yield slice(start, stop)
+        start = stop
+
+
+def assert_same_state(model, other):
+    assert model.count == other.count
+    assert model.feature_names == other.feature_names
+    assert model.ridge_ == pytest.approx(other.ridge_, rel=1e-6)
+    np.testing.assert_allclose(model.output_weights, other.output_weights, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.intercept, other.intercept, rtol=1e-5, atol=1e-6)
+
+
+@strategies.examples(100)
+@given(st.data(), forms(), streams())
+def test_numbers_are_those_of_rows_one_by_one(data, form, stream):
+    X, w, t, random = stream
+    y = X[:, 0] / (np.abs(X[:, 0]).max() or 1.0) + random.normal(size=len(X))
+    model, single = LeastSquaresRegressor(**form), LeastSquaresRegressor(**form)
+    found = []
+    for part in batches(data, len(X)):
+        when = None if t is None else t[part]
+        found += model.predict_learn_many(X[part], y[part], w[part], when).tolist()
+    expected = one_by_one(single, X, y, w, t, LeastSquaresRegressor.predict_one)
+    scale = float(np.abs(y).max()) + float(np.abs(expected).max())
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6 * scale)
+    assert_same_state(model, single)
+
+
+@strategies.examples(100)
+@given(st.data(), forms(), streams(), st.sampled_from([None, None, "priors", "classwise"]))
+def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, stream, balance):
+    """New classes and new features come in the middle of a batch, in dicts of their own."""
+    X, w, t, random = stream
+    if isinstance(form["ridge"], KFold) or form["accumulator"] == "recursive":
+        balance = None if balance == "classwise" else balance
+    y = ["b" if value > 0.0 else "a" for value in X[:, 0] + random.normal(size=len(X))]
+    y[len(y) // 2 :] = [label * int(random.integers(1, 3)) for label in y[len(y) // 2 :]]
+    rows = [{k: v for k, v in enumerate(row) if v or k == 0} for row in X.tolist()]
+    model = LeastSquaresClassifier(**form, balance=balance)
+    labels, single = copy.deepcopy(model), copy.deepcopy(model)
+    found, named = [], []
+    for part in batches(data, len(X)):
+        when = None if t is None else t[part]
+        found += model.predict_proba_learn_many(rows[part], y[part], w[part], when)
+        named += labels.predict_learn_many(rows[part], y[part], w[part], when)
+
+    def ask(single, x):
+        return single.predict_proba_one(x), single.predict_one(x), single.margin_one(x)
+
+    expected = one_by_one(single, rows, y, w, t, ask)
+    for row, label, (probabilities, predicted, margin) in zip(found, named, expected, strict=True):
+        assert list(row) == list(probabilities)
+        np.testing.assert_allclose(
+            list(row.values()), list(probabilities.values()), rtol=0.0, atol=1e-6
+        )
+        assert label == predicted or margin < 1e-6
+    assert_same_state(model, single)
+    assert model.classes == single.classes == labels.classes
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@strategies.examples(10)
+@given(seed=st.integers(0, 2**32 - 1), has_several=st.booleans())
+def test_several_targets_and_distributions(accumulator, fit_intercept, seed, has_several):
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(90, 3))
+    Y = X[:, [0, 1]] + random.normal(size=(90, 2))
+    kind = LeastSquaresMultiTargetRegressor if has_several else LeastSquaresRegressor
+    model = kind(1.0, accumulator, fit_intercept)
+    single = copy.deepcopy(model)
+    y = Y if has_several else Y[:, 0]
+    targets = [dict(enumerate(row)) for row in Y.tolist()] if has_several else y
+    means = copy.deepcopy(model).predict_learn_many(X, y)
+    found = model.predict_learn_many(X, y, with_dist=True)
+
+    def ask(single, x):
+        fresh = single.predict_one(x, with_dist=True)
+        fresh = list(fresh.values()) if has_several else [fresh]
+        return [each.mu for each in fresh], [each.sigma for each in fresh]
+
+    given = one_by_one(single, X, targets, np.ones(90), None, ask)
+    for part, which in zip(found, (0, 1), strict=True):
+        expected = np.array([row[which] if row[which] else [0.0, 0.0] for row in given[1:]])
+        np.testing.assert_allclose(part[1:].reshape(expected.shape), expected, rtol=1e-6)
+    np.testing.assert_allclose(means, found[0], rtol=1e-6, atol=1e-9)
+    assert_same_state(model, single)
+
+
+@pytest.mark.parametrize("form", [{}, {"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}])
+def test_answers_come_in_the_kind_of_the_rows(form):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 3)), random.integers(0, 2, 60).tolist()
+    expected = LeastSquaresClassifier(**form).predict_learn_many(X, y)
+    assert expected.dtype == object
+    assert expected[0] is None
+    probabilities = LeastSquaresClassifier(**form).predict_proba_learn_many(X, y)
+    names = ["0", "1", "2"]
+    kinds = {
+        "pandas": (pd.DataFrame(X, columns=names), pd.Series),
+        "polars": (pl.DataFrame(X, schema=names), pl.Series),
+        "dicts": ([dict(zip(names, row, strict=True)) for row in X.tolist()], list),
+        "sparse": (scipy.sparse.csr_array(X), np.ndarray),
+    }
+    for rows, kind in kinds.values():
+        found = LeastSquaresClassifier(**form).predict_learn_many(rows, y)
+        assert isinstance(found, kind)
+        assert list(found) == expected.tolist()
+        table = LeastSquaresClassifier(**form).predict_proba_learn_many(rows, y)
+        if kind is list:
+            table = [[row.get(label, 0.0) for label in (y[0], 1 - y[0])] for row in table]
+        np.testing.assert_allclose(np.asarray(table), probabilities, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{}, {"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}, {"ridge": "paper"}],
+    ids=str,
+)
+def test_refused_rows_change_nothing(form):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(200, 3)), random.integers(0, 2, 200).tolist()
+    model = LeastSquaresClassifier(**form)
+    model.predict_learn_many(X, y)
+    broken = X.copy()
+    broken[150, 1] = np.nan
+    calls = [
+        (lambda: model.predict_learn_many(broken, y), "X"),
+        (lambda: model.predict_learn_many(X, y[:-1]), "y"),
+        (lambda: model.predict_learn_many(X, [*y[:-1], None]), "y"),
+        (lambda: model.predict_learn_many(X, y, -np.ones(200)), "w"),
+        (lambda: model.predict_proba_learn_many(X[0], y), "X"),
+    ]
+    for call, message in calls:
+        laws.assert_refused(call, model, message)
+
+
+def test_a_row_that_an_inverse_cannot_learn_is_refused_with_its_batch():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(100, 2)), random.normal(size=100)
+    X[70] *= 1e9
+    model = LeastSquaresRegressor(1.0, "recursive", fit_intercept=False)
+    laws.assert_refused(lambda: model.predict_learn_many(X, y), model, "outweigh")
+
+
+def test_a_row_that_outweighs_the_others_is_learnt_beside_the_sums():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(100, 2)), random.normal(size=100)
+    X[[20, 21, 70]] *= 1e5
+    model, single = LeastSquaresRegressor(1.0), LeastSquaresRegressor(1.0)
+    found = model.predict_learn_many(X, y)
+    expected = one_by_one(single, X, y, np.ones(100), None, LeastSquaresRegressor.predict_one)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    assert_same_state(model, single)
+
+
+def test_dates_and_one_weight_for_all():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(50, 2)), random.normal(size=50)
+    t = [datetime(2026, 1, 1) + timedelta(hours=float(hour)) for hour in range(50)]
+    form = {"ridge": 1.0, "accumulator": "recursive", "half_life": timedelta(hours=9)}
+    model, single = LeastSquaresRegressor(**form), LeastSquaresRegressor(**form)
+    found = model.predict_learn_many(X, y, 2.0, t)
+    expected = one_by_one(single, X, y, np.full(50, 2.0), t, LeastSquaresRegressor.predict_one)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert_same_state(model, single)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_a_model_goes_on_as_after_rows_one_by_one(accumulator):
+    """Rows are unlearnt, saved and merged as if `learn_many` had learnt them."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 3)), random.integers(0, 3, 300).tolist()
+    model = LeastSquaresClassifier(1.0, accumulator)
+    batch = LeastSquaresClassifier(1.0, accumulator)
+    model.predict_learn_many(X, y)
+    batch.learn_many(X, y)
+    model = pickle.loads(pickle.dumps(model))
+    for each in (model, batch):
+        each.unlearn_many(X[:100], y[:100])
+        each.merge(copy.deepcopy(each))
+        each.learn_one(dict(enumerate(X[0].tolist())), y[0])
+    assert_same_state(model, batch)
+    assert model.classes == batch.classes
