@@ -40,6 +40,9 @@ Row = tuple[Any, Any, dict[str, Any]]
 
 OF_ORDER = "The arguments are, in this order: model, X, y, metric."
 
+ROWS_AT_ONCE = 1000
+"""Rows of a table that are Python objects at a time."""
+
 OF_STREAMS = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
 
 
@@ -96,16 +99,12 @@ class TableReader:
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        if isinstance(self._X, np.ndarray) and self._X.ndim > 2:
-            samples: Iterator[Any] = ({"image": image} for image in self._X)
-        else:
-            samples = samples_of(self._X)
-        columns = (
-            np.asarray(w).tolist() if name == "w" else w for name, w in self._options.items()
-        )
-        each = zip(*columns, strict=True) if self._options else iter([()] * self.n_rows)
-        for x, y, values in zip(samples, self._truths, each, strict=True):
-            yield x, y, dict(zip(self._options, values, strict=True))
+        while truths := (batch := self.take(ROWS_AT_ONCE)).truths:
+            X, options = batch.X, {name: as_list(each) for name, each in batch.options.items()}
+            of_images = isinstance(X, np.ndarray) and X.ndim > 2
+            samples = ({"image": image} for image in X) if of_images else samples_of(X)
+            for row, (x, y) in enumerate(zip(samples, truths, strict=True)):
+                yield x, y, {name: values[row] for name, values in options.items()}
 
 
 class StreamReader:
@@ -291,7 +290,7 @@ Take = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
 """Goes through so many more rows, fewer at the end: returns their targets and their answers."""
 
 
-def _in_batches(model: Any, learn: Any, reader: Reader, probable: bool) -> Take:
+def _in_batches(model: Any, learn: Any, reader: Reader) -> Take:
     """Answer and learn whole batches at once."""
 
     def take(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
@@ -301,8 +300,8 @@ def _in_batches(model: Any, learn: Any, reader: Reader, probable: bool) -> Take:
         known = set(_names_of(model))
         answers = learn(batch.X, batch.y, **batch.options)
         listed = _listed(answers, _names_of(model))
-        if probable:
-            listed = _of_known_classes(listed, batch.truths, known)
+        if isinstance(listed[0], dict):
+            listed = _of_known_names(listed, batch.truths, known)
         return batch.truths, listed
 
     return take
@@ -323,18 +322,18 @@ def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
 
 
-def _of_known_classes(
+def _of_known_names(
     answers: Sequence[dict[Any, float]], truths: Sequence[Any], known: set[Any]
 ) -> list[dict[Any, float]]:
-    """Return probabilities without the classes that were not known yet when a row came.
+    """Return answers without classes or targets that were not known yet when their row came.
 
-    A batch has a column for every class that is known at its end.
+    A batch has a column for everything that is known at its end.
     """
     kept = []
     for answer, truth in zip(answers, truths, strict=True):
         new = len(known) < len(answer)
-        kept.append({label: answer[label] for label in answer if label in known} if new else answer)
-        known.add(truth)
+        kept.append({name: answer[name] for name in answer if name in known} if new else answer)
+        known.update(truth if isinstance(truth, Mapping) else (truth,))
     return kept
 
 
@@ -453,7 +452,7 @@ def _checked(
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
             # A label that is one row late comes before the next row is answered.
-            take = _in_batches(model, learn, reader, probable)
+            take = _in_batches(model, learn, reader)
         else:
             predict = model.predict_proba_one if probable else model.predict_one
             take = _late(model, predict, reader, int(delay))
