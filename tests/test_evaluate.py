@@ -93,6 +93,7 @@ OF_LABELS = [
     and issubclass(kind, metrics.base.ClassificationMetric)
     and not any(each.default is each.empty for each in inspect.signature(kind).parameters.values())
 ]
+OF_NUMBERS = [metrics.MAE, metrics.MAPE, metrics.MSE, metrics.R2, metrics.RMSLE, metrics.SMAPE]
 LABELLED = [
     metrics.Accuracy,
     metrics.F1,
@@ -344,6 +345,20 @@ def test_metrics_in_bulk_are_in_the_state_of_updates_one_by_one(truths, kind, se
     for truth, answer in zip(truths[n_before:], answers[n_before:], strict=True):
         if answer not in (None, {}):
             single.update(truth, answer)
+    assert state(bulk) == state(single)
+
+
+@given(seed=st.integers(0, 1000), n_rows=st.integers(0, 30), n_before=st.integers(0, 3))
+@pytest.mark.parametrize("kind", OF_NUMBERS)
+@examples(10)
+def test_means_in_bulk_are_in_the_state_of_updates_one_by_one(kind, seed, n_rows, n_before):
+    random = np.random.default_rng(seed)
+    truths, answers = random.random((2, n_rows)).tolist()
+    bulk, single = kind(), kind()
+    update_many(bulk, truths[:n_before], answers[:n_before])
+    update_many(bulk, truths[n_before:], answers[n_before:])
+    for truth, answer in zip(truths, answers, strict=True):
+        single.update(truth, answer)
     assert state(bulk) == state(single)
 
 
