@@ -86,8 +86,8 @@ class TableReader:
         self.n_rows = n_rows
         self._next = 0
 
-    def take(self, size: int) -> Batch:
-        """Return the next rows, at most so many; none at the end."""
+    def read(self, size: int) -> Batch:
+        """Return the next rows, at most `size`; none at the end of the table."""
         part = slice(self._next, min(self._next + size, self.n_rows))
         self._next = part.stop
         X, y = (
@@ -99,7 +99,7 @@ class TableReader:
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        while truths := (batch := self.take(ROWS_AT_ONCE)).truths:
+        while truths := (batch := self.read(ROWS_AT_ONCE)).truths:
             X, options = batch.X, {name: as_list(each) for name, each in batch.options.items()}
             of_images = isinstance(X, np.ndarray) and X.ndim > 2
             samples = ({"image": image} for image in X) if of_images else samples_of(X)
@@ -117,8 +117,8 @@ class StreamReader:
         self.n_rows: int | None = n_rows
         self._rows = map(_read_pair, enumerate(stream))
 
-    def take(self, size: int) -> Batch:
-        """Return the next rows, at most so many; none at the end."""
+    def read(self, size: int) -> Batch:
+        """Return the next rows, at most `size`; none at the end of the stream."""
         rows = list(islice(self._rows, size))
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
@@ -316,15 +316,15 @@ def _single_metrics(metric: Any) -> Iterator[Any]:
 
 # Ways to go through a stream
 
-Take = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
-"""Goes through so many more rows, fewer at the end: returns their targets and their answers."""
+AnswerRows = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
+"""Answers and learns at most so many further rows; returns their targets and their answers."""
 
 
-def _in_batches(model: Any, learn: Any, reader: Reader) -> Take:
+def _in_batches(model: Any, learn: Any, reader: Reader) -> AnswerRows:
     """Answer and learn whole batches at once."""
 
-    def take(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
-        batch = reader.take(size)
+    def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
+        batch = reader.read(size)
         if not batch.truths:
             return (), ()
         known = set(_names_of(model))
@@ -334,7 +334,7 @@ def _in_batches(model: Any, learn: Any, reader: Reader) -> Take:
             listed = _of_known_names(listed, batch.truths, known)
         return batch.truths, listed
 
-    return take
+    return answer_rows
 
 
 def _names_of(model: Any) -> Sequence[Any]:
@@ -367,7 +367,7 @@ def _of_known_names(
     return kept
 
 
-def _late(model: Any, predict: Any, reader: Reader, delay: int) -> Take:
+def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
     """Answer every row when it comes, and learn it when the row `delay` rows after it comes."""
 
     def learnt() -> Iterator[tuple[Any, Any]]:
@@ -385,20 +385,20 @@ def _late(model: Any, predict: Any, reader: Reader, delay: int) -> Take:
 
     pairs = learnt()
 
-    def take(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
         part = list(islice(pairs, size))
         return [y for y, _ in part], [answer for _, answer in part]
 
-    return take
+    return answer_rows
 
 
 def _by_checkpoints(
-    take: Take, metric: Any, step: int, batch_size: int
+    answer_rows: AnswerRows, metric: Any, step: int, batch_size: int
 ) -> Iterator[tuple[int, Any]]:
     """Yield the number of rows answered and the last answer, at multiples of `step`."""
     n_rows = 0
     while True:
-        truths, answers = take(min(batch_size, step - n_rows % step))
+        truths, answers = answer_rows(min(batch_size, step - n_rows % step))
         if not truths:
             break
         update_many(metric, truths, answers)
@@ -431,22 +431,22 @@ def _by_river(
         yield n_came, None
 
 
-class Course(NamedTuple):
+class Evaluation(NamedTuple):
     """A model, a metric and rows that are checked, and how to go through them."""
 
     model: Any
     metric: Any
     reader: Reader
     # None where river's own loop goes through the rows.
-    take: Take | None
+    answer_rows: AnswerRows | None
     moment: Any
     delay: Any
     batch_size: int
 
     def checkpoints(self, metric: Any, step: int) -> Iterator[tuple[int, Any]]:
         """Yield the number of rows answered and the last answer, at multiples of `step`."""
-        if self.take is not None:
-            return _by_checkpoints(self.take, metric, step, self.batch_size)
+        if self.answer_rows is not None:
+            return _by_checkpoints(self.answer_rows, metric, step, self.batch_size)
         rows = self.reader.rows()
         return _by_river(self.model, rows, metric, step, self.moment, self.delay)
 
@@ -461,7 +461,7 @@ def _checked(
     moment: Any,
     delay: Any,
     batch_size: Any,
-) -> Course:
+) -> Evaluation:
     """Check everything but the single rows, and choose how to go through them."""
     if not hasattr(model, "learn_one") or isinstance(model, type):
         came = f"model={model!r} is no model with learn_one"
@@ -478,15 +478,15 @@ def _checked(
     batch_size = check_count("batch_size", batch_size, 1)
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
     learn = getattr(model, f"predict{'_proba' * probable}_learn_many", None)
-    take = None
+    answer_rows = None
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
             # A label that is one row late comes before the next row is answered.
-            take = _in_batches(model, learn, reader)
+            answer_rows = _in_batches(model, learn, reader)
         else:
             predict = model.predict_proba_one if probable else model.predict_one
-            take = _late(model, predict, reader, int(delay))
-    return Course(model, metric, reader, take, moment, delay, batch_size)
+            answer_rows = _late(model, predict, reader, int(delay))
+    return Evaluation(model, metric, reader, answer_rows, moment, delay, batch_size)
 
 
 def _check_delay(moment: Any, delay: Any) -> None:
@@ -643,15 +643,17 @@ def _axes_at(path_or_axes: Any) -> tuple[Any, bool]:
 
 def _mark(axes: Any, name: str, score: ProgressiveScore) -> None:
     """Say what axes show."""
-    from matplotlib.ticker import PercentFormatter, StrMethodFormatter
+    from matplotlib.ticker import FuncFormatter, StrMethodFormatter
 
     axes.set_title(f"{name}, per {score.window:,} rows (solid) and so far (dashed)", loc="left")
     axes.set_xlabel("rows, each answered before it was learnt")
     axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
     each = next(each for each in _parts_of(score.metric) if type(each).__name__ == name)
     if "%" in each._fmt:
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
-    axes.grid(axis="y", alpha=0.3)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
+    axes.grid(axis="y", color="#E4E4E4")
+    axes.set_axisbelow(True)
+    axes.set_xlim(left=0)
     axes.legend(frameon=False)
 
 
@@ -672,16 +674,17 @@ def progressive_val_score(
 ) -> ProgressiveScore:
     """Evaluate a model on a stream by progressive validation, in batches where the model can.
 
-    Every row is predicted by the model as it was before, and then learnt: progressive validation
-    (Blum, Kalai and Langford), also called prequential evaluation (Dawid) or test-then-train. The
-    metric is that of river's ``evaluate.progressive_val_score``: the same questions in the same
-    order, before anything is learnt too.
+    The model predicts every row before it learns that row: progressive validation (Blum, Kalai and
+    Langford), also called prequential evaluation (Dawid) or test-then-train. The metric has the
+    value that river's ``evaluate.progressive_val_score`` returns: the same questions in the same
+    order, those before the first learnt row included.
 
     Parameters
     ----------
     model : classifier, regressor or any other model that river evaluates
-        It learns the rows. One with `predict_learn_many` (`predict_proba_learn_many` for metrics of
-        probabilities) answers and learns whole batches; any other one goes through river's loop.
+        It learns the rows. A model with `predict_learn_many` (`predict_proba_learn_many` for
+        metrics of probabilities) answers and learns whole batches; any other model goes through
+        river's loop, row by row.
     X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
         A stream is an iterable of pairs (x, y), or triples with a dict such as ``{"w": 2.0}``, as
         river's data sets are.
@@ -690,24 +693,24 @@ def progressive_val_score(
     metric : river.metrics.base.Metric
         One of river's metrics, or several joined by ``+``. It is updated in place, as river does.
     w : float, or array, series or list of n_rows floats, optional
-        Weights to learn by, at least 0. As in river they do not weigh the answers.
+        Weights for learning, at least 0. As in river, the metric does not use them.
     t : number or datetime, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
     moment : str or function of x, optional
         The feature that holds the time of a row; by default the number of the row is its time.
     delay : int, str, timedelta or function of x and y, optional
-        How late a target is revealed, in rows or in units of `moment`, as in river's
-        ``stream.simulate_qa``: the row that comes at time s is learnt before the first row of time
-        s + delay or later is answered. 0 and 1 row are as late as None.
+        How late the target is revealed, in rows or in units of `moment`, as in river's
+        ``stream.simulate_qa``: a row of time s is learnt before the first row of time s + delay or
+        later is answered. A delay of 0 or 1 row is the same as None.
     window : int
         Rows in a window of the learning curve, at least 1.
     batch_size : int
-        The most rows that are answered and learnt at once, at least 1. Answers differ by rounding
-        only.
+        Maximum number of rows that are answered and learnt at once, at least 1. Other sizes change
+        the answers by rounding only.
     name : str, optional
         What plots call the model; by default its class, or the steps of a pipeline.
     progress : bool
-        Whether to show a progress bar. Needs rich: ``pip install onlinels[demos]``.
+        Whether to show a progress bar, which needs rich: ``pip install onlinels[demos]``.
 
     Returns
     -------
@@ -717,17 +720,17 @@ def progressive_val_score(
     Raises
     ------
     TypeError, ValueError
-        If an argument cannot be used: nothing has changed then. If a row is refused on the way, the
-        rows of the batches before have been learnt, and those of its own batch have not.
+        If an argument cannot be used; nothing has changed then. If the model refuses a row, the
+        batches before that row have been learnt, and the batch of the row has not.
     ImportError
-        If there is to be a progress bar, and rich is not installed.
+        If `progress` is True and rich is not installed.
 
     Notes
     -----
-    Costs what the model costs, and the metric: on one machine 0.3 to 0.6 microseconds a row for metrics of
-    a confusion matrix and for MAE, MSE and RMSE, 4 for LogLoss, and others what river takes.
-    Batches end at the windows, so windows of less than about 100 rows cost time. With a delay of
-    more than one row, or a `moment`, rows are answered one by one.
+    Costs what the model costs, and the metric. On one machine metrics of a confusion matrix, MAE,
+    MSE and RMSE take 0.3 to 0.6 microseconds a row, LogLoss 4. Batches end at the windows, so
+    windows of less than about 100 rows cost time. With a delay of more than one row, or a `moment`,
+    rows are answered one by one.
 
     References
     ----------
@@ -749,14 +752,14 @@ def progressive_val_score(
     check_flag("progress", progress)
     if name is not None:
         check_kind("name", name, (str,))
-    course = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
     is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
     pair = ClusteringPair(metric) if is_clustering else Pair(metric)
     name = str(model) if name is None else name
     rows, cumulative, windowed, seconds = [], [], [], []
-    with _bar(name if progress else None, course.reader.n_rows) as show:
+    with _bar(name if progress else None, evaluation.reader.n_rows) as show:
         start = perf_counter()
-        for n_rows, _ in course.checkpoints(pair, window):
+        for n_rows, _ in evaluation.checkpoints(pair, window):
             rows.append(n_rows)
             cumulative.append(_values_of(metric))
             windowed.append(_values_of(pair.of_window))
@@ -828,30 +831,34 @@ def iter_progressive_val_score(
     [500, 1000, 1250]
     """
     step = check_count("step", step, 1)
-    course = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
-    if course.take is None:
-        rows: Any = course.reader.rows()
+    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    if evaluation.answer_rows is None:
+        rows: Any = evaluation.reader.rows()
         measures = measure_time, measure_memory, yield_predictions
         return evaluate.iter_progressive_val_score(
             rows, model, metric, moment, delay, step, *measures
         )
-    return _states(course, step, measure_time, measure_memory, yield_predictions)
+    return _states(evaluation, step, measure_time, measure_memory, yield_predictions)
 
 
 def _states(
-    course: Course, step: int, measure_time: bool, measure_memory: bool, yield_predictions: bool
+    evaluation: Evaluation,
+    step: int,
+    measure_time: bool,
+    measure_memory: bool,
+    yield_predictions: bool,
 ) -> Iterator[dict[str, Any]]:
     """Yield checkpoints as river does."""
     start = perf_counter()
-    for n_rows, answer in course.checkpoints(course.metric, step):
+    for n_rows, answer in evaluation.checkpoints(evaluation.metric, step):
         if n_rows < step:
             break
-        state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(course.metric)}
+        state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(evaluation.metric)}
         state["Step"] = n_rows
         if measure_time:
             state["Time"] = timedelta(seconds=perf_counter() - start)
         if measure_memory:
-            state["Memory"] = course.model._raw_memory_usage
+            state["Memory"] = evaluation.model._raw_memory_usage
         if yield_predictions:
             state["Prediction"] = answer
         yield state
