@@ -35,7 +35,8 @@ def main() -> None:
         axes.set_prop_cycle(color=[colour for _, colour in MODELS])
         first, *others = scores
         first.plot(*others, path_or_axes=axes)
-        axes.get_legend().remove()
+        legend: Any = axes.get_legend()
+        legend.remove()
         axes.set_title(
             f"Accuracy of {WINDOW} rows at a time (solid), and of all rows so far (dashed)",
             loc="left",
