@@ -3,6 +3,11 @@
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.orthogonal import OrthogonalAccumulator
 from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.evaluate import (
+    ProgressiveScore,
+    iter_progressive_val_score,
+    progressive_val_score,
+)
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
 from onlinels.features.filters import FilterBank, read_filters
@@ -44,6 +49,7 @@ __all__ = [
     "OrthogonalAccumulator",
     "Patches",
     "Power",
+    "ProgressiveScore",
     "ReceptiveFields",
     "RecursiveAccumulator",
     "ShallowConvClassifier",
@@ -55,11 +61,13 @@ __all__ = [
     "WindowedClassifier",
     "__version__",
     "dumps",
+    "iter_progressive_val_score",
     "load",
     "loads",
     "lp_pooling",
     "merge",
     "plot_filters",
+    "progressive_val_score",
     "read_filters",
     "save",
     "unlearn_many",

@@ -21,6 +21,7 @@ FLOORS = (
     {"linear"},
     {
         "distributed",
+        "evaluate",
         "network",
         "pipelines",
         "presets",
@@ -46,6 +47,7 @@ NEIGHBOURS = {
     ("network", "wrappers"),
     ("distributed", "network"),
     ("distributed", "pipelines"),
+    ("evaluate", "pipelines"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""

@@ -1,0 +1,908 @@
+"""Progressive validation: every row is predicted, then learnt (prequential, test-then-train)."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import islice
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from river import base, evaluate, metrics
+from scipy import sparse
+
+from onlinels.checks import (
+    SPARSE,
+    Floats,
+    Integers,
+    Matrix,
+    check_count,
+    check_flag,
+    check_kind,
+    check_not_negative,
+    check_weights,
+)
+from onlinels.labels import as_list, check_one_column
+from onlinels.pipelines import last_step
+from onlinels.rows import as_frame, check_aligned, samples_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Row = tuple[Any, Any, dict[str, Any]]
+"""What river's streams hold: a sample, its target, and arguments of `learn_one` such as w."""
+
+OF_ORDER = "The arguments are, in this order: model, X, y, metric."
+
+ROWS_AT_ONCE = 1000
+"""Rows of a table that are Python objects at a time."""
+
+OF_STREAMS = 'Pass pairs (x, y), or triples (x, y, {"w": weight}).'
+
+
+# Rows, of a table or of a stream, in batches or one by one
+
+
+class Batch(NamedTuple):
+    """Some rows: as `predict_learn_many` reads them, and their targets in a list."""
+
+    X: Any
+    y: Any
+    truths: list[Any]
+    options: dict[str, Any]
+
+
+class TableReader:
+    """Reads an array, a sparse matrix, a frame or a list of dicts, with its targets."""
+
+    def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
+        check_aligned(X, y=y, w=w, t=t)
+        is_frame = not isinstance(X, (np.ndarray, *SPARSE, list, tuple))
+        self._X: Any = as_frame(X) if is_frame else X
+        if isinstance(X, SPARSE):
+            self._X = sparse.csr_array(X)
+        n_rows = self._X.shape[0] if hasattr(self._X, "shape") else len(self._X)
+        if _is_table(y) and has_several_targets:
+            self._y: Any = y if isinstance(y, (np.ndarray, list, tuple)) else as_frame(y, "y")
+            self._truths: list[Any] = list(samples_of(y))
+        else:
+            check_one_column(y, "Pass one target per row.")
+            self._truths = as_list(y, "target")
+            self._y = y if isinstance(y, np.ndarray) else self._truths
+        if len(self._truths) != n_rows:
+            came = f"y has {len(self._truths)} targets, expected {n_rows}"
+            raise ValueError(f"{came}. Pass one target per row of X.")
+        self._options: dict[str, Any] = {}
+        if w is not None:
+            self._options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
+        if t is not None:
+            self._options["t"] = _times(t, n_rows)
+        self.n_rows = n_rows
+        self._next = 0
+
+    def read(self, size: int) -> Batch:
+        """Return the next rows, at most `size`; none at the end of the table."""
+        part = slice(self._next, min(self._next + size, self.n_rows))
+        self._next = part.stop
+        X, y = (
+            each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
+            for each in (self._X, self._y)
+        )
+        options = {name: values[part] for name, values in self._options.items()}
+        return Batch(X, y, self._truths[part], options)
+
+    def rows(self) -> Iterator[Row]:
+        """Iterate over the rows as river samples."""
+        while truths := (batch := self.read(ROWS_AT_ONCE)).truths:
+            X, options = batch.X, {name: as_list(each) for name, each in batch.options.items()}
+            of_images = isinstance(X, np.ndarray) and X.ndim > 2
+            samples = ({"image": image} for image in X) if of_images else samples_of(X)
+            for row, (x, y) in enumerate(zip(samples, truths, strict=True)):
+                yield x, y, {name: values[row] for name, values in options.items()}
+
+
+class StreamReader:
+    """Reads pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
+
+    def __init__(self, stream: Any) -> None:
+        n_rows = getattr(stream, "n_samples", None)
+        if n_rows is None and hasattr(stream, "__len__"):
+            n_rows = len(stream)
+        self.n_rows: int | None = n_rows
+        self._rows = map(_read_pair, enumerate(stream))
+
+    def read(self, size: int) -> Batch:
+        """Return the next rows, at most `size`; none at the end of the stream."""
+        rows = list(islice(self._rows, size))
+        X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
+        given = {name for _, _, options in rows for name in options}
+        if given - {"w", "t"}:
+            odd = sorted(given - {"w", "t"})
+            raise TypeError(
+                f"The stream has arguments {odd}, expected w and t only. Leave them out."
+            )
+        options: dict[str, Any] = {}
+        if "w" in given:
+            options["w"] = [options.get("w", 1.0) for _, _, options in rows]
+        if "t" in given:
+            if not all("t" in options for _, _, options in rows):
+                raise ValueError("Some rows have no t, expected a time in every row. Add it.")
+            options["t"] = [options["t"] for _, _, options in rows]
+        return Batch(X, y, y, options)
+
+    def rows(self) -> Iterator[Row]:
+        """Iterate over the rows as river samples."""
+        return self._rows
+
+
+Reader = TableReader | StreamReader
+
+
+def _read_pair(numbered: tuple[int, Any]) -> Row:
+    number, row = numbered
+    if not isinstance(row, (tuple, list)) or len(row) not in (2, 3):
+        raise TypeError(f"Row {number} of the stream is {row!r}, expected a pair. {OF_STREAMS}")
+    x, y, *options = row
+    if options and not isinstance(options[0], Mapping):
+        came = f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
+        raise TypeError(f"{came}. {OF_STREAMS}")
+    # A copy: river takes the weight out of it.
+    return x, y, dict(options[0]) if options else {}
+
+
+def _is_table(y: Any) -> bool:
+    """Tell whether targets or answers have columns, or are dicts in a list."""
+    if isinstance(y, (list, tuple)):
+        return bool(y) and isinstance(y[0], Mapping)
+    return len(getattr(y, "shape", ())) == 2
+
+
+def _times(t: Any, n_rows: int) -> list[Any]:
+    """Return a time per row; a single one is that of all rows."""
+    if hasattr(t, "__next__"):
+        raise TypeError(f"t is of type {type(t).__name__}, expected times. Pass list(t).")
+    times = [t] * n_rows if np.ndim(t) == 0 else as_list(t, "time")
+    if len(times) != n_rows:
+        raise ValueError(f"t has {len(times)} times, expected {n_rows}. Pass one time per row.")
+    return times
+
+
+def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
+    """Return a reader of a table with its targets, or of a stream if no targets are given."""
+    if hasattr(y, "works_with"):
+        remedy = f"{OF_ORDER} Beside a stream of pairs pass metric by its name."
+        raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
+    if y is not None:
+        several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
+        if hasattr(X, "__next__"):
+            remedy = "Pass list(X), or a stream of pairs (x, y) without y."
+            raise TypeError(f"X is of type {type(X).__name__}, expected a table. {remedy}")
+        return TableReader(X, y, w, t, several)
+    if isinstance(X, (np.ndarray, *SPARSE)) or hasattr(X, "columns") or isinstance(X, Mapping):
+        raise TypeError(f"y is None beside X of type {type(X).__name__}, expected targets. Pass y.")
+    if not isinstance(X, Iterable):
+        came = f"X is of type {type(X).__name__}, expected a table or a stream"
+        raise TypeError(f"{came}. {OF_ORDER}")
+    for name, values in {"w": w, "t": t}.items():
+        if values is not None:
+            remedy = f'Pass triples (x, y, {{"{name}": …}}).'
+            raise TypeError(f"{name} is given beside a stream, expected None. {remedy}")
+    return StreamReader(X)
+
+
+# Metrics
+
+
+class Pair(metrics.base.WrapperMetric):
+    """A metric over all rows and one over the rows of the current window, updated together."""
+
+    def __init__(self, metric: Any) -> None:
+        self._metric, self._blank = metric, metric.clone()
+        self.start_window()
+
+    def start_window(self) -> None:
+        """Start the metric of the next window."""
+        self.of_window = self._blank.clone()
+
+    @property
+    def metric(self) -> Any:
+        """The metric over all rows."""
+        return self._metric
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Update both."""
+        self._metric.update(*args, **kwargs)
+        self.of_window.update(*args, **kwargs)
+
+    def revert(self, *args: Any, **kwargs: Any) -> None:
+        """Revert both."""
+        self._metric.revert(*args, **kwargs)
+        self.of_window.revert(*args, **kwargs)
+
+
+class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[override]
+    """The same for metrics of clusters, which river tells from others by their class."""
+
+
+COUNTED = {
+    metrics.base.ClassificationMetric.update,
+    metrics.base.BinaryMetric.update,
+    metrics.ConfusionMatrix.update,
+}
+"""Methods by which metrics update a confusion matrix, and nothing else."""
+
+AVERAGED = {
+    metrics.CrossEntropy,
+    metrics.LogLoss,
+    metrics.MAE,
+    metrics.MAPE,
+    metrics.MSE,
+    metrics.RMSE,
+    metrics.SMAPE,
+}
+"""Metrics that are the mean of a function of the target and the answer."""
+
+
+def update_many(metric: Any, truths: Sequence[Any], answers: Sequence[Any]) -> None:
+    """Update a metric of river with many answers: its state is that of updates one by one.
+
+    Answers of None and {} are left out, as river leaves them out.
+
+    Examples
+    --------
+    >>> accuracy = metrics.Accuracy()
+    >>> update_many(accuracy, ["a", "a", "b"], [None, "a", "a"])
+    >>> accuracy
+    Accuracy: 50.00%
+    """
+    if None in answers or {} in answers:
+        kept = [pair for pair in zip(truths, answers, strict=True) if pair[1] not in (None, {})]
+        truths, answers = [y for y, _ in kept], [answer for _, answer in kept]
+    labels, counts, losses = answers, None, {}
+    if not getattr(metric, "requires_labels", True):
+        labels = [max(p, key=p.__getitem__) for p in answers]
+    for each in _single_metrics(metric):
+        kind, given = type(each), labels if getattr(each, "requires_labels", True) else answers
+        if kind.update in COUNTED and each.requires_labels:
+            counts = Counter(zip(truths, given, strict=True)) if counts is None else counts
+            _add_counts(each, counts)
+        elif kind in AVERAGED:
+            if kind not in losses:
+                losses[kind] = list(map(each._eval, truths, given))
+            _add_to_mean(each._mean, losses[kind])
+        else:
+            for truth, answer in zip(truths, given, strict=True):
+                each.update(y_true=truth, y_pred=answer)
+
+
+def _add_counts(metric: Any, counts: Mapping[tuple[Any, Any], int]) -> None:
+    """Update a metric of a confusion matrix with pairs of labels as often as they came.
+
+    Whole numbers add exactly, and pairs come in the order of their first row, as labels do in the
+    matrix.
+    """
+    matrix = getattr(metric, "cm", metric)
+    for (truth, answer), count in counts.items():
+        metric.update(truth, answer, float(count))
+        matrix.n_samples += count - 1
+
+
+def _add_to_mean(mean: Any, values: Iterable[float]) -> None:
+    """Update river's mean with values, by its own recurrence: sums would round differently."""
+    n, average = mean.n, mean._mean
+    for value in values:
+        n += 1.0
+        average += (1.0 / n) * (value - average)
+    mean.n, mean._mean = n, average
+
+
+def _single_metrics(metric: Any) -> Iterator[Any]:
+    """Yield the metrics of which one consists."""
+    if isinstance(metric, Pair):
+        yield from _single_metrics(metric.metric)
+        yield from _single_metrics(metric.of_window)
+    elif isinstance(metric, metrics.base.Metrics):
+        for each in metric:
+            yield from _single_metrics(each)
+    else:
+        yield metric
+
+
+# Ways to go through a stream
+
+AnswerRows = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
+"""Answers and learns at most so many further rows; returns their targets and their answers."""
+
+
+def _in_batches(model: Any, learn: Any, reader: Reader) -> AnswerRows:
+    """Answer and learn whole batches at once."""
+
+    def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
+        batch = reader.read(size)
+        if not batch.truths:
+            return (), ()
+        known = set(_names_of(model))
+        answers = learn(batch.X, batch.y, **batch.options)
+        listed = _listed(answers, _names_of(model))
+        if isinstance(listed[0], dict):
+            listed = _of_known_names(listed, batch.truths, known)
+        return batch.truths, listed
+
+    return answer_rows
+
+
+def _names_of(model: Any) -> Sequence[Any]:
+    """Return what the columns of a model's answers stand for: classes or targets."""
+    last = last_step(model)
+    names: Sequence[Any] = getattr(last, "classes", getattr(last, "target_names", ()))
+    return names
+
+
+def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
+    """Return one answer per row: a label, a number, or a dict for a row of a table."""
+    if isinstance(answers, (list, tuple)) or not _is_table(answers):
+        return as_list(answers, "answer")
+    table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
+    return [dict(zip(names, row, strict=True)) for row in table.tolist()]
+
+
+def _of_known_names(
+    answers: Sequence[dict[Any, float]], truths: Sequence[Any], known: set[Any]
+) -> list[dict[Any, float]]:
+    """Return answers without classes or targets that were not known yet when their row came.
+
+    A batch has a column for everything that is known at its end.
+    """
+    kept = []
+    for answer, truth in zip(answers, truths, strict=True):
+        new = len(known) < len(answer)
+        kept.append({name: answer[name] for name in answer if name in known} if new else answer)
+        known.update(truth if isinstance(truth, Mapping) else (truth,))
+    return kept
+
+
+def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
+    """Answer every row when it comes, and learn it when the row `delay` rows after it comes."""
+
+    def learnt() -> Iterator[tuple[Any, Any]]:
+        waiting: deque[tuple[Any, Row]] = deque()
+        rows = reader.rows()
+        row = next(rows, None)
+        while row is not None or waiting:
+            if row is None or len(waiting) == delay:
+                answer, (x, y, options) = waiting.popleft()
+                model.learn_one(x, y, **options)
+                yield y, answer
+            if row is not None:
+                waiting.append((predict(row[0]), row))
+                row = next(rows, None)
+
+    pairs = learnt()
+
+    def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
+        part = list(islice(pairs, size))
+        return [y for y, _ in part], [answer for _, answer in part]
+
+    return answer_rows
+
+
+def _by_checkpoints(
+    answer_rows: AnswerRows, metric: Any, step: int, batch_size: int
+) -> Iterator[tuple[int, Any]]:
+    """Yield the number of rows answered and the last answer, at multiples of `step`."""
+    n_rows = 0
+    while True:
+        truths, answers = answer_rows(min(batch_size, step - n_rows % step))
+        if not truths:
+            break
+        update_many(metric, truths, answers)
+        n_rows += len(truths)
+        if n_rows % step == 0:
+            yield n_rows, answers[-1]
+    if n_rows % step:
+        yield n_rows, None
+
+
+def _by_river(
+    model: Any, rows: Iterator[Any], metric: Any, step: int, moment: Any, delay: Any
+) -> Iterator[tuple[int, Any]]:
+    """Yield the same as `_by_checkpoints`, from river's own loop."""
+    n_came = n_rows = 0
+
+    def counted() -> Iterator[Any]:
+        nonlocal n_came
+        for row in rows:
+            n_came += 1
+            yield row
+
+    for state in evaluate.iter_progressive_val_score(
+        counted(), model, metric, moment, delay, step=step, yield_predictions=True
+    ):
+        n_rows = state["Step"]
+        yield n_rows, state["Prediction"]
+    if n_came > n_rows:
+        # River reports nothing if there are fewer rows than one step.
+        yield n_came, None
+
+
+class Evaluation(NamedTuple):
+    """A model, a metric and rows that are checked, and how to go through them."""
+
+    model: Any
+    metric: Any
+    reader: Reader
+    # None where river's own loop goes through the rows.
+    answer_rows: AnswerRows | None
+    moment: Any
+    delay: Any
+    batch_size: int
+
+    def checkpoints(self, metric: Any, step: int) -> Iterator[tuple[int, Any]]:
+        """Yield the number of rows answered and the last answer, at multiples of `step`."""
+        if self.answer_rows is not None:
+            return _by_checkpoints(self.answer_rows, metric, step, self.batch_size)
+        rows = self.reader.rows()
+        return _by_river(self.model, rows, metric, step, self.moment, self.delay)
+
+
+def _checked(
+    model: Any,
+    X: Any,
+    y: Any,
+    metric: Any,
+    w: Any,
+    t: Any,
+    moment: Any,
+    delay: Any,
+    batch_size: Any,
+) -> Evaluation:
+    """Check everything but the single rows, and choose how to go through them."""
+    if not hasattr(model, "learn_one") or isinstance(model, type):
+        came = f"model={model!r} is no model with learn_one"
+        raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
+    reader = _reader_of(model, X, y, w, t)
+    if not hasattr(metric, "works_with") or isinstance(metric, type):
+        came = f"metric={metric!r} is no metric of river's"
+        raise TypeError(f"{came}. Pass one such as metric=river.metrics.Accuracy(). {OF_ORDER}")
+    if not metric.works_with(model):
+        remedy = "Pass a metric of labels for a classifier, of numbers for a regressor."
+        came = f"metric={type(metric).__name__}() does not work with {type(model).__name__}"
+        raise TypeError(f"{came}. {remedy}")
+    _check_delay(moment, delay)
+    batch_size = check_count("batch_size", batch_size, 1)
+    probable = isinstance(model, base.Classifier) and not metric.requires_labels
+    learn = getattr(model, f"predict{'_proba' * probable}_learn_many", None)
+    answer_rows = None
+    if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
+        if delay is None or delay <= 1:
+            # A label that is one row late comes before the next row is answered.
+            answer_rows = _in_batches(model, learn, reader)
+        else:
+            predict = model.predict_proba_one if probable else model.predict_one
+            answer_rows = _late(model, predict, reader, int(delay))
+    return Evaluation(model, metric, reader, answer_rows, moment, delay, batch_size)
+
+
+def _check_delay(moment: Any, delay: Any) -> None:
+    """Raise unless `delay` can be added to the moment of a row, or to its number."""
+    if moment is not None:
+        if not (isinstance(moment, str) or callable(moment)):
+            expected = "the name of a feature or a function of x"
+            raise TypeError(f"moment={moment!r} must be {expected}. Pass one.")
+        if delay is None:
+            came = "delay is None beside a moment, expected how late labels come"
+            raise ValueError(f"{came}. Pass delay, such as datetime.timedelta(hours=1).")
+    elif isinstance(delay, timedelta):
+        came = f"delay={delay!r} has no moment to be added to"
+        raise TypeError(f"{came}. Pass moment, the name of the feature that holds the time.")
+    elif not (delay is None or callable(delay) or isinstance(delay, str)):
+        check_not_negative("delay", delay)
+
+
+# What users call
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class ProgressiveScore:
+    """What `progressive_val_score` returns: a metric over all rows, and its learning curves.
+
+    Attributes
+    ----------
+    name : str
+        What plots call the model.
+    metric : river.metrics.base.Metric
+        The metric that was passed, over all rows.
+    window : int
+        Number of rows per window.
+    rows : ndarray (n_windows,)
+        Rows answered and learnt at the end of every window. The last window may be shorter.
+    cumulative : ndarray (n_windows,) or (n_windows, n_metrics)
+        The metric over all rows up to there; NaN if it is no number, as of ConfusionMatrix. Metrics
+        joined by ``+`` have a column each.
+    windowed : ndarray of the same shape
+        The metric over the rows of the window alone.
+    seconds : ndarray (n_windows,)
+        Time since the start.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, metrics
+    >>> model, stream = linear_model.Perceptron(), datasets.Phishing()
+    >>> score = progressive_val_score(model, stream, metric=metrics.Accuracy(), window=500)
+    >>> score.rows, score.windowed.round(2)
+    (array([ 500, 1000, 1250]), array([0.8 , 0.86, 0.87]))
+    """
+
+    name: str
+    metric: Any
+    window: int
+    rows: Integers
+    cumulative: Floats
+    windowed: Floats
+    seconds: Floats
+
+    def __repr__(self) -> str:
+        """Return the metric, the model and the number of rows in one line."""
+        n_rows = int(self.rows[-1]) if len(self.rows) else 0
+        return f"{_text_of(self.metric)} ({self.name}, {n_rows:,} rows)"
+
+    def plot(
+        self,
+        *others: ProgressiveScore,
+        metric: str | None = None,
+        path_or_axes: str | os.PathLike[str] | Axes | None = None,
+    ) -> Axes:
+        """Draw the learning curve, beside those of other models: windows solid, all rows dashed.
+
+        Needs matplotlib: ``pip install onlinels[demos]``. A last window of fewer rows is left out
+        if there are others.
+
+        Parameters
+        ----------
+        *others : ProgressiveScore
+            Scores of other models by the same metric.
+        metric : str, optional
+            Name of the metric to draw if there are several, such as "Accuracy"; the first of them
+            by default.
+        path_or_axes : path, Axes or None
+            Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            What was drawn on.
+
+        Raises
+        ------
+        ImportError
+            If matplotlib is not installed.
+        TypeError, ValueError
+            If one of `others` is no score, a score lacks the metric, or the metric is no number.
+        """
+        scores = (self, *others)
+        for score in others:
+            check_kind("others", score, (ProgressiveScore,))
+        name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
+        curves = [score._curves(name) for score in scores]
+        axes: Axes
+        axes, is_path = _axes_at(path_or_axes)
+        for score, (cumulative, windowed) in zip(scores, curves, strict=True):
+            n_whole = max(1, int(np.sum(score.rows % score.window == 0)))
+            # A single point is no line.
+            marker = "o" if n_whole == 1 else None
+            rows, label = score.rows[:n_whole], score.name
+            (line,) = axes.plot(rows, windowed[:n_whole], lw=1.8, marker=marker, label=label)
+            axes.plot(score.rows, cumulative, color=line.get_color(), lw=1.0, ls=(0, (4, 3)))
+        _mark(axes, name, self)
+        if is_path:
+            figure: Any = axes.figure
+            figure.savefig(path_or_axes)
+        return axes
+
+    def _curves(self, name: str) -> tuple[Floats, Floats]:
+        """Return the cumulative and the windowed values of a metric."""
+        names = [type(each).__name__ for each in _parts_of(self.metric)]
+        if name not in names:
+            came = f"The score of {self.name} has the metrics {names}, not {name!r}"
+            raise ValueError(f"{came}. Pass one of them, or scores by the same metric.")
+        curves = (each.reshape(len(self.rows), -1) for each in (self.cumulative, self.windowed))
+        cumulative, windowed = (each[:, names.index(name)] for each in curves)
+        if np.isnan(cumulative).all():
+            came = (
+                f"{name} of {self.name} has no values to draw, expected a metric that is a number"
+            )
+            raise ValueError(f"{came}, over at least one row. Add one: metrics.Accuracy() + …")
+        return cumulative, windowed
+
+
+def _axes_at(path_or_axes: Any) -> tuple[Any, bool]:
+    """Return axes to draw on, of a new figure for a path or None, and whether it is a path."""
+    is_path = isinstance(path_or_axes, (str, os.PathLike))
+    if path_or_axes is not None and not is_path:
+        if not hasattr(path_or_axes, "plot") or not hasattr(path_or_axes, "set_xlabel"):
+            # The module pyplot has the first of these only.
+            came = f"path_or_axes={path_or_axes!r} is neither a path nor axes"
+            raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
+        return path_or_axes, False
+    try:
+        from matplotlib import pyplot
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
+        raise ImportError(problem) from error
+    # Nobody keeps a figure but pyplot, to show it.
+    new_figure: Any = Figure if is_path else pyplot.figure
+    return new_figure(figsize=(8.0, 4.0), layout="constrained").add_subplot(), is_path
+
+
+def _mark(axes: Any, name: str, score: ProgressiveScore) -> None:
+    """Say what axes show."""
+    from matplotlib.ticker import FuncFormatter, StrMethodFormatter
+
+    axes.set_title(f"{name}, per {score.window:,} rows (solid) and so far (dashed)", loc="left")
+    axes.set_xlabel("rows, each answered before it was learnt")
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    each = next(each for each in _parts_of(score.metric) if type(each).__name__ == name)
+    if "%" in each._fmt:
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.4g}%"))
+    axes.grid(axis="y", color="#E4E4E4")
+    axes.set_axisbelow(True)
+    axes.set_xlim(left=0)
+    axes.legend(frameon=False)
+
+
+def progressive_val_score(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    metric: Any = None,
+    *,
+    w: Any = None,
+    t: Any = None,
+    moment: Any = None,
+    delay: Any = None,
+    window: int = 1000,
+    batch_size: int = 1000,
+    name: str | None = None,
+    progress: bool = False,
+) -> ProgressiveScore:
+    """Evaluate a model on a stream by progressive validation, in batches where the model can.
+
+    The model predicts every row before it learns that row: progressive validation (Blum, Kalai and
+    Langford), also called prequential evaluation (Dawid) or test-then-train. The metric has the
+    value that river's ``evaluate.progressive_val_score`` returns: the same questions in the same
+    order, those before the first learnt row included.
+
+    Parameters
+    ----------
+    model : classifier, regressor or any other model that river evaluates
+        It learns the rows. A model with `predict_learn_many` (`predict_proba_learn_many` for
+        metrics of probabilities) answers and learns whole batches; any other model goes through
+        river's loop, row by row.
+    X : array or sparse matrix (n_rows, n_features), array of images, frame, list of dicts, stream
+        A stream is an iterable of pairs (x, y), or triples with a dict such as ``{"w": 2.0}``, as
+        river's data sets are.
+    y : array, series or list of n_rows targets
+        Left out if `X` is a stream. An array, frame or list of dicts for several targets.
+    metric : river.metrics.base.Metric
+        One of river's metrics, or several joined by ``+``. It is updated in place, as river does.
+    w : float, or array, series or list of n_rows floats, optional
+        Weights for learning, at least 0. As in river, the metric does not use them.
+    t : number or datetime, or array, series or list of n_rows of them, optional
+        Times of the rows, for models with a `half_life`.
+    moment : str or function of x, optional
+        The feature that holds the time of a row; by default the number of the row is its time.
+    delay : int, str, timedelta or function of x and y, optional
+        How late the target is revealed, in rows or in units of `moment`, as in river's
+        ``stream.simulate_qa``: a row of time s is learnt before the first row of time s + delay or
+        later is answered. A delay of 0 or 1 row is the same as None.
+    window : int
+        Rows in a window of the learning curve, at least 1.
+    batch_size : int
+        Maximum number of rows that are answered and learnt at once, at least 1. Other sizes change
+        the answers by rounding only.
+    name : str, optional
+        What plots call the model; by default its class, or the steps of a pipeline.
+    progress : bool
+        Whether to show a progress bar, which needs rich: ``pip install onlinels[demos]``.
+
+    Returns
+    -------
+    ProgressiveScore
+        The metric, and its learning curve: over all rows and over every window.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument cannot be used; nothing has changed then. If the model refuses a row, the
+        batches before that row have been learnt, and the batch of the row has not.
+    ImportError
+        If `progress` is True and rich is not installed.
+
+    Notes
+    -----
+    Costs what the model costs, and the metric. On one machine metrics of a confusion matrix, MAE,
+    MSE and RMSE take 0.3 to 0.6 microseconds a row, LogLoss 4. Batches end at the windows, so
+    windows of less than about 100 rows cost time. With a delay of more than one row, or a `moment`,
+    rows are answered one by one.
+
+    References
+    ----------
+    A. Blum, A. Kalai and J. Langford, "Beating the hold-out: bounds for k-fold and progressive
+    cross-validation", COLT 1999.
+
+    A. P. Dawid, "Present position and potential developments: some personal views: statistical
+    theory: the prequential approach", J. R. Statist. Soc. A 147 (1984).
+
+    Examples
+    --------
+    >>> from river import datasets, metrics
+    >>> from onlinels import LeastSquaresClassifier
+    >>> model, metric = LeastSquaresClassifier(), metrics.Accuracy()
+    >>> progressive_val_score(model, datasets.Phishing(), metric=metric)
+    Accuracy: 88...% (LeastSquaresClassifier, 1,250 rows)
+    """
+    window = check_count("window", window, 1)
+    check_flag("progress", progress)
+    if name is not None:
+        check_kind("name", name, (str,))
+    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
+    pair = ClusteringPair(metric) if is_clustering else Pair(metric)
+    name = str(model) if name is None else name
+    rows, cumulative, windowed, seconds = [], [], [], []
+    with _bar(name if progress else None, evaluation.reader.n_rows) as show:
+        start = perf_counter()
+        for n_rows, _ in evaluation.checkpoints(pair, window):
+            rows.append(n_rows)
+            cumulative.append(_values_of(metric))
+            windowed.append(_values_of(pair.of_window))
+            seconds.append(perf_counter() - start)
+            pair.start_window()
+            show(n_rows, metric)
+    shape = (len(rows), len(_parts_of(metric))) if isinstance(metric, metrics.base.Metrics) else -1
+    return ProgressiveScore(
+        name,
+        metric,
+        window,
+        rows=np.array(rows, dtype=np.intp),
+        cumulative=np.array(cumulative, dtype=np.float64).reshape(shape),
+        windowed=np.array(windowed, dtype=np.float64).reshape(shape),
+        seconds=np.array(seconds, dtype=np.float64),
+    )
+
+
+def iter_progressive_val_score(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    metric: Any = None,
+    *,
+    w: Any = None,
+    t: Any = None,
+    moment: Any = None,
+    delay: Any = None,
+    step: int = 1,
+    batch_size: int = 1000,
+    measure_time: bool = False,
+    measure_memory: bool = False,
+    yield_predictions: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """Evaluate a model on a stream by progressive validation, and yield its state at checkpoints.
+
+    Also called prequential evaluation or test-then-train. The checkpoints are those of river's
+    ``evaluate.iter_progressive_val_score``. At each the model has learnt the rows so far and no
+    others.
+
+    Parameters
+    ----------
+    model, X, y, metric, w, t, moment, delay, batch_size
+        As in `progressive_val_score`.
+    step : int
+        Rows from one checkpoint to the next, at least 1. Batches end at checkpoints, so steps of
+        less than about 100 rows cost time.
+    measure_time, measure_memory, yield_predictions : bool
+        Whether to add the time since the start, the bytes of the model, and the last answer (None
+        at the end of a stream that is no multiple of `step`).
+
+    Returns
+    -------
+    iterator of dict
+        The metric under the name of its class, "Step", and as asked "Time", "Memory" and
+        "Prediction". A stream of fewer than `step` rows yields nothing.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As `progressive_val_score`.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, metrics
+    >>> model, stream = linear_model.Perceptron(), datasets.Phishing()
+    >>> steps = iter_progressive_val_score(model, stream, metric=metrics.Accuracy(), step=500)
+    >>> [state["Step"] for state in steps]
+    [500, 1000, 1250]
+    """
+    step = check_count("step", step, 1)
+    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    if evaluation.answer_rows is None:
+        rows: Any = evaluation.reader.rows()
+        measures = measure_time, measure_memory, yield_predictions
+        return evaluate.iter_progressive_val_score(
+            rows, model, metric, moment, delay, step, *measures
+        )
+    return _states(evaluation, step, measure_time, measure_memory, yield_predictions)
+
+
+def _states(
+    evaluation: Evaluation,
+    step: int,
+    measure_time: bool,
+    measure_memory: bool,
+    yield_predictions: bool,
+) -> Iterator[dict[str, Any]]:
+    """Yield checkpoints as river does."""
+    start = perf_counter()
+    for n_rows, answer in evaluation.checkpoints(evaluation.metric, step):
+        if n_rows < step:
+            break
+        state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(evaluation.metric)}
+        state["Step"] = n_rows
+        if measure_time:
+            state["Time"] = timedelta(seconds=perf_counter() - start)
+        if measure_memory:
+            state["Memory"] = evaluation.model._raw_memory_usage
+        if yield_predictions:
+            state["Prediction"] = answer
+        yield state
+
+
+def _parts_of(metric: Any) -> list[Any]:
+    """Return the metrics that are joined in one."""
+    return list(metric) if isinstance(metric, metrics.base.Metrics) else [metric]
+
+
+def _values_of(metric: Any) -> list[float]:
+    """Return the values of the metrics joined in one, NaN for those that are no number."""
+    values = []
+    for each in _parts_of(metric):
+        try:
+            values.append(float(each.get()))
+        except (NotImplementedError, TypeError):
+            values.append(np.nan)
+    return values
+
+
+def _text_of(metric: Any) -> str:
+    """Return a metric in one line; of tables the name alone."""
+    texts = ((repr(each), type(each).__name__) for each in _parts_of(metric))
+    return ", ".join(name if "\n" in text or not text else text for text, name in texts)
+
+
+@contextmanager
+def _bar(name: str | None, n_rows: int | None) -> Iterator[Callable[[int, Any], None]]:
+    """Give what shows how far an evaluation is; without a name it shows nothing."""
+    if name is None:
+        yield lambda done, metric: None
+        return
+    try:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+    except ImportError as error:
+        problem = "rich is not installed. Install it with: pip install onlinels[demos]"
+        raise ImportError(problem) from error
+    before = TextColumn("{task.description}", markup=False)
+    after = TextColumn("{task.fields[value]}", markup=False)
+    with Progress(before, BarColumn(), MofNCompleteColumn(), after) as shown:
+        task = shown.add_task(name, total=n_rows, value="")
+
+        def show(done: int, metric: Any) -> None:
+            shown.update(task, completed=done, value=_text_of(metric))
+
+        yield show
