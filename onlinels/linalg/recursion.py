@@ -32,9 +32,10 @@ FAINTEST = 1e-6
 """Factor on all weights from which the inverse is divided by it."""
 
 SMALL_BLOCK = 32
-"""Rows of a block that is answered at once, with up to so many features.
+"""Rows of a block that is answered at once, with up to 320 features.
 
-Measured: 0.9 us a row at 10 features, 1.2 us in blocks of 64.
+Measured, us a row with 16, 32, 64 and 128 rows a block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10, 6.3,
+7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
 OUTWEIGHED = 1e14
@@ -394,7 +395,7 @@ class Recursion:
             self._base /= self._scale
             self._scale = 1.0
         scores = np.empty(targets.shape, order="F")
-        size = SMALL_BLOCK if self.n_features <= SMALL_BLOCK else N_RECENT
+        size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
             n_answered = self._answer_block(rows[part].T, targets[part], most, scores[part])

@@ -196,7 +196,8 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
         unweighted = running.w == 0.0
         values[unweighted], targets[unweighted] = 0.0, 0.0
         every = slice(0, n_answered)
-        follows = Followed(values, targets, running.mean, recursion.scaled(past))
+        now_faded = recursion.scaled(past) if past != 1.0 else recursion
+        follows = Followed(values, targets, running.mean, now_faded)
         apply(model._plan_rows(learnt, past, n_targets, news, every, events, follows))
         return n_answered
     until = model._goes_on_until

@@ -1,0 +1,208 @@
+"""Rows answered before they are learnt, in batches, beside the loop and other libraries.
+
+    python demos/benchmarks/speed/before_learning.py [--features 10 20 64 213 1024]
+    python demos/benchmarks/speed/before_learning.py --rows 1000000 --features 20
+
+Rows of Gaussian features come with a linear target plus noise, or with three classes. Reading
+arrays and labels is included. The loop is predict_one and learn_one on dicts. polars-ols (`pip
+install polars-ols`), recursive least squares in Rust of one target and without an intercept, is the
+compiled floor; padasip (`pip install padasip`) and river are the other peers. All of them use one
+thread and take turns; the figures are medians of microseconds a row and ratios in the same turn.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
+os.environ["POLARS_MAX_THREADS"] = os.environ["RAYON_NUM_THREADS"] = "1"
+
+import numpy as np
+import pandas as pd
+from rich.table import Table
+from river import linear_model
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+
+from common import Array, Floats, bar, machine, make_parser, positive, print_table
+
+from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
+
+N_CLASSES = 3
+POLARS = "polars-ols, rls"
+LOOP = "onlinels, recursive: the loop"
+BATCH = "onlinels, recursive"
+
+Run = Callable[[int], float]
+"""Answers and learns the first so many rows; returns seconds."""
+
+
+def main() -> None:
+    """Print a table for each number of features."""
+    parser = make_parser(__doc__)
+    add = parser.add_argument
+    add("--features", type=positive, nargs="+", default=[10, 20, 64, 213, 1024])
+    add("--rows", type=positive, help="(by default from 4,000 to 200,000, fewer for more features)")
+    add("--repeats", type=positive, default=5, help="turns (%(default)s)")
+    add("--quick", action="store_true", help="2,000 rows of 10 features, one turn")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.features, arguments.rows, arguments.repeats = [10], 2000, 1
+    print(f"{machine()}; one thread, medians of {arguments.repeats} turns")
+    for n_features in arguments.features:
+        n_rows = arguments.rows or min(200_000, 4_000_000 // n_features)
+        compare(n_features, n_rows, arguments.repeats)
+
+
+def compare(n_features: int, n_rows: int, repeats: int) -> None:
+    """Measure everything in turns, and print it."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(n_rows, n_features))
+    y = X @ random.normal(size=n_features) + random.normal(size=n_rows)
+    labels = (X @ random.normal(size=(n_features, N_CLASSES))).argmax(axis=1)
+    runs = of_one_target(X, y) | of_classes(X, labels)
+    lengths = {name: length_of(name, n_features, n_rows) for name in runs}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in bar(range(repeats), f"{n_features} features"):
+        for name, run in runs.items():
+            seconds[name].append(run(lengths[name]) / lengths[name] * 1e6)
+    table = Table(title=f"{n_features} features, {n_rows:,} rows")
+    for column in ("", "us a row", f"ratio to {POLARS}", "ratio to the loop"):
+        table.add_column(column, justify="left" if not column else "right")
+    for name, each in seconds.items():
+        ratios = [
+            f"{median(a / b for a, b in zip(each, seconds[to], strict=True)):.3g}"
+            if to in seconds
+            else "-"
+            for to in (POLARS, LOOP)
+        ]
+        table.add_row(name, f"{median(each):.3g}", *ratios)
+    print_table(table)
+
+
+def length_of(name: str, n_features: int, n_rows: int) -> int:
+    """Return of how many rows something is measured: of fewer where it is slow."""
+    slow = "loop" in name or "river" in name or "padasip" in name
+    return min(n_rows, max(200, 500_000 // n_features)) if slow else n_rows
+
+
+def timed(function: Callable[[], Any]) -> float:
+    """Return the seconds of a call."""
+    start = perf_counter()
+    function()
+    return perf_counter() - start
+
+
+def batch(make: Callable[[], Any], X: Floats, y: Array) -> Run:
+    """Return a run in one batch."""
+
+    def run(n_rows: int) -> float:
+        model = make()
+        return timed(lambda: model.predict_learn_many(X[:n_rows], y[:n_rows]))
+
+    return run
+
+
+def loop(make: Callable[[], Any], X: Floats, y: Array) -> Run:
+    """Return a run of predict_one and learn_one on dicts, which are made beforehand."""
+
+    def run(n_rows: int) -> float:
+        model = make()
+        rows = [dict(enumerate(row)) for row in X[:n_rows].tolist()]
+        targets = y[:n_rows].tolist()
+
+        def ask_and_teach() -> None:
+            for x, target in zip(rows, targets, strict=True):
+                model.predict_one(x)
+                model.learn_one(x, target)
+
+        return timed(ask_and_teach)
+
+    return run
+
+
+def of_one_target(X: Floats, y: Floats) -> dict[str, Run]:
+    """Return what learns numbers, by name."""
+    runs = {
+        BATCH: batch(lambda: LeastSquaresRegressor(1.0, "recursive"), X, y),
+        "onlinels, Gram": batch(lambda: LeastSquaresRegressor(1.0), X, y),
+        'onlinels, Gram, ridge="auto"': batch(LeastSquaresRegressor, X, y),
+        LOOP: loop(lambda: LeastSquaresRegressor(1.0, "recursive"), X, y),
+    }
+    if find_spec("polars_ols"):
+        runs[POLARS] = by_polars(X, y)
+    runs["river, BayesianLinearRegression: the loop"] = loop(
+        linear_model.BayesianLinearRegression, X, y
+    )
+    frame, target = pd.DataFrame(X), pd.Series(y)
+
+    def by_river(n_rows: int) -> float:
+        model = linear_model.LinearRegression()
+
+        def ask_and_teach() -> None:
+            for start in range(0, n_rows, 1000):
+                part = slice(start, min(start + 1000, n_rows))
+                model.predict_many(frame.iloc[part])
+                model.learn_many(frame.iloc[part], target.iloc[part])
+
+        return timed(ask_and_teach)
+
+    runs["river, LinearRegression: predict_many, then learn_many"] = by_river
+    if find_spec("padasip"):
+        runs["padasip, FilterRLS"] = by_padasip(X, y)
+    return runs
+
+
+def of_classes(X: Floats, labels: Array) -> dict[str, Run]:
+    """Return what learns labels, by name."""
+    is_first = labels == 0
+    return {
+        "3 classes, recursive": batch(lambda: LeastSquaresClassifier(1.0, "recursive"), X, labels),
+        "3 classes, Gram": batch(lambda: LeastSquaresClassifier(1.0), X, labels),
+        '3 classes, Gram, ridge="auto"': batch(LeastSquaresClassifier, X, labels),
+        "3 classes, recursive: the loop": loop(
+            lambda: LeastSquaresClassifier(1.0, "recursive"), X, labels
+        ),
+        "2 classes, river, LogisticRegression: the loop": loop(
+            linear_model.LogisticRegression, X, is_first
+        ),
+    }
+
+
+def by_polars(X: Floats, y: Floats) -> Run:
+    """Return recursive least squares of polars-ols."""
+    import polars as pl
+    import polars_ols  # noqa: F401 -- it gives columns their attribute least_squares.
+
+    names = [f"x{column}" for column in range(X.shape[1])]
+    frame = pl.DataFrame(X, schema=names).with_columns(pl.Series("y", y))
+    target: Any = pl.col("y")
+
+    def run(n_rows: int) -> float:
+        rows = frame.head(n_rows)
+        expression = target.least_squares.rls(*map(pl.col, names), mode="predictions")
+        return timed(lambda: rows.select(expression))
+
+    return run
+
+
+def by_padasip(X: Floats, y: Floats) -> Run:
+    """Return recursive least squares of padasip."""
+    import padasip
+
+    def run(n_rows: int) -> float:
+        model = padasip.filters.FilterRLS(n=X.shape[1], mu=1.0)
+        return timed(lambda: model.run(y[:n_rows], X[:n_rows]))
+
+    return run
+
+
+if __name__ == "__main__":
+    main()
