@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyrk, dtrsm
@@ -34,8 +35,8 @@ FAINTEST = 1e-6
 SMALL_BLOCK = 32
 """Rows of a block that is answered at once, with up to 320 features.
 
-Measured, us a row with 16, 32, 64 and 128 rows a block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10, 6.3,
-7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
+Measured, us a row with 16, 32, 64 and 128 rows a block: 1.3, 0.85, 1.2, 1.0 at 10 features; 10,
+6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
 OUTWEIGHED = 1e14
@@ -53,6 +54,28 @@ def _is_sound(recursion: Any) -> bool:
     fits = fits and recursion._recent.shape == (size, N_RECENT if size > SMALL else 0)
     fits = fits and len(recursion.units) == size
     return bool(fits and recursion._n_recent <= n_recent)
+
+
+class Innovations(NamedTuple):
+    """What rows add to a recursion, one after another.
+
+    Attributes
+    ----------
+    shares : ndarray (n, n_targets)
+        L^-1 (Y - Z W): their squares are what the rows add to the penalised sum of squares.
+    gains : ndarray (n_features, n)
+        P Z' L^-T: row i takes the outer product of column i out of P, and adds column i times its
+        shares to W.
+    leverages : ndarray (n,)
+        z_i'P z_i of every row, P being the inverse before that row.
+    weights : ndarray (n_features, n_targets)
+        W before the rows.
+    """
+
+    shares: Floats
+    gains: Floats
+    leverages: Floats
+    weights: Floats
 
 
 @savable(
@@ -351,7 +374,13 @@ class Recursion:
             new._learn_block(rows[part], targets[part], w[part])
         return new
 
-    def answer_and_learn(self, rows: Floats, targets: Floats, most: float = OUTWEIGHED) -> Floats:
+    def answer_and_learn(
+        self,
+        rows: Floats,
+        targets: Floats,
+        most: float = OUTWEIGHED,
+        note: Callable[[Innovations], None] | None = None,
+    ) -> Floats:
         """Learn rows, in place; return what the rows before it add to the scores of every row.
 
         With S = I + Z P Z' = L L' for rows Z and targets Y, scaled by the roots of their weights,
@@ -365,6 +394,8 @@ class Recursion:
         targets : ndarray (n, n_targets)
         most : float
             Largest ratio of a row to what was known in its direction.
+        note : callable, optional
+            Called with the innovations of every block that is learnt, before it is.
 
         Returns
         -------
@@ -398,12 +429,20 @@ class Recursion:
         size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            n_answered = self._answer_block(rows[part].T, targets[part], most, scores[part])
+            block = rows[part].T, targets[part], most, scores[part], note
+            n_answered = self._answer_block(*block)
             if n_answered < len(scores[part]):
                 return scores[: start + n_answered]
         return scores
 
-    def _answer_block(self, columns: Floats, targets: Floats, most: float, scores: Floats) -> int:
+    def _answer_block(
+        self,
+        columns: Floats,
+        targets: Floats,
+        most: float,
+        scores: Floats,
+        note: Callable[[Innovations], None] | None,
+    ) -> int:
         """Answer a few rows, given as columns, and learn them; return how many are answered."""
         base, weights = self._base, self.weights
         n_rows = n_answered = columns.shape[1]
@@ -421,6 +460,9 @@ class Recursion:
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
         if n_answered == n_rows:
             gains = dtrsm(1.0, factor, image, 1)
+            if note is not None:
+                before = (columns * image).sum(axis=0) - (np.triu(factor, 1) ** 2).sum(axis=0)
+                note(Innovations(shares, gains, before, weights))
             dsyrk(-1.0, gains, 1.0, base, 0, 0, 1)
             dgemm(1.0, gains, shares, 1.0, weights, 0, 0, 1)
         # What is left of L are the rows before each.

@@ -84,7 +84,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of K rows, and whenever something but single rows has changed; its
+    made anew at multiples of 16 K rows, and whenever something but single rows has changed; its
     weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
     with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
     balance="classwise", with accumulator="orthogonal", and where features are all but collinear:

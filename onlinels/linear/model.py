@@ -344,8 +344,8 @@ class LinearModel(base.Estimator, ABC):
     unless the statistics hold it inside (the recursive form).
 
     Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums. It is made anew at multiples of max(64, n_features rounded up to a power of
-    two) rows, and whenever something but single rows has changed.
+    beside the sums. It is made anew at multiples of 16 K rows, K = max(64, n_features rounded up to
+    a power of two), and whenever something but single rows has changed.
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")

@@ -7,10 +7,17 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from onlinels.accumulators.base import Followed, Rows
+from onlinels.accumulators.base import Accumulator, Followed, Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
-from onlinels.linalg.recursion import FOLLOWED, N_RECENT, OUTWEIGHED, Recursion
-from onlinels.linear.model import Checked, LinearModel, Targets
+from onlinels.linalg.recursion import FOLLOWED, N_RECENT, OUTWEIGHED, Innovations, Recursion
+from onlinels.linear.model import (
+    FEWEST_FREE,
+    OVERFLOW,
+    ROUNDING,
+    Checked,
+    LinearModel,
+    Targets,
+)
 from onlinels.linear.penalty import first_rows_that_vary, refreshed_after
 from onlinels.numerics import Update, apply
 from onlinels.rows import Batch, names_of
@@ -78,8 +85,10 @@ def answered(
         own._settle()
         stop = _block_end(own, rows, start, grows, breaks)
         n_answered = 0
-        if stop - start >= SHORTEST and not with_dist:
-            n_answered = _answer_block(own, rows.part(slice(start, stop)), scores[start:stop])
+        if stop - start >= SHORTEST:
+            block = slice(start, stop)
+            fresh = None if variances is None else variances[block]
+            n_answered = _answer_block(own, rows.part(block), scores[block], fresh)
         if not n_answered:
             n_answered = 1
             sample = stream.sample(start)
@@ -164,7 +173,89 @@ def _block_end(
     return start + max(0, int(n_rows))
 
 
-def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
+class Spread:
+    """Variances of fresh targets before each of some rows, as a recursion learns them.
+
+    The innovations add their squares to the penalised residual sum of squares, RSS + W'D W. Each
+    row takes g'D g of its gain g out of the trace of P D, and so adds it to the effective number of
+    parameters.
+
+    Parameters
+    ----------
+    statistics : Accumulator
+        Before the rows.
+    recursion : Recursion
+        As it is before them.
+    """
+
+    def __init__(self, statistics: Accumulator, recursion: Recursion) -> None:
+        self.penalties, self.is_centred = recursion.penalties[:, None], statistics.is_centred
+        self.squares, self.weight = statistics.target_squares, statistics.weight
+        weights = recursion.weights
+        with np.errstate(**OVERFLOW):
+            residual = self.squares - statistics.explained_squares(weights)
+        self.penalised = (self.penalties * weights**2).sum(axis=0)
+        self.total = np.maximum(residual, 0.0) + self.penalised
+        inside = float(recursion.penalties @ recursion.inverse().diagonal())
+        self.n_parameters = recursion.n_features - inside + self.is_centred
+        # By block: residual sums of squares, effective numbers of parameters, leverages.
+        self.noted: list[tuple[Floats, Floats, Floats]] = []
+
+    def note(self, innovations: Innovations) -> None:
+        """Take note of a block of rows, which is learnt next."""
+        shares, gains, leverages, weights = innovations
+        scaled = self.penalties * gains
+        products = gains.T @ scaled
+        added = products.diagonal()
+        steps = scaled.T @ weights + np.tril(products, -1) @ shares
+        penalised = _sums_before(self.penalised, shares * (2.0 * steps + added[:, None] * shares))
+        total = _sums_before(self.total, shares**2)
+        n_parameters = _sums_before(np.array([self.n_parameters]), added[:, None])[:, 0]
+        self.noted.append(((total - penalised)[:-1], n_parameters[:-1], leverages))
+        self.penalised, self.total = penalised[-1], total[-1]
+        self.n_parameters = float(n_parameters[-1])
+
+    def variances(self, w: Floats, targets: Floats, weights: Floats, kept: Floats) -> Floats:
+        """Return the variances (n, n_targets) of the rows that were noted.
+
+        Parameters
+        ----------
+        w : ndarray (n,)
+            Weights with which the rows were scaled.
+        targets : ndarray (n, n_targets)
+            Scaled targets.
+        weights : ndarray (n,)
+            Weights of the rows, as if nothing decayed.
+        kept : ndarray (n,)
+            Factor to which the past has decayed before each row.
+        """
+        residuals, n_parameters, leverages = (
+            np.concatenate([block[part] for block in self.noted]) for part in range(3)
+        )
+        n_rows = len(residuals)
+        squares = _sums_before(self.squares, targets[: n_rows - 1] ** 2)
+        total = self.weight + np.cumsum(weights[:n_rows]) - weights[:n_rows]
+        about = (
+            1.0
+            + (np.maximum(leverages, 0.0) / w[:n_rows] + self.is_centred / total) / (kept[:n_rows])
+        )
+        total, residuals = kept[:n_rows] * total, np.maximum(residuals, ROUNDING * squares)
+        free = total - n_parameters
+        is_known = free > FEWEST_FREE * total
+        per_residual = np.full(n_rows, np.inf)
+        np.divide(about * kept[:n_rows], free, out=per_residual, where=is_known)
+        fresh: Floats = np.where(is_known[:, None], residuals, 1.0) * per_residual[:, None]
+        return fresh
+
+
+def _sums_before(start: Floats, added: Floats) -> Floats:
+    """Return sums before each row is added to them, and after the last: one row more."""
+    return np.cumsum(np.vstack((start, added)), axis=0)
+
+
+def _answer_block(
+    model: LinearModel, rows: Checked, scores: Floats, variances: Floats | None
+) -> int:
     """Answer rows and learn them; return how many, 0 if no solution can follow."""
     followed = _solution(model)
     if followed is None:
@@ -184,7 +275,18 @@ def _answer_block(model: LinearModel, rows: Checked, scores: Floats) -> int:
     # A row without weight is answered, and learnt too faintly to be seen.
     roots = np.sqrt(np.maximum(running.w, FAINTEST_WEIGHT))[:, None]
     values, targets = running.values * roots, running.targets * roots
-    found = recursion.answer_and_learn(values, targets, OUTWEIGHED if inside else FOLLOWED)
+    most = OUTWEIGHED if inside else FOLLOWED
+    if variances is None:
+        found = recursion.answer_and_learn(values, targets, most)
+    else:
+        spread = Spread(statistics, recursion)
+        found = recursion.answer_and_learn(values, targets, most, spread.note)
+        if not spread.noted:
+            return 0
+        kept = np.append(1.0, model._clock.decays(len(targets), rows.times)[:-1])
+        fresh = spread.variances(roots[:, 0] ** 2, targets, now.weights(), kept)
+        variances[: len(fresh)] = fresh
+        found = found[: len(fresh)]
     n_answered = len(found)
     found /= roots[:n_answered]
     found += running.target_means[:n_answered]

@@ -170,7 +170,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of max(64, M rounded up to a power of two) rows, and whenever something
+    made anew at multiples of 16 K rows (K as for units of features), and whenever something
     but single rows has changed; its weights may differ from a solution made anew by rounding, the
     sums do not. It cannot go on
     with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
@@ -310,8 +310,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
 
         Notes
         -----
-        The cost is that of `LeastSquaresClassifier.predict_learn_many`; with distributions that of
-        the loop, about ``M^3`` operations a row.
+        The cost is that of `LeastSquaresClassifier.predict_learn_many`; distributions cost a
+        fraction more in blocks, and ``M^3`` operations a row where the loop does the work.
 
         References
         ----------
