@@ -84,7 +84,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of 16 K rows, and whenever something but single rows has changed; its
+    made anew at multiples of max(1,024, 16 M rounded up to a power of two) rows, and whenever
+    something but single rows has changed; its
     weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
     with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
     balance="classwise", with accumulator="orthogonal", and where features are all but collinear:
@@ -97,12 +98,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     behind a scaler that had seen all rows, exactly, whatever was merged, unlearnt or forgotten:
     s_j^2 is (A'A)_jj / n, weighted and decayed like the rows. (A KFold deals rows by what is in
     them: other units, other folds.) A feature that is constant has the weight 0. Where "auto"
-    selects it, the s_j of now are taken at multiples of K = max(64, M rounded up to a power of two)
-    rows, with a new ridge, and after merging and unlearning; a feature that begins to vary in
-    between takes its own then (in the recursive form all are taken with the ridge). So a solution
-    can go on from row to row, and no cutting of the stream changes it; `ridge_diagonal` is the
-    ridge in force on each feature. An explicit "standard" follows every row, and costs a solution
-    for every answer between single rows.
+    selects it, the s_j are those of the rows with which the ridge was selected last; a feature that
+    begins to vary later takes the s_j of its first two values. So a solution can go on from row to
+    row, and no cutting of the stream changes it; `ridge_diagonal` is the ridge in force on each
+    feature. An explicit "standard" follows every row, and costs a solution for every answer
+    between single rows.
 
     A feature that is absent from a sample counts as 0, whether it was never seen or is missing
     today. Where a frame that is passed to a prediction lacks learnt columns, a warning names them.

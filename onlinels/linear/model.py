@@ -56,7 +56,6 @@ from onlinels.linear.penalty import (
     events_of,
     is_selected,
     own_units,
-    refreshed_after,
     ridge_of,
 )
 from onlinels.numerics import (
@@ -111,8 +110,8 @@ ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "recursive": RecursiveAccumulator,
 }
 
-STEPS = 16
-"""Multiples of K rows, as units of features are due, after which a solution is made anew.
+ANEW, FEATURES_ANEW = 1024, 16
+"""A solution that goes on is made anew at multiples of 1,024 rows, or 16 times the features'.
 
 Learning never makes errors of an inverse larger, relative to the sums: they only add up.
 """
@@ -344,8 +343,8 @@ class LinearModel(base.Estimator, ABC):
     unless the statistics hold it inside (the recursive form).
 
     Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums. It is made anew at multiples of 16 K rows, K = max(64, n_features rounded up to
-    a power of two), and whenever something but single rows has changed.
+    beside the sums. It is made anew at multiples of max(1,024, 16 n_features rounded up to a power
+    of two) rows, and whenever something but single rows has changed.
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
@@ -521,7 +520,7 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_settled(self) -> bool:
         """Whether nothing is due from the statistics as they are."""
-        return not (self._penalty.is_due or self._penalty.is_stale)
+        return not self._penalty.is_due
 
     def _settle(self) -> None:
         """Choose what is due from the statistics as they are, and hold it inside where it is."""
@@ -534,11 +533,6 @@ class LinearModel(base.Estimator, ABC):
                 statistics = statistics.with_ridge(float(ridge))
             penalty = penalty._replace(is_due=False)
             apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
-            return
-        if penalty.is_stale and not penalty.is_due:
-            holds_units = penalty.units is not None and statistics.fixed_ridge is None
-            units = statistics.deviations if holds_units else penalty.units
-            self._penalty = penalty._replace(units=units, is_stale=False)
             return
         penalty, is_at_end = choose(penalty, ridge, self._own_scaling, statistics, self._clock)
         is_fixed = statistics.fixed_ridge is not None
@@ -703,7 +697,7 @@ class LinearModel(base.Estimator, ABC):
             yield from (slice(row, row + 1) for row in range(n_rows))
             return
         start = 0
-        checkpoints = set() if events is None else {events.due_at, events.stale_at}
+        checkpoints = set() if events is None else {events.due_at}
         for stop in sorted({n_rows, *checkpoints}):
             for block in row_blocks(stop - start, n_features, LEAST_ROWS):
                 yield slice(start + block.start, start + block.stop)
@@ -731,7 +725,7 @@ class LinearModel(base.Estimator, ABC):
         if events is not None:
             known = np.arange(self._statistics.n_features)
             penalty = events.after(penalty.placed(known, size[0]), block.stop)
-            if penalty.is_due or penalty.is_stale:
+            if penalty.is_due:
                 recursion = None
             penalty, statistics, recursion = _with_units(
                 penalty, events, block, rows, decay, statistics, recursion
@@ -1020,9 +1014,6 @@ class LinearModel(base.Estimator, ABC):
         assert penalty.values is not None
         self._plain_until = penalty.until
         waiting = np.flatnonzero(~np.isnan(penalty.values))
-        if penalty.units is not None:
-            step = refreshed_after(len(penalty.values) - len(waiting))
-            self._plain_until = min(penalty.until, (self.count // step + 1) * step)
         if waiting.size:
             self._waiting = waiting, penalty.values[waiting]
 
@@ -1088,7 +1079,7 @@ class LinearModel(base.Estimator, ABC):
                 scale = np.where(units > 0.0, units, 1.0)
                 going_on = going_on[0].rescaled(scale), going_on[1]
         self._recursion, self._is_refined = (None, True) if going_on is None else going_on
-        step = STEPS * refreshed_after(self._statistics.n_features)
+        step = max(ANEW, FEATURES_ANEW << max(0, self._statistics.n_features - 1).bit_length())
         self._goes_on_until = (self.count // step + 1) * step
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

@@ -41,9 +41,6 @@ Of 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 time
 FIRST_ROWS = 256
 """Rows from which statistics that hold their ridge inside choose it, unless it is a number."""
 
-REFRESHED = 64
-"""Least number of rows after which units are taken anew, and a solution is made anew."""
-
 MEMORIES = 4
 """Memories, the rows or the time in which weights decay to 1/e, after which a ridge is due."""
 
@@ -97,23 +94,11 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
     return int(min(after, count + np.ceil(MEMORIES * memory)))
 
 
-def refreshed_after(n_varying: int) -> int:
-    """Return of which number of rows units are taken, and solutions made anew, at multiples.
-
-    Examples
-    --------
-    >>> refreshed_after(10), refreshed_after(65)
-    (64, 128)
-    """
-    return int(max(REFRESHED, 1 << max(0, n_varying - 1).bit_length()))
-
-
 @savable(
     {
         "ridge": maybe(SHARE),
         "units": maybe(VECTOR),
         "is_due": FLAG,
-        "is_stale": FLAG,
         "until": WHOLE,
         "until_time": maybe(FINITE),
         "values": maybe(VECTOR),
@@ -130,8 +115,8 @@ class Penalty(NamedTuple):
     units : ndarray (n_features,), or None
         Deviations of features when they were taken, 0 of those that were constant; None where the
         ridge acts on features as they are.
-    is_due, is_stale : bool
-        Whether everything, or the units alone, are due: from the statistics as they are.
+    is_due : bool
+        Whether everything is due: from the statistics as they are.
     until, until_time : int, float or None
         Count of rows, and time of the stream, at which everything is due next.
     values : ndarray (n_features,), or None
@@ -143,7 +128,6 @@ class Penalty(NamedTuple):
     ridge: float | None = None
     units: Floats | None = None
     is_due: bool = True
-    is_stale: bool = False
     until: int = FEWEST_ROWS
     until_time: float | None = None
     values: Floats | None = None
@@ -177,22 +161,17 @@ class Events(NamedTuple):
         The row in which each begins to vary: the length of the batch if in none, -1 if before it.
     due_at : int
         After how many rows everything is due last; 0 for never.
-    stale_at : int
-        After how many rows units are due last, and everything is not; 0 for never.
     """
 
     values: Floats
     firsts: Integers
     due_at: int
-    stale_at: int
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
         """Return what a penalty before the batch is after so many rows, at least 1, of it."""
         new = penalty._replace(values=np.where(self.firsts < n_rows, np.nan, self.values))
-        if n_rows == self.due_at:
-            return new._replace(is_due=True)
-        # Without units nothing is stale: rows of known names pass this count without a stop.
-        return new._replace(is_stale=new.units is not None and n_rows == self.stale_at)
+        # What could not be chosen for want of memory stays due.
+        return new._replace(is_due=new.is_due or n_rows == self.due_at)
 
 
 def events_of(
@@ -228,7 +207,7 @@ def events_of(
     firsts = first_changes(only, values, used)
     steps = Steps(statistics.count, np.sort(firsts), clock, latest)
     due_at = steps.last_due(n_rows, penalty.until, penalty.until_time)
-    return Events(only, firsts, due_at, steps.last_stale(n_rows, due_at))
+    return Events(only, firsts, due_at)
 
 
 def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
@@ -274,14 +253,6 @@ class Steps(NamedTuple):
             until = next_checkpoint(self.before + at, self.varying(at), self.clock.memory)
             if self.latest is not None:
                 until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
-
-    def last_stale(self, n_rows: int, due_at: int) -> int:
-        """Return after how many rows, over `due_at`, units are due last; 0 for never."""
-        last = (self.before + n_rows) // REFRESHED * REFRESHED - self.before
-        for at in range(last, due_at, -REFRESHED):
-            if (self.before + at) % refreshed_after(self.varying(at)) == 0:
-                return at
-        return 0
 
 
 def only_values(statistics: Accumulator) -> Floats:
@@ -385,7 +356,6 @@ def settled(
         ridge=ridge,
         units=units,
         is_due=False,
-        is_stale=False,
         until=next_checkpoint(statistics.count, n_varying, clock.memory),
         until_time=None if clock.now is None else clock.now + MEMORIES * clock.lasting,
         values=values,

@@ -18,7 +18,7 @@ from onlinels.linear.model import (
     LinearModel,
     Targets,
 )
-from onlinels.linear.penalty import first_rows_that_vary, refreshed_after
+from onlinels.linear.penalty import first_rows_that_vary
 from onlinels.numerics import Update, apply
 from onlinels.rows import Batch, names_of
 
@@ -159,10 +159,6 @@ def _block_end(
         n_rows = min(n_rows, penalty.until - statistics.count)
         if penalty.units is not None:
             n_rows = min([n_rows, *(breaks[breaks >= start][:1] - start)])
-            if inside is None:
-                assert penalty.values is not None
-                step = refreshed_after(int(np.count_nonzero(np.isnan(penalty.values))))
-                n_rows = min(n_rows, step - statistics.count % step)
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
     if inside is not None and clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))

@@ -170,7 +170,8 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     ``M^3 / 3`` operations (10 times that, about, when a ridge is selected). Where they are asked
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
-    made anew at multiples of 16 K rows (K as for units of features), and whenever something
+    made anew at multiples of max(1,024, 16 M rounded up to a power of two) rows, and whenever
+    something
     but single rows has changed; its weights may differ from a solution made anew by rounding, the
     sums do not. It cannot go on
     with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
@@ -192,7 +193,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     >>> from river import datasets, evaluate, metrics
     >>> model = LeastSquaresRegressor()
     >>> evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
-    MAE: 0.507206
+    MAE: 0.507355
     """
 
     _known_names = ("y",)
