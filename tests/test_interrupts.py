@@ -70,6 +70,7 @@ ACTS = {
     "a batch": lambda m: m.learn_many(X[26:35], Y[26:35]),
     "a long batch": lambda m: m.learn_many(X[:50], Y[:50], np.arange(50.0)),
     "new features and classes": lambda m: m.learn_many(widened(X[:9]), [*Y[:6], 8, 9, 8]),
+    "rows answered, then learnt": lambda m: m.predict_learn_many(X[26:35], Y[26:35]),
     "predictions": lambda m: m.predict_many(X[:3]),
     "variances": lambda m: m.variance_one(X[2]),
     "another ridge": lambda m: setattr(m, "ridge", 3.0),

@@ -295,7 +295,8 @@ class Calls(RuleBasedStateMachine):
             X = pd.DataFrame([row.x for row in rows], columns=order)
             X = pl.from_pandas(X) if form == "polars" else X
         w = None if set(w) == {1.0} else w[0] if len(set(w)) == 1 else np.array(w)
-        model.learn_many(X, y, w, t=None if None in times else times)
+        learn = model.predict_learn_many if random.random() < 0.4 else model.learn_many
+        learn(X, y, w, t=None if None in times else times)
 
     def forms(self):
         if self.plain:

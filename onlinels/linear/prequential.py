@@ -118,8 +118,8 @@ class Stream(NamedTuple):
         """Return a row as a river sample."""
         if isinstance(self.batch.source, (list, tuple)):
             return self.batch.source[row]
-        names = names_of(self.batch.layouts[-1])
-        return dict(zip(names, self.batch.values[row].tolist(), strict=True))
+        names, values = names_of(self.batch.layouts[-1]), uncast(self.batch.matrix[row : row + 1])
+        return dict(zip(names, values[0].tolist(), strict=True))
 
     def example(self, model: LinearModel, row: int) -> tuple[Any, Any, float, Any]:
         """Return a row as arguments of `learn_one`."""
