@@ -180,7 +180,13 @@ def best_scale(losses: Floats) -> float:
     >>> best_scale(np.zeros(len(SCALES)))
     4.0
     """
-    return float(SCALES[(losses + PRIOR).argmin()])
+    return float(best_scales(losses))
+
+
+def best_scales(losses: Floats) -> Floats:
+    """Return the scales of least log-loss, (...), for losses (..., len(SCALES))."""
+    scales: Floats = SCALES[(losses + PRIOR).argmin(axis=-1)]
+    return scales
 
 
 class ScoringClassifier(base.MiniBatchClassifier):

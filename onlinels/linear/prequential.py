@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -119,6 +119,12 @@ def labels_before(answers: Answers) -> list[Label | None]:
     return [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
 
 
+def alike(known: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each number of known classes above 0, and the rows before which so many were known."""
+    for n_known in np.unique(known[known > 0]).tolist():
+        yield n_known, np.flatnonzero(known == n_known)
+
+
 def probabilities_before(
     answers: Answers, probabilities_of: Callable[[Integers, Floats], Floats]
 ) -> Floats:
@@ -127,8 +133,7 @@ def probabilities_before(
     `probabilities_of` makes them from numbers of rows and their scores of the known classes.
     """
     probabilities = np.zeros(answers.scores.shape)
-    for n_known in np.unique(answers.known[answers.known > 0]).tolist():
-        rows = np.flatnonzero(answers.known == n_known)
+    for n_known, rows in alike(answers.known):
         probabilities[rows, :n_known] = probabilities_of(rows, answers.scores[rows, :n_known])
     return probabilities
 
