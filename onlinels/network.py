@@ -555,7 +555,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     @property
     def _follows_rows(self) -> bool:
         """Whether answers between images need no new solution of the linear layer."""
-        return self.classifier._follows_rows
+        follows: bool = self.classifier._follows_rows
+        return follows
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
         """Return the scores of images before each is learnt, and a network that has learnt them."""

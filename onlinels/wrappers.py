@@ -167,14 +167,15 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         labels = read_labels(y, n_rows)
         weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
         given = {name: by_row(name, value, n_rows) for name, value in others.items()}
+        wrapper: Any = self
         answers, before = [], dict(vars(self))
         try:
             with restored_on_error(self._learning):
                 for row, x in enumerate(rows):
                     if ask is not None:
-                        answers.append(getattr(self, ask)(x))
+                        answers.append(getattr(wrapper, ask)(x))
                     of_row = {name: values[row] for name, values in given.items()}
-                    self.learn_one(x, labels[row], weights[row], **of_row)
+                    wrapper.learn_one(x, labels[row], weights[row], **of_row)
         except BaseException:
             vars(self).update(before)
             raise
@@ -451,7 +452,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         last._checked(batch, read, weights, others.get("t"))
         n_rows = len(batch)
         labels = read_labels(y, n_rows)
-        given = {name: by_row(name, value, n_rows) for name, value in others.items()}
+        given: dict[str, Any] = {n: by_row(n, value, n_rows) for n, value in others.items()}
         given["w"] = np.broadcast_to(weights, n_rows)
 
         def part(rows: slice) -> tuple[Any, list[Label], dict[str, Any]]:

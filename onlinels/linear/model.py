@@ -498,8 +498,9 @@ class LinearModel(base.Estimator, ABC):
         """Whether answers between rows need no new solution: the last one goes on with each row."""
         if self._accumulator != "gram":
             return self._accumulator == "recursive"
-        is_number = isinstance(self._ridge, numbers.Real) and self._ridge > 0.0
-        stays = (is_number or is_selected(self._ridge)) and self._own_scaling != "standard"
+        ridge: Any = self._ridge
+        stays = is_selected(ridge) or (isinstance(ridge, numbers.Real) and float(ridge) > 0.0)
+        stays = stays and self._own_scaling != "standard"
         return stays and not (self._clock.forgets or self._is_balanced)
 
     def _in_force(self) -> tuple[float, Floats | None]:
