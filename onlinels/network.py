@@ -30,9 +30,18 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.numerics import Lock, Update, all_held, apply, zero_added
+from onlinels.linear.prequential import (
+    Answers,
+    answered,
+    joined_answers,
+    labels_before,
+    probabilities_before,
+    put_in_place,
+    table_before,
+)
+from onlinels.numerics import Lock, Update, all_held, apply, shallow_copy, zero_added
 from onlinels.presets import KINDS, preset_settings
-from onlinels.rows import Name, check_mapping
+from onlinels.rows import Name, check_mapping, labels_like
 from onlinels.saving import (
     ANYTHING,
     LABEL,
@@ -85,6 +94,12 @@ def _pixels(images: Matrix) -> Floats:
     return pixels
 
 
+def cut(examples: Sequence[Example]) -> list[list[Example]]:
+    """Cut images into as few blocks as may be: all images of a block have times, or none has."""
+    runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
+    return [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
+
+
 PARTS = {part: made_of(kind) for part, kind in KINDS.items()}
 """What may be saved of a network's parts."""
 
@@ -133,18 +148,30 @@ class FixedNetwork:
 
     def learn(self, examples: Sequence[Example]) -> None:
         """Learn images block by block: all of them, or none."""
-        # In as few blocks as may be: all of one have times, or none has.
-        runs = [list(run) for _, run in groupby(examples, lambda each: each.time is None)]
-        blocks = [run[part] for run in runs for part in slices(0, len(run), BLOCK_IMAGES)]
+        blocks = cut(examples)
         # A later block may be refused, or interrupted.
         layer = self.classifier if len(blocks) == 1 else copy.deepcopy(self.classifier)
         for block in blocks:
-            images, labels, weights, times = zip(*block, strict=True)
-            # Rows that all weigh 1 need not be multiplied.
-            w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
-            t = None if times[0] is None else times
-            layer.learn_many(self.activations(np.stack(images)), labels, w, t)
+            layer.learn_many(*self._batch(block))
         self.classifier = layer
+
+    def answered(self, examples: Sequence[Example]) -> tuple[FixedNetwork, list[Answers]]:
+        """Return a network that has learnt images, and its scores of each before it was learnt."""
+        layer, parts = self.classifier, []
+        for block in cut(examples):
+            part = answered(layer, *self._batch(block))
+            layer = part.model
+            # Models in between are not held.
+            parts.append(part._replace(model=None))
+        return replace(self, classifier=layer), parts
+
+    def _batch(self, examples: Sequence[Example]) -> tuple[Any, ...]:
+        """Return images as the linear layer learns them."""
+        images, labels, weights, times = zip(*examples, strict=True)
+        # Rows that all weigh 1 need not be multiplied.
+        w = np.array(weights) if any(weight != 1.0 for weight in weights) else 1.0
+        t = None if times[0] is None else times
+        return self.activations(np.stack(images)), labels, w, t
 
     @property
     def fixed_settings(self) -> list[dict[str, Any]]:
@@ -466,6 +493,94 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """
         with self._lock:
             self._learn(self._examples(read_images(X, self._given_shape).values, y, w, t))
+
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
+        """Predict every image of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one image after the other, at the speed
+        of a batch. During the warm-up the classifier of pixels answers.
+
+        Parameters
+        ----------
+        X, y, w, t
+            As `learn_many` reads them.
+
+        Returns
+        -------
+        array, series or list of n labels
+            In the kind of `X`. None for an image before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        Notes
+        -----
+        The cost is that of `LeastSquaresClassifier.predict_learn_many` on hidden activations. With
+        the paper's ridge, which is the default and that of the presets, every image has the weights
+        solved anew: pass a linear layer with a number or "auto" as ridge.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> digits = load_digits()
+        >>> model = ShallowConvClassifier.from_preset("digits", ridge=1e-3)
+        >>> labels = model.predict_learn_many(digits.images, digits.target)
+        >>> bool((labels == digits.target)[200:].mean() > 0.9)
+        True
+        """
+        with self._lock:
+            answers = self._answered(X, y, w, t)
+            predicted = labels_like(answers.source, labels_before(answers))
+            put_in_place(self, answers)
+            return predicted
+
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
+        """Return the probabilities of every image before it is learnt, then learn it.
+
+        See `predict_learn_many`; the table is that of
+        `LeastSquaresClassifier.predict_proba_learn_many`.
+        """
+        with self._lock:
+            answers = self._answered(X, y, w, t)
+            probabilities = probabilities_before(
+                answers, lambda _, known: self._probabilities(known)
+            )
+            table = table_before(answers, probabilities)
+            put_in_place(self, answers)
+            return table
+
+    @property
+    def _follows_rows(self) -> bool:
+        """Whether answers between images need no new solution of the linear layer."""
+        follows: bool = self.classifier._follows_rows
+        return follows
+
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+        """Return the scores of images before each is learnt, and a network that has learnt them."""
+        with self._lock:
+            images = read_images(X, self._given_shape)
+            examples = self._examples(images.values, y, w, t)
+            new, parts = shallow_copy(self), []
+            if self._fixed is None:
+                n_held = min(self.warm_up - self.count, len(examples))
+                held, examples = examples[:n_held], examples[n_held:]
+                new._of_pixels = copy.copy(self._of_pixels)
+                _, labels, weights, _ = zip(*held, strict=True)
+                rows = _pixels(images.values[:n_held])
+                part = answered(new._linear_layer, rows, labels, np.array(weights), None)
+                new._of_pixels = part.model
+                new._learn(held)
+                parts.append(part._replace(model=None))
+            if examples:
+                # The ridge in force is that of the linear layer.
+                fixed = replace(new._network, classifier=new._linear_layer)
+                new._image_shape = examples[0].image.shape
+                new._fixed, others = fixed.answered(examples)
+                parts += others
+            return joined_answers(new, images.source, parts)
 
     def _learn(self, examples: Sequence[Example]) -> None:
         """Learn or hold images that were checked, or nothing of them if one is refused."""

@@ -1,4 +1,4 @@
-"""Pipelines of river that end in a model of this package: their steps, merging and unlearning."""
+"""Pipelines of river that end in a model of this package: steps, merging, answers, unlearning."""
 
 from __future__ import annotations
 
@@ -139,6 +139,11 @@ def has_learnt(step: Any) -> bool:
 def steps_before(model: Any) -> list[tuple[str, Any]]:
     """Return names and parts of all steps of a pipeline but the last."""
     return list(_parts(dict(list(model.steps.items())[:-1]))) if is_pipeline(model) else []
+
+
+def learning_step(model: Any) -> str | None:
+    """Return the name of the first step of a pipeline before its last one that learns, if any."""
+    return next((name for name, step in steps_before(model) if learns(step)), None)
 
 
 def _first_steps(model: Any) -> dict[str, Any]:
@@ -295,3 +300,92 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
         _first_steps(model)
         X = model.transform_many(X)
     unlearn(X, y, w)
+
+
+def predict_learn_many(
+    model: Any, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any
+) -> Any:
+    """Predict every row of a mini-batch before it is learnt, then learn it: model or pipeline.
+
+    This is progressive validation, also called prequential evaluation or test-then-train: the
+    result is that of `predict_one` and `learn_one` for one row after the other, at the speed of a
+    batch. In a pipeline the steps before the last one transform the whole mini-batch at once, and
+    the last one answers and learns.
+
+    Parameters
+    ----------
+    model : model that has `predict_learn_many`, or river pipeline that ends in one
+        No step of a pipeline before the last one learns, and all have `transform_many`.
+    X, y, w, t
+        As the last step's `learn_many` takes them, before the other steps.
+    **kwargs
+        Passed on, such as ``with_dist=True`` for regressors.
+
+    Returns
+    -------
+    array, series or list of n_rows answers
+        As the `predict_learn_many` of the last step returns them.
+
+    Raises
+    ------
+    TypeError
+        If the model has no `predict_learn_many`, or a step has no `transform_many`.
+    ValueError
+        If a step learns, as river's scalers do, or as the last step's `predict_learn_many`. Nothing
+        has changed then.
+
+    Examples
+    --------
+    >>> from onlinels import HiddenLayer, LeastSquaresRegressor
+    >>> model = HiddenLayer(5) | LeastSquaresRegressor(ridge=1.0)
+    >>> predict_learn_many(model, np.ones((3, 2)), [4.0, 4.0, 4.0]).round(3)
+    array([0., 4., 4.])
+    """
+    return _answer_and_learn("predict_learn_many", model, X, y, w, t, kwargs)
+
+
+def predict_proba_learn_many(
+    model: Any, X: Any, y: Any, w: Any = None, t: Any = None, **kwargs: Any
+) -> Any:
+    """Return the probabilities of every row before it is learnt, then learn it.
+
+    See `predict_learn_many`. The result is that of `predict_proba_one` and `learn_one` for one row
+    after the other.
+
+    Returns
+    -------
+    table (n_rows, n_classes)
+        As the `predict_proba_learn_many` of the last step returns it.
+
+    Examples
+    --------
+    >>> from onlinels import HiddenLayer, LeastSquaresClassifier
+    >>> model = HiddenLayer(5) | LeastSquaresClassifier(ridge=1.0)
+    >>> predict_proba_learn_many(model, [{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], list("xyy"))[:2]
+    [{}, {'x': 1.0}]
+    """
+    return _answer_and_learn("predict_proba_learn_many", model, X, y, w, t, kwargs)
+
+
+def _answer_and_learn(
+    name: str, model: Any, X: Any, y: Any, w: Any, t: Any, others: dict[str, Any]
+) -> Any:
+    """Let a model, or the last step of a pipeline, answer and learn by a method of this name."""
+    answer = _method(last_step(model), name)
+    if is_pipeline(model):
+        one_by_one = "Score row by row: predict_one, then learn_one"
+        learning = learning_step(model)
+        if learning is not None:
+            raise ValueError(
+                f"The step {learning!r} learns, expected steps before the last one that learn "
+                f"nothing: every row is transformed by what the step knows then. {one_by_one}. Or "
+                "leave a scaler out: linear models need none, and HiddenLayer.from_examples(X) "
+                "fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns nothing."
+            )
+        for step_name, step in steps_before(model):
+            if not hasattr(step, "transform_many"):
+                came = f"The step {step_name!r} has no transform_many, expected one in every step"
+                raise TypeError(f"{came} before the last one. {one_by_one}.")
+        X = model.transform_many(X)
+    given = {key: value for key, value in (("w", w), ("t", t)) if value is not None}
+    return answer(X, y, **given, **others)

@@ -497,6 +497,19 @@ def samples_of(X: Any) -> Iterator[Row]:
     return rows
 
 
+def part_of(X: Any, rows: slice) -> Any:
+    """Return some rows of a mini-batch, in its kind.
+
+    Examples
+    --------
+    >>> part_of([{"a": 1.0}, {"a": 2.0}], slice(1, 2))
+    [{'a': 2.0}]
+    """
+    if isinstance(X, SPARSE):
+        return X.tocsr()[rows]
+    return X[rows] if isinstance(X, (np.ndarray, list, tuple)) else as_frame(X)[rows].to_native()
+
+
 def check_aligned(X: Any, **columns: Any) -> None:
     """Raise ValueError if a pandas series has the index of the frame `X` in another order.
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from river import base
 
-from onlinels.checks import Floats, Integers, row_blocks
+from onlinels.checks import Floats, Integers
 from onlinels.labels import Label
 from onlinels.numerics import Lock
 from onlinels.rows import labels_like, numbers_like, table_like
@@ -109,7 +109,7 @@ PRIOR: Floats = 0.5 * np.log(SCALES / USUAL_SCALE) ** 2
 """Log-loss by which a scale must be better than the usual one; a few rows make up for it."""
 
 
-def calibrate(scores: Floats, scale: float | Floats, count: int) -> Floats:
+def calibrate(scores: Floats, scale: float | Floats, count: int | Integers) -> Floats:
     """Turn scores into probabilities by a scaled softmax, kept off 0 by the rows learnt so far.
 
     Parameters
@@ -117,7 +117,7 @@ def calibrate(scores: Floats, scale: float | Floats, count: int) -> Floats:
     scores : ndarray (..., n_classes)
     scale : float, or ndarray that broadcasts against `scores`
         a, above 0.
-    count : int
+    count : int, or ndarray that broadcasts against `scores`
         n, the rows from which the scores come.
 
     Returns
@@ -138,8 +138,10 @@ def calibrate(scores: Floats, scale: float | Floats, count: int) -> Floats:
     return probabilities
 
 
-def log_losses(scores: Floats, columns: Integers, weights: Floats, count: int) -> Floats:
-    """Return the log-loss of every scale in `SCALES`, summed over rows.
+def log_losses(
+    scores: Floats, columns: Integers, weights: Floats, counts: int | Integers
+) -> Floats:
+    """Return the log-loss of every row at every scale in `SCALES`.
 
     Parameters
     ----------
@@ -148,26 +150,26 @@ def log_losses(scores: Floats, columns: Integers, weights: Floats, count: int) -
     columns : ndarray (n,)
         Column of each row's label; -1, a label never seen before, has no probability to improve.
     weights : ndarray (n,)
-    count : int
+    counts : int, or ndarray (n,)
         Rows from which the scores come.
 
     Returns
     -------
-    ndarray (len(SCALES),)
+    ndarray (n, len(SCALES))
         Sums add over rows, batches and models.
 
     Notes
     -----
-    41 softmaxes a row.
+    41 softmaxes a row, all of them in memory.
     """
-    known = columns >= 0
-    scores, columns, weights = scores[known], columns[known], weights[known]
-    total = np.zeros(len(SCALES))
-    for rows in row_blocks(len(scores), len(SCALES) * max(1, scores.shape[1])):
-        probabilities = calibrate(scores[rows, None, :], SCALES[:, None], count)
-        of_label = np.take_along_axis(probabilities, columns[rows, None, None], axis=2)[..., 0]
-        total -= weights[rows] @ np.log(of_label)
-    return total
+    losses = np.zeros((len(scores), len(SCALES)))
+    known = np.flatnonzero(columns >= 0)
+    if known.size:
+        each = np.broadcast_to(counts, len(scores))[known, None, None]
+        probabilities = calibrate(scores[known, None, :], SCALES[:, None], each)
+        of_label = np.take_along_axis(probabilities, columns[known, None, None], axis=2)[..., 0]
+        losses[known] = -weights[known, None] * np.log(of_label)
+    return losses
 
 
 def best_scale(losses: Floats) -> float:
@@ -178,7 +180,13 @@ def best_scale(losses: Floats) -> float:
     >>> best_scale(np.zeros(len(SCALES)))
     4.0
     """
-    return float(SCALES[(losses + PRIOR).argmin()])
+    return float(best_scales(losses))
+
+
+def best_scales(losses: Floats) -> Floats:
+    """Return the scales of least log-loss, (...), for losses (..., len(SCALES))."""
+    scales: Floats = SCALES[(losses + PRIOR).argmin(axis=-1)]
+    return scales
 
 
 class ScoringClassifier(base.MiniBatchClassifier):

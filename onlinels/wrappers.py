@@ -22,19 +22,39 @@ from onlinels.checks import (
     check_not_empty,
     check_weights,
     checked_assignment,
+    row_blocks,
 )
-from onlinels.labels import Label, check_one_each, read_label, read_labels
+from onlinels.labels import Classes, Label, check_one_each, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel
-from onlinels.numerics import Lock, all_held, zero_added
-from onlinels.pipelines import FIXED, emptied, is_pipeline, join, last_step, steps_of
+from onlinels.linear.prequential import (
+    Answers,
+    alike,
+    becoming,
+    labels_before,
+    probabilities_before,
+    table_before,
+)
+from onlinels.numerics import Lock, Update, all_held, apply, zero_added
+from onlinels.pipelines import (
+    FIXED,
+    emptied,
+    is_pipeline,
+    join,
+    last_step,
+    learning_step,
+    steps_of,
+)
 from onlinels.rows import (
     check_aligned,
     check_mapping,
+    labels_like,
     names_of,
+    part_of,
     read_batch,
     read_sample,
     samples_of,
+    source_of,
     table_like,
 )
 from onlinels.saving import (
@@ -47,7 +67,14 @@ from onlinels.saving import (
     save_method,
     settings_hold,
 )
-from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate, log_losses
+from onlinels.scoring import (
+    SCALES,
+    ScoringClassifier,
+    best_scale,
+    best_scales,
+    calibrate,
+    log_losses,
+)
 
 
 def is_blank(model: Any) -> bool:
@@ -117,6 +144,43 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         """Return what the last step meets of a sample."""
         return self.classifier.transform_one(x) if is_pipeline(self.classifier) else x
 
+    def _batch_features(self, X: Any) -> Any:
+        """Return what the last step meets of a mini-batch, where no step before it learns."""
+        if all(isinstance(step, FIXED) for step in steps_of(self.classifier)[:-1]):
+            return self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
+        # Steps of other packages may transform no arrays and no lists.
+        return [self._row_features(x) for x in samples_of(X)]
+
+    @property
+    def _learning(self) -> list[Any]:
+        """Objects that change with every row, apart from attributes that are replaced."""
+        return steps_of(self.classifier)
+
+    def _one_by_one(
+        self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str | None = None
+    ) -> list[Any]:
+        """Learn rows one by one, all or none; return what a method answers before each."""
+        check_aligned(X, y=y, w=w, **others)
+        rows = list(samples_of(X))
+        n_rows = len(rows)
+        check_not_empty("X", n_rows)
+        labels = read_labels(y, n_rows)
+        weights = np.broadcast_to(check_weights(w, n_rows), n_rows).tolist()
+        given = {name: by_row(name, value, n_rows) for name, value in others.items()}
+        wrapper: Any = self
+        answers, before = [], dict(vars(self))
+        try:
+            with restored_on_error(self._learning):
+                for row, x in enumerate(rows):
+                    if ask is not None:
+                        answers.append(getattr(wrapper, ask)(x))
+                    of_row = {name: values[row] for name, values in given.items()}
+                    wrapper.learn_one(x, labels[row], weights[row], **of_row)
+        except BaseException:
+            vars(self).update(before)
+            raise
+        return answers
+
     def _teach(self, x: Mapping[Any, Any], y: Any, **others: Any) -> None:
         """Let the wrapped model learn a row, which was looked at before unless it is the first."""
         if not is_blank(self.classifier):
@@ -152,7 +216,30 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             return self.classifier.predict_many(X, **kwargs)
 
 
+def dicts_before(answers: Answers) -> list[dict[Label, float]]:
+    """Return the probabilities of every row, by the classes that were known before it."""
+    of_scores = answers.model._probabilities
+    probabilities = probabilities_before(answers, lambda _, scores: of_scores(scores))
+    rows: list[dict[Label, float]] = table_before(answers._replace(source=[]), probabilities)
+    return rows
+
+
+def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label]) -> Any:
+    """Return probabilities by label in the kind of what was read: dicts as they are.
+
+    A table has a column for each of some classes, then for each other class of a row.
+    """
+    if isinstance(source, (list, tuple)):
+        return rows
+    columns = list(dict.fromkeys([*classes, *(label for row in rows for label in row)]))
+    values = [[row.get(label, 0.0) for label in columns] for row in rows]
+    return table_like(source, columns, np.array(values))
+
+
 Detector = base.DriftDetector | base.BinaryDriftDetector
+
+FEWEST_ROWS, MOST_ROWS = 64, 1024
+"""Rows that are answered together after an alarm, and at most: blocks grow while there is none."""
 
 
 @savable_settings(_n_alarms=WHOLE, _lock=made_of(Lock))
@@ -184,9 +271,11 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
     Weights of rows do not count for the detector. With delayed labels the error is that of a
     prediction made when the label comes, just before it is learnt.
 
-    A row costs one prediction more, and the detector. `learn_many` predicts and learns row by row,
-    as it must; it keeps a copy of model and detector meanwhile, and puts them back as they were if
-    a row is refused.
+    A row costs one prediction more, and the detector. `learn_many` predicts and learns in blocks
+    that end where the detector alarms (`LeastSquaresClassifier.predict_learn_many` says which
+    settings are fast), with the result of the rows one by one, to rounding. In a pipeline whose
+    steps learn, as river's scalers do, rows are predicted and learnt one by one. Either way model
+    and detector are as before if a row is refused.
 
     Bad input is refused by `learn_one` before the detector hears of it. If the model refuses the
     row for another reason (there is no room for its features), or an interrupt comes between the
@@ -219,6 +308,10 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         self.keep = keep
         self._n_alarms = 0
         self._lock = Lock()
+
+    @property
+    def _learning(self) -> list[Any]:
+        return [*super()._learning, self.detector]
 
     @property
     def n_alarms(self) -> int:
@@ -261,7 +354,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         return alarm
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
-        """Learn a mini-batch, row by row: with the same result as looped `learn_one`.
+        """Learn a mini-batch, with the same result as looped `learn_one`, to rounding.
 
         Parameters
         ----------
@@ -278,15 +371,121 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
-            check_aligned(X, y=y, w=w, **kwargs)
-            rows = list(samples_of(X))
-            check_not_empty("X", len(rows))
-            labels = read_labels(y, len(rows))
-            weights = np.broadcast_to(check_weights(w, len(rows)), len(rows)).tolist()
-            given = {name: by_row(name, value, len(rows)) for name, value in kwargs.items()}
-            others = [{name: given[name][row] for name in given} for row in range(len(rows))]
-            with restored_on_error([*steps_of(self.classifier), self.detector]):
-                self._n_alarms += sum(map(self._learn, rows, labels, weights, others))
+            if learning_step(self.classifier) is None:
+                self._in_blocks(X, y, w, kwargs)
+            else:
+                self._one_by_one(X, y, w, kwargs)
+
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other. The cost is
+        that of `learn_many`.
+
+        Parameters
+        ----------
+        X, y, w, **kwargs
+            As `learn_many` reads them.
+
+        Returns
+        -------
+        array, series or list of n_rows labels
+            In the kind of `X`. None for a row before which nothing was known.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+
+        Examples
+        --------
+        >>> model = DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0))
+        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
+        [None, 'low', 'high']
+        """
+        with self._lock:
+            if learning_step(self.classifier) is None:
+                labels = self._in_blocks(X, y, w, kwargs)
+            else:
+                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
+            return labels_like(source_of(X), labels)
+
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Return the probabilities of every row before it is learnt, then learn it.
+
+        See `predict_learn_many`.
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            In the kind of `X`, with a column for each class that is known after the batch, then for
+            each that was forgotten in it: 0 in rows before which the class was not known. Dicts
+            hold the classes that were known.
+        """
+        with self._lock:
+            if learning_step(self.classifier) is None:
+                rows = self._in_blocks(X, y, w, kwargs, lambda answers, _: dicts_before(answers))
+            else:
+                rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
+            return table_of(source_of(X), rows, self.classes)
+
+    def _in_blocks(
+        self,
+        X: Any,
+        y: Any,
+        w: Any,
+        others: dict[str, Any],
+        tell: Callable[[Answers, list[Any]], list[Any]] = lambda _, labels: labels,
+    ) -> list[Any]:
+        """Learn rows in blocks that end where the detector alarms, all or none.
+
+        A copy answers and learns every block. On an alarm the model as it was before the block
+        learns the rows up to the alarm, and the next block begins after it. What is told of the
+        answers, by default the labels, is returned.
+        """
+        check_aligned(X, y=y, w=w, **others)
+        X = self._batch_features(X)
+        last = own = last_step(self.classifier)
+        # All rows are read first: errors name their places in the batch.
+        batch, read, weights = last._read_many(X, y, w)
+        last._checked(batch, read, weights, others.get("t"))
+        n_rows = len(batch)
+        labels = read_labels(y, n_rows)
+        given: dict[str, Any] = {n: by_row(n, value, n_rows) for n, value in others.items()}
+        given["w"] = np.broadcast_to(weights, n_rows)
+
+        def part(rows: slice) -> tuple[Any, list[Label], dict[str, Any]]:
+            return part_of(X, rows), labels[rows], {name: given[name][rows] for name in given}
+
+        detector, n_alarms, told = copy.deepcopy(self.detector), self._n_alarms, []
+        start, size = 0, FEWEST_ROWS
+        while start < n_rows:
+            block = slice(start, min(start + size, n_rows))
+            rows, truths, options = part(block)
+            answers = own._answered(rows, truths, **options)
+            predicted = labels_before(answers)
+            alarm = None
+            for row, n_known in enumerate(answers.known.tolist()):
+                # Before the first row there is no error.
+                if n_known and alarms(detector, predicted[row] != truths[row]):
+                    alarm = start + row
+                    break
+            if alarm is None:
+                own, start, size = answers.model, block.stop, min(2 * size, MOST_ROWS)
+            else:
+                own = own._independent()
+                if alarm > start:
+                    rows, truths, options = part(slice(start, alarm))
+                    own.learn_many(rows, truths, **options)
+                own.fade(self.keep)
+                rows, truths, options = part(slice(alarm, alarm + 1))
+                own.learn_many(rows, truths, **options)
+                start, size, n_alarms = alarm + 1, FEWEST_ROWS, n_alarms + 1
+            told += tell(answers, predicted)[: start - block.start]
+        state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
+        apply(Update(state=(*becoming(last, own), *state)))
+        return told
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
@@ -328,8 +527,8 @@ def alarms(detector: Any, is_wrong: bool) -> bool:
 class CalibratedClassifier(WrappedClassifier):
     """Give a least-squares classifier probabilities that are calibrated while it learns.
 
-    Before a row or mini-batch is learnt, the wrapped model scores it, and the scores tell how good
-    each of 41 scales a from 1/4 to 256 would have been. Probabilities come from the scale of the
+    Before a row is learnt, the wrapped model scores it, and the scores tell how good each of 41
+    scales a from 1/4 to 256 would have been. Probabilities come from the scale of the
     least log-loss so far: p_k = (n q_k + 1) / (n + N), q = softmax(a scores), for n rows learnt
     and N classes. One number is fitted, labels never change, and nothing can diverge.
 
@@ -340,10 +539,13 @@ class CalibratedClassifier(WrappedClassifier):
 
     Notes
     -----
-    The scale depends on the order of the rows, and on how the stream is cut: a mini-batch is
-    scored before any of its rows is learnt, just as a user who predicts it and then learns it
-    would see. So `learn_many` and looped `learn_one` make the same classifier, but scales that
-    differ a little. The wrapped model keeps all its promises of exactness.
+    The scale depends on the order of the rows, but not on how the stream is cut: `learn_many` and
+    looped `learn_one` make the same classifier, to rounding. There are two exceptions, in which a
+    mini-batch is scored as a whole before any of its rows is learnt, and the scale differs a little
+    with the cutting: settings with which every score takes a new solution (ridge="paper", which is
+    that of the networks of the presets, or 0.0, scaling="standard", balance="classwise",
+    accumulator="orthogonal", forgetting in the Gram form), since a solution for each row would cost
+    far more than learning; and pipelines with steps that learn, which see the whole mini-batch.
 
     Learning takes one more scoring of every row: the features are computed twice, and the weights
     are solved once for each call, unless a prediction has done so already. Put the wrapper at the
@@ -407,8 +609,47 @@ class CalibratedClassifier(WrappedClassifier):
         """Let the wrapped model learn rows of these scores, which count for the scale."""
         index = {label: column for column, label in enumerate(self.classes)}
         columns = np.array([index.get(label, -1) for label in labels], dtype=np.intp)
-        losses = log_losses(scores, columns, np.broadcast_to(w, len(labels)), self.count)
-        learn_and_note(learn, self, "_losses", self._losses + losses)
+        weights, losses = np.broadcast_to(w, len(labels)), self._losses
+        for rows in row_blocks(len(scores), len(SCALES) * max(1, scores.shape[1])):
+            block = log_losses(scores[rows], columns[rows], weights[rows], self.count)
+            losses = losses + block.sum(axis=0)
+        learn_and_note(learn, self, "_losses", losses)
+
+    def _answered(
+        self, X: Any, y: Any, w: Any, others: dict[str, Any]
+    ) -> tuple[Answers, Floats, Floats]:
+        """Return scores of rows before each is learnt, probabilities by the scale then, and losses.
+
+        The losses are those after the last row. Nothing changes.
+        """
+        check_aligned(X, y=y, w=w, **others)
+        last = last_step(self.classifier)
+        count = last.count
+        found = last._answered(self._batch_features(X), y, w, **others)
+        answers = found._replace(source=source_of(X))
+        classes, n_rows = Classes().extended(answers.model.classes), len(answers.known)
+        columns, counts = classes.columns(read_labels(y, n_rows)), count + np.arange(n_rows)
+        columns = np.where(columns < answers.known, columns, -1)
+        weights, losses = np.broadcast_to(check_weights(w, n_rows), n_rows), self._losses
+        probabilities = np.zeros(answers.scores.shape)
+        for block in row_blocks(n_rows, len(SCALES) * len(classes)):
+            part = answers._replace(scores=answers.scores[block], known=answers.known[block])
+            before, of_rows = counts[block], np.zeros((len(part.known), len(SCALES)))
+            for n_known, rows in alike(part.known):
+                of_label = columns[block][rows], weights[block][rows], before[rows]
+                of_rows[rows] = log_losses(part.scores[rows, :n_known], *of_label)
+            running = np.cumsum(np.vstack((losses, of_rows)), axis=0)
+            scales, losses = best_scales(running[:-1]), running[-1]
+            probabilities[block] = probabilities_before(
+                part,
+                lambda rows, scores: calibrate(scores, scales[rows, None], before[rows, None]),  # noqa: B023
+            )
+        return answers, probabilities, losses
+
+    def _become(self, answers: Answers, losses: Floats) -> None:
+        """Let the wrapped model become its copy that has learnt, with losses after the rows."""
+        last = last_step(self.classifier)
+        apply(Update(state=(*becoming(last, answers.model), (self, "_losses", losses))))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -433,7 +674,10 @@ class CalibratedClassifier(WrappedClassifier):
             self._learn(partial(self._teach, x, y, w=w, **kwargs), scores, labels, weight)
 
     def learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> None:
-        """Score a mini-batch as a whole, then learn it.
+        """Score every row of a mini-batch before it is learnt, then learn it.
+
+        Where every score takes a new solution (see the notes of the class), the mini-batch is
+        scored as a whole before any of its rows is learnt.
 
         Parameters
         ----------
@@ -448,12 +692,79 @@ class CalibratedClassifier(WrappedClassifier):
             As the wrapped model; nothing has changed then.
         """
         with self._lock:
+            last = last_step(self.classifier)
+            if learning_step(self.classifier) is None and last._follows_rows:
+                answers, _, losses = self._answered(X, y, w, kwargs)
+                self._become(answers, losses)
+                return
             labels = read_labels(y)
             weights = check_weights(w, len(labels))
             check_one_each(labels, X.shape[0] if hasattr(X, "shape") else len(X))
             scores = self._scores_before(X)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)
+
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, with any
+        settings.
+
+        Parameters
+        ----------
+        X, y, w, **kwargs
+            As `learn_many` reads them.
+
+        Returns
+        -------
+        array, series or list of n_rows labels
+            In the kind of `X`. None for a row before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+
+        Notes
+        -----
+        The cost is that of the wrapped model's `predict_learn_many`, and 41 softmaxes a row; of a
+        pipeline whose steps learn, as river's scalers do, that of the rows one by one.
+
+        Examples
+        --------
+        >>> model = CalibratedClassifier(LeastSquaresClassifier(ridge=1.0))
+        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
+        [None, 'low', 'high']
+        """
+        with self._lock:
+            if learning_step(self.classifier) is not None:
+                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
+                return labels_like(source_of(X), labels)
+            answers, _, losses = self._answered(X, y, w, kwargs)
+            predicted = labels_like(answers.source, labels_before(answers))
+            self._become(answers, losses)
+            return predicted
+
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Return the probabilities of every row before it is learnt, then learn it.
+
+        See `predict_learn_many`. Each row's scores are scaled by the scale that was in force then.
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            In the kind of `X`, with a column for each class that is known after the batch: 0 in
+            rows before the first row of the class. Dicts hold the classes that were known.
+        """
+        with self._lock:
+            if learning_step(self.classifier) is not None:
+                rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
+                return table_of(source_of(X), rows, self.classes)
+            answers, probabilities, losses = self._answered(X, y, w, kwargs)
+            table = table_before(answers, probabilities)
+            self._become(answers, losses)
+            return table
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

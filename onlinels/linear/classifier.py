@@ -15,7 +15,14 @@ from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
 from onlinels.linear.penalty import Scaling
-from onlinels.linear.prequential import answered, put_in_place
+from onlinels.linear.prequential import (
+    Answers,
+    answered,
+    labels_before,
+    probabilities_before,
+    put_in_place,
+    table_before,
+)
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, check_mapping, labels_like, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
@@ -273,6 +280,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             before = self._statistics.held_targets() + np.cumsum(weighed, axis=0) - weighed
             scores *= balancing_factors(before)
 
+    def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
+        """Return the scores of rows before each is learnt, and a model that has learnt them."""
+        with self._lock:
+            return answered(self, X, y, w, t)
+
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
@@ -316,12 +328,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         [None, 'low', 'high']
         """
         with self._lock:
-            answers = answered(self, X, y, w, t)
-            classes = answers.model.classes
-            unknown = np.arange(len(classes)) >= answers.known[:, None]
-            best = np.where(unknown, -np.inf, answers.scores).argmax(axis=1).tolist()
-            labels = [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
-            predicted = labels_like(answers.source, labels)
+            answers = self._answered(X, y, w, t)
+            predicted = labels_like(answers.source, labels_before(answers))
             put_in_place(self, answers)
             return predicted
 
@@ -343,16 +351,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            answers = answered(self, X, y, w, t)
-            classes, probabilities = answers.model.classes, np.zeros(answers.scores.shape)
-            for n_known in np.unique(answers.known[answers.known > 0]).tolist():
-                rows = answers.known == n_known
-                known = self._probabilities(answers.scores[rows, :n_known])
-                probabilities[rows, :n_known] = known
-            table = table_like(answers.source, classes, probabilities)
-            if isinstance(answers.source, (list, tuple)):
-                met = zip(table, answers.known.tolist(), strict=True)
-                table = [{label: row[label] for label in classes[:n]} for row, n in met]
+            answers = self._answered(X, y, w, t)
+            probabilities = probabilities_before(
+                answers, lambda _, known: self._probabilities(known)
+            )
+            table = table_before(answers, probabilities)
             put_in_place(self, answers)
             return table
 

@@ -492,6 +492,16 @@ class LinearModel(base.Estimator, ABC):
         """The scaling that a setting means beside the ridge's."""
         return self._scaling if is_selected(self._ridge) or self._scaling != "auto" else None
 
+    @property
+    def _follows_rows(self) -> bool:
+        """Whether answers between rows need no new solution: the last one goes on with each row."""
+        if self._accumulator != "gram":
+            return self._accumulator == "recursive"
+        ridge: Any = self._ridge
+        stays = is_selected(ridge) or (isinstance(ridge, numbers.Real) and float(ridge) > 0.0)
+        stays = stays and self._own_scaling != "standard"
+        return stays and not (self._clock.forgets or self._is_balanced)
+
     def _in_force(self) -> tuple[float, Floats | None]:
         """Return the ridge in force and the units that it acts on, once they are settled.
 

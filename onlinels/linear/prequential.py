@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from onlinels.accumulators.base import Accumulator, Followed, Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
+from onlinels.labels import Label
 from onlinels.linalg.recursion import FOLLOWED, N_RECENT, OUTWEIGHED, Innovations, Recursion
 from onlinels.linear.model import (
     FEWEST_FREE,
@@ -19,8 +20,8 @@ from onlinels.linear.model import (
     Targets,
 )
 from onlinels.linear.penalty import first_rows_that_vary
-from onlinels.numerics import Update, apply
-from onlinels.rows import Batch, names_of
+from onlinels.numerics import State, Update, apply, enlarged
+from onlinels.rows import Batch, names_of, table_like
 
 Model = TypeVar("Model", bound=LinearModel)
 
@@ -39,7 +40,7 @@ class Answers(NamedTuple):
 
     Attributes
     ----------
-    model : LinearModel
+    model : LinearModel, or a classifier that ends in one
         A copy of the model that has learnt the rows.
     source : Any
         What was read, for an answer in kind.
@@ -101,9 +102,59 @@ def answered(
     return Answers(own, batch.source, scores, known, variances)
 
 
-def put_in_place(model: LinearModel, answers: Answers) -> None:
+def becoming(model: Any, learnt: Any) -> State:
+    """Return the changes by which a model becomes its copy that has learnt."""
+    return tuple((model, *item) for item in vars(learnt).items())
+
+
+def put_in_place(model: Any, answers: Answers) -> None:
     """Let a model become its copy that has learnt, all at once."""
-    apply(Update(state=tuple((model, *item) for item in vars(answers.model).items())))
+    apply(Update(state=becoming(model, answers.model)))
+
+
+def joined_answers(model: Any, source: Any, parts: Sequence[Answers]) -> Answers:
+    """Return the answers of batches that follow one another as those of a single batch."""
+    n_targets = parts[-1].scores.shape[1]
+    scores = [enlarged(part.scores, len(part.scores), n_targets) for part in parts]
+    known = np.concatenate([part.known for part in parts])
+    return Answers(model, source, np.concatenate(scores), known)
+
+
+def labels_before(answers: Answers) -> list[Label | None]:
+    """Return the label of the highest score of every row; None where no class was known."""
+    classes = answers.model.classes
+    unknown = np.arange(len(classes)) >= answers.known[:, None]
+    best = np.where(unknown, -np.inf, answers.scores).argmax(axis=1).tolist()
+    return [classes[k] if n else None for k, n in zip(best, answers.known, strict=True)]
+
+
+def alike(known: Integers) -> Iterator[tuple[int, Integers]]:
+    """Yield each number of known classes above 0, and the rows before which so many were known."""
+    for n_known in np.unique(known[known > 0]).tolist():
+        yield n_known, np.flatnonzero(known == n_known)
+
+
+def probabilities_before(
+    answers: Answers, probabilities_of: Callable[[Integers, Floats], Floats]
+) -> Floats:
+    """Return the probabilities of every row, (n, n_classes): 0 of classes not known before it.
+
+    `probabilities_of` makes them from numbers of rows and their scores of the known classes.
+    """
+    probabilities = np.zeros(answers.scores.shape)
+    for n_known, rows in alike(answers.known):
+        probabilities[rows, :n_known] = probabilities_of(rows, answers.scores[rows, :n_known])
+    return probabilities
+
+
+def table_before(answers: Answers, probabilities: Floats) -> Any:
+    """Return a table in the kind of what was read; dicts hold the classes that were known."""
+    classes = answers.model.classes
+    table = table_like(answers.source, classes, probabilities)
+    if isinstance(answers.source, (list, tuple)):
+        met = zip(table, answers.known.tolist(), strict=True)
+        table = [{label: row[label] for label in classes[:n]} for row, n in met]
+    return table
 
 
 class Stream(NamedTuple):

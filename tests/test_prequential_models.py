@@ -1,0 +1,498 @@
+"""Rows answered before they are learnt: pipelines, the network, wrappers, as rows one by one."""
+
+import copy
+import pickle
+from functools import partial
+from operator import methodcaller
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
+from river import base, compose, drift, linear_model, preprocessing
+
+import laws
+import strategies
+from injection import assert_before_or_after
+from onlinels import (
+    CalibratedClassifier,
+    ConvolutionalFeatures,
+    DriftAwareClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    predict_learn_many,
+    predict_proba_learn_many,
+)
+from onlinels.scoring import PRIOR
+from strategies import splits
+
+
+class Scheduled(base.DriftDetector):
+    """Alarm at given updates, counted from 1."""
+
+    def __init__(self, alarms=()):
+        super().__init__()
+        self.alarms = alarms
+        self.seen = []
+
+    def update(self, x):
+        self.seen.append(x)
+        self._drift_detected = len(self.seen) in self.alarms
+
+
+@st.composite
+def settings(draw, ridges=(1.0, 1e-2, "auto", "paper")):
+    """Draw settings of a linear classifier."""
+    forgetting = draw(st.sampled_from([{}, {}, {"forgetting_factor": 0.95}, {"half_life": 20.0}]))
+    return {
+        "accumulator": draw(st.sampled_from(["gram", "gram", "recursive", "orthogonal"])),
+        "ridge": draw(st.sampled_from(ridges)),
+        "fit_intercept": draw(st.booleans()),
+        "balance": draw(st.sampled_from([None, None, "priors"])),
+        **forgetting,
+    }
+
+
+@st.composite
+def labelled_rows(draw, max_rows=100):
+    """Draw rows as dicts with late features, labels of which some come late, weights and times."""
+    n_rows, n_features = draw(st.integers(1, max_rows)), draw(st.integers(1, 4))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    X = random.normal(size=(n_rows, n_features)) + draw(st.sampled_from([0.0, 2.0]))
+    if draw(st.booleans()):
+        X[: draw(st.integers(0, n_rows)), -1] = 0.0
+    names = draw(st.sampled_from([["cat", "dog", "emu"], [False, True], [3, 1, (2, "a")]]))
+    places = (X[:, 0] + 0.5 * random.normal(size=n_rows) > 0.5).astype(int)
+    places[n_rows // 2 :] += random.integers(0, 2, n_rows - n_rows // 2)
+    y = [names[place % len(names)] for place in places.tolist()]
+    rows = [{k: v for k, v in enumerate(row) if v or k == 0} for row in X.tolist()]
+    w = random.integers(0, 3, n_rows).astype(float) if draw(st.booleans()) else np.ones(n_rows)
+    t = np.cumsum(random.random(n_rows)) if draw(st.booleans()) else np.arange(n_rows, dtype=float)
+    return rows, y, w, t
+
+
+def one_by_one(model, rows, y, w, t):
+    """Return probabilities, label and margin of every row from a loop, which teaches the model."""
+    answers = []
+    for x, label, weight, time in zip(rows, y, w.tolist(), t.tolist(), strict=True):
+        margin = 1.0
+        if isinstance(model, CalibratedClassifier):
+            margin = np.diff(np.sort(model._losses + PRIOR)[:2]).item()
+        probabilities = model.predict_proba_one(x)
+        highest = sorted([*probabilities.values(), 0.0, 0.0])[-2:]
+        margin = min(margin, highest[1] - highest[0])
+        answers.append((probabilities, model.predict_one(x), margin))
+        model.learn_one(x, label, w=weight, t=time)
+    return answers
+
+
+def in_batches(learn, y, w, t, rows, parts):
+    """Call a method of learning, or of learning and answering, batch by batch."""
+    answers = []
+    for part in parts:
+        block = slice(part.start, part.stop)
+        answers += learn(rows[block], y[block], w=w[block], t=t[block]) or []
+    return answers
+
+
+def assert_as_one_by_one(model, rows, y, w, t, parts):
+    """Assert that batches are answered as rows one by one; return models that learnt them."""
+    labels, single = copy.deepcopy(model), copy.deepcopy(model)
+    if isinstance(model, compose.Pipeline):
+        ask = partial(predict_proba_learn_many, model), partial(predict_learn_many, labels)
+    else:
+        ask = model.predict_proba_learn_many, labels.predict_learn_many
+    found, named = (in_batches(method, y, w, t, rows, parts) for method in ask)
+    expected = one_by_one(single, rows, y, w, t)
+    for row, label, (probabilities, predicted, margin) in zip(found, named, expected, strict=True):
+        assert list(row) == list(probabilities)
+        # A near tie, of labels or of the scales of a calibration, may be decided either way.
+        if margin > 1e-6:
+            assert label == predicted
+            values = list(row.values()), list(probabilities.values())
+            np.testing.assert_allclose(*values, rtol=0.0, atol=1e-6)
+    return single, [model, labels]
+
+
+def assert_same_linear(model, other):
+    """Assert that two models, pipelines or wrappers hold the same linear layer."""
+    one, two = (getattr(each, "classifier", each) for each in (model, other))
+    one, two = (each[-1] if isinstance(each, compose.Pipeline) else each for each in (one, two))
+    if isinstance(one, ShallowConvClassifier):
+        assert one.features_fixed == two.features_fixed
+        one, two = one._linear_layer, two._linear_layer
+    one, two = (getattr(each, "classifier", each) for each in (one, two))
+    assert (one.count, one.classes, one.feature_names) == (
+        two.count,
+        two.classes,
+        two.feature_names,
+    )
+    scale = 1.0 + np.abs(two.output_weights).max(initial=0.0)
+    np.testing.assert_allclose(one.output_weights, two.output_weights, rtol=0.0, atol=1e-6 * scale)
+    np.testing.assert_allclose(one.intercept, two.intercept, rtol=0.0, atol=1e-6 * scale)
+
+
+HIDDEN = HiddenLayer(6, activation="relu", seed=1)
+
+
+def prepared(model, form):
+    """Let a model learn some rows first where the ridge is chosen: with few it may be nearly 0."""
+    if isinstance(form["ridge"], str):
+        random = np.random.default_rng(7)
+        for x in random.normal(size=(40, 4)).tolist():
+            model.learn_one(dict(enumerate(x)), ["first", "second"][int(random.integers(2))])
+    return model
+
+
+@strategies.examples(15)
+@given(st.data(), settings(), labelled_rows())
+def test_a_pipeline_answers_as_row_by_row(data, form, stream):
+    model = prepared(HIDDEN.clone() | LeastSquaresClassifier(**form), form)
+    single, models = assert_as_one_by_one(model, *stream, data.draw(splits(len(stream[1]))))
+    for each in models:
+        assert_same_linear(each, single)
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_steps_of_river_that_learn_nothing_transform_frames(kind):
+    random = np.random.default_rng(0)
+    rows = [dict(zip("abc", row, strict=True)) for row in random.normal(size=(90, 3)).tolist()]
+    y = ["high" if row["a"] + row["b"] > 0.0 else "low" for row in rows]
+    model = compose.Select("a", "b") | HIDDEN.clone() | LeastSquaresClassifier(1.0)
+    single, labels = copy.deepcopy(model), copy.deepcopy(model)
+    table = predict_proba_learn_many(model, kind(rows), y)
+    named = predict_learn_many(labels, kind(rows), y)
+    assert isinstance(table, kind)
+    assert tuple(table.columns) == model[-1].classes
+    expected = one_by_one(single, rows, y, np.ones(90), np.ones(90))
+    for row, label, (known, predicted, _) in zip(table.to_numpy(), named, expected, strict=True):
+        known = [known.get(each, 0.0) for each in model[-1].classes]
+        np.testing.assert_allclose(row, known, rtol=0.0, atol=1e-6)
+        assert label == predicted or predicted is None
+    assert_same_linear(model, single)
+    assert_same_linear(labels, single)
+
+
+@pytest.mark.parametrize("kind", [LeastSquaresRegressor, LeastSquaresMultiTargetRegressor])
+def test_distributions_of_regressors_in_a_pipeline(kind):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 3))
+    Y = X[:, :2] + 0.1 * random.normal(size=(60, 2))
+    model, y = HIDDEN.clone() | kind(1.0), Y[:, 0] if kind is LeastSquaresRegressor else Y
+    last, rows = copy.deepcopy(model[-1]), copy.deepcopy(model).transform_many(X)
+    for options in ({}, {"with_dist": True}):
+        found = predict_learn_many(model, X, y, **options)
+        expected = last.predict_learn_many(rows, y, **options)
+        np.testing.assert_array_equal(found, expected)
+    assert model[-1].count == last.count == 120
+
+
+class Doubled(base.Transformer):
+    """A step that transforms single rows only."""
+
+    def transform_one(self, x):
+        return {name: 2.0 * value for name, value in x.items()}
+
+
+def test_what_cannot_answer_before_it_learns_is_refused():
+    random = np.random.default_rng(0)
+    X, y = pd.DataFrame(random.normal(size=(40, 2)), columns=["a", "b"]), [0, 1] * 20
+    scaled = preprocessing.StandardScaler() | LeastSquaresClassifier()
+    within = (preprocessing.StandardScaler() + HIDDEN.clone()) | LeastSquaresClassifier()
+    hidden = HIDDEN.clone() | LeastSquaresClassifier()
+    for each in (scaled, within, hidden):
+        each.learn_many(X, y)
+    cases = [
+        (scaled, ValueError, "'StandardScaler' learns.*predict_one, then learn_one"),
+        (within, ValueError, "StandardScaler' learns.*predict_one, then learn_one"),
+        (Doubled() | LeastSquaresClassifier(), TypeError, "'Doubled' has no transform_many"),
+        (linear_model.LogisticRegression(), TypeError, "expected one that has predict"),
+        (HIDDEN | linear_model.LogisticRegression(), TypeError, "expected one that has predict"),
+        (LeastSquaresClassifier(), ValueError, "^y has 39"),
+        (hidden, ValueError, "^y has 39"),
+    ]
+    for model, error, message in cases:
+        for call in (predict_learn_many, predict_proba_learn_many):
+            laws.assert_refused(lambda: call(model, X, y[1:]), model, message, error)  # noqa: B023
+
+
+IMAGES = np.random.default_rng(0).random((120, 6, 6))
+DIGITS = [int(image[:3].sum() > image[3:].sum()) + 2 * (k > 60) for k, image in enumerate(IMAGES)]
+DIGITS = [digit % 3 for digit in DIGITS]
+
+
+def network(ridge=1.0, warm_up=40, **others):
+    return ShallowConvClassifier(
+        ConvolutionalFeatures(pool_size=3, stride=3, padding=3),
+        HiddenLayer(6, "difference"),
+        LeastSquaresClassifier(ridge, fit_intercept=False, **others),
+        warm_up=warm_up,
+    )
+
+
+@strategies.examples(15)
+@given(st.data(), st.sampled_from([1.0, "auto", "paper"]), st.integers(2, 130))
+def test_a_network_answers_as_image_by_image(data, ridge, warm_up):
+    """Features get fixed in the middle of a batch, or never."""
+    warm_up = max(warm_up, 30) if ridge == "auto" else warm_up
+    half_life = data.draw(st.sampled_from([None, 30.0]))
+    model = network(ridge, warm_up, half_life=half_life)
+    if data.draw(st.booleans()):
+        model.learn_many(IMAGES[:7], DIGITS[:7])
+    n_images = data.draw(st.integers(1, 120))
+    rows = [{"image": image} for image in IMAGES[:n_images]]
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    w = random.integers(0, 3, n_images) + 0.0 if data.draw(st.booleans()) else np.ones(n_images)
+    stream = rows, DIGITS[:n_images], w, np.arange(n_images) / 2.0
+    single, models = assert_as_one_by_one(model, *stream, data.draw(splits(n_images)))
+    for each in models:
+        assert_same_linear(each, single)
+        assert len(each._held) == len(single._held)
+
+
+@pytest.mark.parametrize("n_before", [0, 20, 60])
+def test_a_network_answers_arrays_in_several_blocks(n_before, monkeypatch):
+    monkeypatch.setattr("onlinels.network.BLOCK_IMAGES", 17)
+    model = network()
+    if n_before:
+        model.learn_many(IMAGES[:n_before], DIGITS[:n_before])
+    single, labels = copy.deepcopy(model), copy.deepcopy(model)
+    found = model.predict_proba_learn_many(IMAGES[n_before:], DIGITS[n_before:])
+    named = labels.predict_learn_many(IMAGES[n_before:], DIGITS[n_before:])
+    for row, label, image, digit in zip(
+        found, named, IMAGES[n_before:], DIGITS[n_before:], strict=True
+    ):
+        x = {"image": image}
+        known = single.predict_proba_one(x)
+        np.testing.assert_allclose(row, [known.get(each, 0.0) for each in model.classes], atol=1e-8)
+        assert label == single.predict_one(x)
+        single.learn_one(x, digit)
+    for each in (model, labels, pickle.loads(pickle.dumps(model))):
+        assert_same_linear(each, single)
+        each.unlearn_many(IMAGES[:30], DIGITS[:30])
+        assert each.count == 90
+
+
+@pytest.mark.parametrize("n_before", [0, 39, 60])
+def test_images_that_are_refused_change_nothing(n_before):
+    model = network()
+    if n_before:
+        model.learn_many(IMAGES[:n_before], DIGITS[:n_before])
+        model.predict_many(IMAGES[:1])
+    broken = IMAGES.copy()
+    broken[100, 2, 2] = np.nan
+    calls = [
+        (lambda: model.predict_learn_many(broken, DIGITS), "X"),
+        (lambda: model.predict_learn_many(IMAGES, DIGITS[1:]), "y"),
+        (lambda: model.predict_proba_learn_many(IMAGES, [*DIGITS[1:], None]), "y"),
+        (lambda: model.predict_proba_learn_many(IMAGES, DIGITS, -1.0), "w"),
+        (
+            lambda: model.predict_learn_many([{"image": IMAGES[0]}, {"image": np.ones(3)}], [1, 2]),
+            "image",
+        ),
+    ]
+    for call, message in calls:
+        laws.assert_refused(call, model, message)
+
+
+def wrapped(data, form):
+    """Draw what a wrapper wraps."""
+    kind = data.draw(st.sampled_from(["linear", "linear", "hidden", "scaled", "function"]))
+    model = LeastSquaresClassifier(**form)
+    if kind == "hidden":
+        return HIDDEN.clone() | model
+    if kind == "scaled":
+        return preprocessing.StandardScaler() | model
+    # Of river's: it learns nothing, and transforms no lists.
+    return Doubled() | model if kind == "function" else model
+
+
+@strategies.examples(20)
+@given(st.data(), settings(), labelled_rows())
+def test_a_calibrated_classifier_answers_as_row_by_row(data, form, stream):
+    model = prepared(CalibratedClassifier(wrapped(data, form)), form)
+    single, models = assert_as_one_by_one(model, *stream, data.draw(splits(len(stream[1]))))
+    for each in models:
+        assert_same_linear(each, single)
+        np.testing.assert_allclose(each._losses, single._losses, rtol=1e-6, atol=1e-6)
+
+
+@strategies.examples(15)
+@given(st.data(), labelled_rows(), st.sampled_from(["gram", "recursive"]))
+def test_scales_do_not_depend_on_how_a_stream_is_cut(data, stream, accumulator):
+    rows, y, w, t = stream
+    form = {"ridge": data.draw(st.sampled_from([1.0, "auto"])), "accumulator": accumulator}
+    linear = LeastSquaresClassifier(**form)
+    model = data.draw(st.sampled_from([linear, HIDDEN.clone() | linear]))
+    model = prepared(CalibratedClassifier(model), form)
+    single = copy.deepcopy(model)
+    in_batches(model.learn_many, y, w, t, rows, data.draw(splits(len(y))))
+    for x, label, weight in zip(rows, y, w.tolist(), strict=True):
+        single.learn_one(x, label, weight)
+    assert_same_linear(model, single)
+    np.testing.assert_allclose(model._losses, single._losses, rtol=1e-6, atol=1e-6)
+
+
+def test_a_calibrated_network():
+    for ridge, warm_up in ((1.0, 30), ("paper", 30), ("auto", 200)):
+        model = CalibratedClassifier(network(ridge, warm_up))
+        rows = [{"image": image} for image in IMAGES]
+        stream = rows, DIGITS, np.ones(120), np.arange(120.0)
+        single, models = assert_as_one_by_one(model, *stream, [range(50), range(50, 120)])
+        for each in models:
+            assert_same_linear(each.classifier, single.classifier)
+            np.testing.assert_allclose(each._losses, single._losses, rtol=1e-6, atol=1e-6)
+
+
+@strategies.examples(20)
+@given(
+    st.data(),
+    settings(ridges=(1.0, 1e-2)),
+    labelled_rows(),
+    st.sampled_from([0.0, 0.1, 1.0]),
+    st.sets(st.integers(1, 100), max_size=6),
+)
+def test_a_drift_aware_classifier_answers_as_row_by_row(data, form, stream, keep, alarms):
+    """Blocks end at alarms; with `keep` at 0 classes and features are forgotten there."""
+    model = DriftAwareClassifier(wrapped(data, form), Scheduled(alarms), keep)
+    parts, silent = data.draw(splits(len(stream[1]))), copy.deepcopy(model)
+    single, models = assert_as_one_by_one(model, *stream, parts)
+    rows, y, w, t = stream
+    in_batches(silent.learn_many, y, w, t, rows, parts)
+    for each in (*models, silent):
+        assert_same_linear(each, single)
+        assert each.n_alarms == single.n_alarms
+        assert len(each.detector.seen) == len(single.detector.seen)
+
+
+@pytest.mark.parametrize("form", [{"ridge": 1.0}, {}, {"ridge": 1.0, "accumulator": "recursive"}])
+@pytest.mark.parametrize("keep", [0.0, 0.2])
+def test_alarms_of_a_detector_are_those_of_rows_one_by_one(form, keep):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(3000, 4))
+    y = ((X[:, 0] + 0.2 * random.normal(size=3000) > 0.0) ^ (np.arange(3000) // 700 % 2 == 1)) + 0
+    model = DriftAwareClassifier(LeastSquaresClassifier(**form), drift.ADWIN(), keep)
+    single, many = copy.deepcopy(model), copy.deepcopy(model)
+    found = model.predict_learn_many(X, y)
+    for start in range(0, 3000, 1000):
+        many.learn_many(X[start : start + 1000], y[start : start + 1000])
+    for label, x, truth in zip(found, X.tolist(), y.tolist(), strict=True):
+        x = dict(enumerate(x))
+        assert single.predict_one(x) == label
+        single.learn_one(x, truth)
+    assert single.n_alarms == model.n_alarms == many.n_alarms >= 3
+    for each in (model, many):
+        assert_same_linear(each, single)
+        assert each.detector.estimation == pytest.approx(single.detector.estimation)
+
+
+@pytest.mark.parametrize("wrap", [CalibratedClassifier, DriftAwareClassifier])
+def test_wrappers_answer_in_the_kind_of_the_rows(wrap):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(80, 3)).round(3), random.integers(0, 2, 80).tolist()
+    names, kept = ["0", "1", "2"], wrap(LeastSquaresClassifier(1.0))
+    expected, table = kept.clone(), kept.clone().predict_proba_learn_many(X, y)
+    labels = expected.predict_learn_many(X, y)
+    assert labels.dtype == object
+    assert table.shape == (80, 2)
+    kinds = {
+        "pandas": (pd.DataFrame(X, columns=names, index=range(80, 0, -1)), pd.Series),
+        "polars": (pl.DataFrame(X, schema=names), pl.Series),
+        "dicts": ([dict(zip(names, row, strict=True)) for row in X.tolist()], list),
+        "sparse": (scipy.sparse.csr_array(X), np.ndarray),
+        "coo": (scipy.sparse.coo_array(X), np.ndarray),
+    }
+    for rows, kind in kinds.values():
+        model = kept.clone()
+        found, probabilities = (
+            kept.clone().predict_learn_many(rows, y),
+            model.predict_proba_learn_many(rows, y),
+        )
+        assert isinstance(found, kind)
+        assert list(found) == labels.tolist()
+        if kind is list:
+            probabilities = [[row.get(k, 0.0) for k in model.classes] for row in probabilities]
+        elif kind is pd.Series:
+            assert probabilities.index.equals(found.index)
+            assert found.index.equals(rows.index)
+        np.testing.assert_allclose(np.asarray(probabilities), table, atol=1e-9)
+
+
+def test_classes_that_were_forgotten_have_columns_behind_the_others():
+    model = DriftAwareClassifier(LeastSquaresClassifier(1.0), Scheduled({4}))
+    X = np.array([[0.0], [1.0], [0.2], [1.1], [0.1], [0.3]])
+    table = model.predict_proba_learn_many(X, ["b", "a", "b", "a", "c", "c"])
+    assert model.classes == ("c",)
+    assert table.shape == (6, 3)
+    assert (table[:5, 0] == 0.0).all()
+    np.testing.assert_allclose(table.sum(axis=1), [0.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert table[5].tolist() == [1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("is_scaled", [False, True])
+@pytest.mark.parametrize("wrap", [CalibratedClassifier, DriftAwareClassifier])
+def test_rows_that_a_wrapper_refuses_change_nothing(wrap, is_scaled):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(200, 3)), random.integers(0, 2, 200).tolist()
+    linear = LeastSquaresClassifier(1.0)
+    model = wrap(preprocessing.StandardScaler() | linear if is_scaled else linear)
+    for x, label in zip(strategies.Rows(X[:40], y, None).dicts(), y, strict=False):
+        model.learn_one(x, label)
+    model.predict_one({0: 1.0, 1: 1.0, 2: 0.0})
+    broken = X.copy()
+    broken[150, 1] = np.nan
+    calls = [
+        (lambda: model.predict_learn_many(broken, y), "nan"),
+        (lambda: model.predict_learn_many(X, y[:-1]), "y"),
+        (lambda: model.predict_proba_learn_many(X, [*y[:-1], None]), "y"),
+        (lambda: model.predict_proba_learn_many(X, y, -np.ones(200)), "w"),
+        (lambda: model.predict_learn_many(X, y, t=[1.0, 2.0]), "t has shape"),
+    ]
+
+    def tell(model):
+        # What is put back in the place of steps that learn is pickled in another order.
+        told = [model.predict_proba_one({0: 1.0, 1: 1.0}), model.count]
+        return [*told, getattr(model, "n_alarms", None), getattr(model, "_losses", 0.0) + 0.0]
+
+    for call, message in calls:
+        laws.assert_refused(call, model, message, dump=lambda m: str(tell(m)))
+        if not is_scaled:
+            laws.assert_refused(call, model, message)
+
+
+SAMPLES = [
+    dict(zip("ab", row, strict=True)) for row in np.random.default_rng(1).normal(size=(40, 2))
+]
+INTERRUPTED = {
+    "calibrated": lambda: CalibratedClassifier(LeastSquaresClassifier(1.0)),
+    "drift": lambda: DriftAwareClassifier(LeastSquaresClassifier(1.0), Scheduled({13}), 0.5),
+    "scaled": lambda: DriftAwareClassifier(
+        preprocessing.StandardScaler() | LeastSquaresClassifier(1.0)
+    ),
+    "network": lambda: network(warm_up=15),
+}
+
+
+@pytest.mark.parametrize("most", [6, pytest.param(500, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", INTERRUPTED)
+def test_interrupts(name, most):
+    rows = SAMPLES if name != "network" else [{"image": image} for image in IMAGES[:40]]
+    model = INTERRUPTED[name]()
+    for x, label in zip(rows[:10], DIGITS, strict=False):
+        model.learn_one(x, label)
+
+    def go_on(model):
+        model.learn_one(rows[30], 1)
+
+    def tell(model):
+        return [model.predict_proba_one(rows[35]), model.count, list(model.classes)]
+
+    for method in ("predict_learn_many", "predict_proba_learn_many"):
+        act = methodcaller(method, rows[10:20], DIGITS[10:20])
+        assert_before_or_after(model, act, go_on, tell, most, name)
