@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,7 +30,12 @@ from onlinels.checks import (
     check_weights,
 )
 from onlinels.labels import as_list, check_one_column
-from onlinels.pipelines import last_step
+from onlinels.pipelines import (
+    answers_at_once,
+    last_step,
+    predict_learn_many,
+    predict_proba_learn_many,
+)
 from onlinels.rows import as_frame, check_aligned, samples_of
 
 if TYPE_CHECKING:
@@ -477,7 +483,10 @@ def _checked(
     _check_delay(moment, delay)
     batch_size = check_count("batch_size", batch_size, 1)
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
-    learn = getattr(model, f"predict{'_proba' * probable}_learn_many", None)
+    learn_many = predict_proba_learn_many if probable else predict_learn_many
+    learn = None
+    if answers_at_once(model, learn_many.__name__):
+        learn = partial(learn_many, model)
     answer_rows = None
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:

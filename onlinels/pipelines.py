@@ -367,6 +367,12 @@ def predict_proba_learn_many(
     return _answer_and_learn("predict_proba_learn_many", model, X, y, w, t, kwargs)
 
 
+def answers_at_once(model: Any, name: str) -> bool:
+    """Tell whether a pipeline answers batches of any kind by a method of its last step."""
+    steps = steps_of(model)
+    return hasattr(steps[-1], name) and all(isinstance(step, FIXED) for step in steps[:-1])
+
+
 def _answer_and_learn(
     name: str, model: Any, X: Any, y: Any, w: Any, t: Any, others: dict[str, Any]
 ) -> Any:

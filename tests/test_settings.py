@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from river import metrics
 
 import laws
 import onlinels
@@ -28,6 +29,7 @@ from onlinels import (
     LeastSquaresRegressor,
     Patches,
     Power,
+    ProgressiveScore,
     ReceptiveFields,
     RecursiveAccumulator,
     ShallowConvClassifier,
@@ -50,6 +52,7 @@ FROZEN = [
     TwoSidedRectifier(0.1),
     WhitenedPatches(),
     ZCA(),
+    ProgressiveScore("model", metrics.MAE(), 10, *np.zeros((4, 1))),
 ]
 RIDGE_CHANGES = {
     LeastSquaresClassifier,

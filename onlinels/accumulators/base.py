@@ -454,7 +454,13 @@ class Accumulator(ABC):
 
     def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn rows that the recursion inside has learnt."""
-        return self.plan(rows, decay)
+        calls, state = self._plan_followed_sums(followed, decay)
+        weight = (self, "_weight", self._weight * decay + float(rows.weights().sum()))
+        return calls, (*state, *self._counted(rows, decay), weight)
+
+    def _plan_followed_sums(self, followed: Followed, decay: float) -> tuple[Calls, State]:
+        """Plan what `plan_followed` does to the sums of products, and to nothing else."""
+        raise NotImplementedError
 
     def take_out(self, rows: Rows, names: Names) -> None:
         """Take checked rows out, in place, and forget features of which only rounding is left."""

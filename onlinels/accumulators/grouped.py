@@ -259,7 +259,8 @@ def balancing_factors(weights: Floats) -> Floats:
     totals = weights.sum(axis=-1, keepdims=True)
     present = weights > LIGHTEST * np.maximum(totals, 0.0)
     shares = present.sum(axis=-1, keepdims=True) * weights
-    return np.divide(totals, shares, out=np.zeros(weights.shape), where=present)
+    factors: Floats = np.divide(totals, shares, out=np.zeros(weights.shape), where=present)
+    return factors
 
 
 @savable(GROUPED, _is_sound)

@@ -201,12 +201,6 @@ class RecursiveAccumulator(Accumulator):
         adding = adding_squares(self._squares, sample, w, decay)
         return (*calls, adding, *self._sketch.plan_row(sample, w, decay)), state
 
-    def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
-        """Plan to learn rows that a recursion has learnt; see `Accumulator.plan_followed`."""
-        calls, state = self._plan_followed_sums(followed, decay)
-        weight = (self, "_weight", self._weight * decay + float(rows.weights().sum()))
-        return calls, (*state, *self._counted(rows, decay), weight)
-
     def _plan_followed_sums(self, followed: Followed, decay: float) -> tuple[Calls, State]:
         """Plan what `plan_followed` does to the sums of products, and to nothing else."""
         values, targets = followed.values, followed.targets

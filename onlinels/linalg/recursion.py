@@ -445,7 +445,7 @@ class Recursion:
     ) -> int:
         """Answer a few rows, given as columns, and learn them; return how many are answered."""
         base, weights = self._base, self.weights
-        n_rows = n_answered = columns.shape[1]
+        n_rows = n_answered = int(columns.shape[1])
         image = dsymm(1.0, base, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
         system.ravel("K")[:: n_rows + 1] += 1.0
@@ -455,7 +455,7 @@ class Recursion:
         if failed or not pivot <= most:
             if most >= OUTWEIGHED:
                 _check_pivot(0.0 if failed else pivot, 1.0)
-            n_answered = failed or 1 + int(np.argmax(~(diagonal**2 <= most)))
+            n_answered = int(failed) or 1 + int(np.argmax(~(diagonal**2 <= most)))
         known = dgemm(1.0, columns, weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
         if n_answered == n_rows:

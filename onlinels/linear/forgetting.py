@@ -226,7 +226,8 @@ class Clock:
             factors: Floats = self.forgetting_factor ** np.arange(1.0, n_rows + 1.0)
             return factors
         start = latest[0] if self.now is None else self.now
-        return self._decay(latest - start)
+        kept: Floats = self._decay(latest - start)
+        return kept
 
     def _decay(self, age: Any) -> Any:
         return np.exp2(-age / self._unit)

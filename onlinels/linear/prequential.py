@@ -73,7 +73,7 @@ def answered(
     """
     batch, read, weights = model._read_many(X, y, w, t)
     rows = model._checked(batch, read, weights, t)
-    own = model._independent()
+    own: Any = model._independent()
     own._settle()
     stream = Stream(batch, rows, read, by_row("t", t, len(batch)))
     n_rows, known = len(batch), known_before(own, rows)

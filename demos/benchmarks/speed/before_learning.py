@@ -25,7 +25,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 os.environ["POLARS_MAX_THREADS"] = os.environ["RAYON_NUM_THREADS"] = "1"
 
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 from rich.table import Table
 from river import linear_model
 
