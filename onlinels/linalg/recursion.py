@@ -426,9 +426,7 @@ class Recursion:
             self.learn_innovations(found, n_answered)
         return scores
 
-    def innovations(
-        self, rows: Floats, targets: Floats, most: float = OUTWEIGHED
-    ) -> Innovations:
+    def innovations(self, rows: Floats, targets: Floats, most: float = OUTWEIGHED) -> Innovations:
         """Answer a few rows as `answer_and_learn` does, of a copy whose scale is 1; learn nothing.
 
         With `most` below its default, the last score is that of the first row that exceeds it.
