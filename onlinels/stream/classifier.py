@@ -41,6 +41,9 @@ These are errors made before learning each row.
 CREDIBLE = -0.5, 1.5
 """Scores beyond this range are taken as its ends: an expert far off must not outvote the rest."""
 
+TIE = 1e-9
+"""Difference of scores that are equal but for rounding: each of their classes counts as right."""
+
 SAMPLED = 4
 """Of so many rows one is used to choose the scale: a tenth of the time of a row saved."""
 
@@ -369,7 +372,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         def compare(start: int, found: Sequence[Floats]) -> Sequence[Sequence[float]]:
             part = slice(start, start + found[0].shape[1])
             np.concatenate(found, out=scores[:, part])
-            errs[:, part] = scores[:, part].argmax(axis=2) != columns[part]
+            highest = scores[:, part].max(axis=2) - TIE
+            errs[:, part] = scores[:, np.arange(n_rows)[part], columns[part]] < highest
             differences: list[list[float]] = (errs[::2, part] - errs[1::2, part]).tolist()
             return differences
 
@@ -436,7 +440,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
-            errs = (scores.argmax(axis=1) != column).tolist()
+            errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
             changes["_errors"] = [RECENT * errors + err for errors, err in recent]
             if self._count % SAMPLED == 0:
