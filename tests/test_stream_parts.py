@@ -210,7 +210,7 @@ class Literal:
         before = self.columns[: max(0, n_rows - self.delay)]
         row, wide, narrow, scores, seen, each = self.look(x, before)
         column = self.labels.index(y)
-        errs = scores.argmax(axis=1) != column if not is_new else np.zeros(4, bool)
+        errs = scores[:, column] < scores.max(axis=1) - 1e-9 if not is_new else np.zeros(4, bool)
         if not is_new:
             if n_rows % 4 == 0:
                 mixture = self.shares() @ np.clip(scores, -0.5, 1.5)

@@ -57,25 +57,31 @@ def _is_sound(recursion: Any) -> bool:
 
 
 class Innovations(NamedTuple):
-    """What rows add to a recursion, one after another.
+    """Rows Z and targets Y before they are learnt: the factor of S = I + Z P Z' = L L'.
 
     Attributes
     ----------
+    image : ndarray (n_features, n)
+        P Z'.
+    factor : ndarray (n, n)
+        L', in Fortran order.
     shares : ndarray (n, n_targets)
-        L^-1 (Y - Z W): their squares are what the rows add to the penalised sum of squares.
-    gains : ndarray (n_features, n)
-        P Z' L^-T: row i takes the outer product of column i out of P, and adds column i times its
-        shares to W.
-    leverages : ndarray (n,)
-        z_i'P z_i of every row, P being the inverse before that row.
-    weights : ndarray (n_features, n_targets)
-        W before the rows.
+        The innovations L^-1 (Y - Z W): their squares are what the rows add to the penalised sum of
+        squares.
+    scores : ndarray (n, n_targets)
+        Of every row, by the rows before it.
     """
 
+    image: Floats
+    factor: Floats
     shares: Floats
-    gains: Floats
-    leverages: Floats
-    weights: Floats
+    scores: Floats
+
+    @property
+    def gains(self) -> Floats:
+        """P Z' L^-T, (n_features, n): row i takes column i times itself out of P."""
+        gains: Floats = dtrsm(1.0, self.factor, self.image, 1)
+        return gains
 
 
 @savable(
@@ -379,7 +385,7 @@ class Recursion:
         rows: Floats,
         targets: Floats,
         most: float = OUTWEIGHED,
-        note: Callable[[Innovations], None] | None = None,
+        note: Callable[[Floats, Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows, in place; return what the rows before it add to the scores of every row.
 
@@ -395,7 +401,8 @@ class Recursion:
         most : float
             Largest ratio of a row to what was known in its direction.
         note : callable, optional
-            Called with the innovations of every block that is learnt, before it is.
+            Called with the rows of every block that is learnt, their innovations and the weights
+            before them.
 
         Returns
         -------
@@ -429,46 +436,55 @@ class Recursion:
         size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            block = rows[part].T, targets[part], most, scores[part], note
-            n_answered = self._answer_block(*block)
-            if n_answered < len(scores[part]):
+            found = self.innovations(rows[part], targets[part], most)
+            n_answered = len(found.scores)
+            scores[start : start + n_answered] = found.scores
+            if n_answered < len(rows[part]):
                 return scores[: start + n_answered]
+            if note is not None:
+                note(rows[part], found, self.weights)
+            self.learn_innovations(found, n_answered)
         return scores
 
-    def _answer_block(
-        self,
-        columns: Floats,
-        targets: Floats,
-        most: float,
-        scores: Floats,
-        note: Callable[[Innovations], None] | None,
-    ) -> int:
-        """Answer a few rows, given as columns, and learn them; return how many are answered."""
-        base, weights = self._base, self.weights
-        n_rows = n_answered = int(columns.shape[1])
-        image = dsymm(1.0, base, columns)
+    def innovations(self, rows: Floats, targets: Floats, most: float = OUTWEIGHED) -> Innovations:
+        """Answer a few rows as `answer_and_learn` does, of a copy whose scale is 1; learn nothing.
+
+        With `most` below its default, the last score is that of the first row that exceeds it.
+        """
+        columns, n_rows = rows.T, len(rows)
+        image = dsymm(1.0, self._base, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
         system.ravel("K")[:: n_rows + 1] += 1.0
         factor, failed = dpotrf(system, 0, 1, 1)
         diagonal = factor.ravel("K")[:: n_rows + 1]
-        pivot = diagonal.max() ** 2
+        roots = diagonal.copy()
+        pivot, n_answered = roots.max() ** 2, n_rows
         if failed or not pivot <= most:
             if most >= OUTWEIGHED:
                 _check_pivot(0.0 if failed else pivot, 1.0)
-            n_answered = int(failed) or 1 + int(np.argmax(~(diagonal**2 <= most)))
-        known = dgemm(1.0, columns, weights, 0.0, None, 1)
+            n_answered = failed or 1 + int(np.argmax(~(roots**2 <= most)))
+        known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
-        if n_answered == n_rows:
-            gains = dtrsm(1.0, factor, image, 1)
-            if note is not None:
-                before = (columns * image).sum(axis=0) - (np.triu(factor, 1) ** 2).sum(axis=0)
-                note(Innovations(shares, gains, before, weights))
-            dsyrk(-1.0, gains, 1.0, base, 0, 0, 1)
-            dgemm(1.0, gains, shares, 1.0, weights, 0, 0, 1)
-        # What is left of L are the rows before each.
+        # Without its diagonal, L holds for every row the rows before it.
         diagonal[:] = 0.0
-        scores[:] = dgemm(1.0, factor, shares, 1.0, known, 1, 0, 1)
-        return n_answered
+        scores = dgemm(1.0, factor, shares, 1.0, known, 1, 0, 1)
+        diagonal[:] = roots
+        return Innovations(image, factor, shares, scores[:n_answered])
+
+    def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
+        """Learn the first rows of a block that is answered, in place, and let all rows decay.
+
+        The factor of S for the first rows is a leading part of the factor for all of them.
+        """
+        if not n_rows:
+            return
+        image, factor, shares, _ = found
+        if n_rows < len(factor):
+            image, factor, shares = image[:, :n_rows], factor[:n_rows, :n_rows], shares[:n_rows]
+        gains = dtrsm(1.0, factor, image, 1)
+        dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
+        dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
+        self.level *= decay
 
     def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""

@@ -248,9 +248,11 @@ class Spread:
         # By block: residual sums of squares, effective numbers of parameters, leverages.
         self.noted: list[tuple[Floats, Floats, Floats]] = []
 
-    def note(self, innovations: Innovations) -> None:
-        """Take note of a block of rows, which is learnt next."""
-        shares, gains, leverages, weights = innovations
+    def note(self, rows: Floats, found: Innovations, weights: Floats) -> None:
+        """Take note of a block of rows, which is learnt next, and of the weights before it."""
+        shares, gains = found.shares, found.gains
+        before = np.triu(found.factor, 1) ** 2
+        leverages = (rows.T * found.image).sum(axis=0) - before.sum(axis=0)
         scaled = self.penalties * gains
         products = gains.T @ scaled
         added = products.diagonal()

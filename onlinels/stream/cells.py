@@ -141,6 +141,12 @@ class Cells:
             new._draw(names)
         return new
 
+    def copied(self) -> Self:
+        """Return a copy that learns on its own."""
+        new = shallow_copy(self)
+        new._sums, new._texts = self._sums.copy(), self._texts.copy()
+        return new
+
     def _draw(self, names: Sequence[Name]) -> None:
         keys = [key_text(feature_key(name)) for name in names[len(self._ranks) :]]
         drawn = [generator_of(self._seed, "cell " + key).random(N_PARTITIONS) for key in keys]
@@ -223,6 +229,81 @@ class Cells:
         state.append((self, "_sums", table))
         calls = [(self._texts.__setitem__, *each) for each in new]
         return ((table.__setitem__, (ALL, cells), sums), *calls), tuple(state)
+
+    def along(
+        self, places: Integers, texts: Sequence[Sequence[int]], columns: Integers
+    ) -> tuple[Floats, dict[int, Floats], tuple[Calls, State]]:
+        """Look rows up, each after those before it, and plan to learn them all.
+
+        Parameters
+        ----------
+        places : ndarray (n, 40)
+            The cells of rows.
+        texts : list of lists
+            What stands for their texts.
+        columns : ndarray (n,)
+            The columns of their classes, all of which are known.
+
+        Returns
+        -------
+        mixtures : ndarray (n, n_classes)
+        of_texts : dict of int to ndarray (n_texts, n_classes)
+            Of every row with texts.
+        update : Calls, State
+        """
+        n_rows, n_kept = len(places), len(self._sums)
+        new = count(FIRST_TEXT + len(self._texts))
+        of_text = {text: -1 for each in texts for text in each}
+        for text in of_text:
+            cell = self._texts.get(text)
+            of_text[text] = next(new) if cell is None else cell
+        known = len(self._texts) + FIRST_TEXT
+        fresh = [(text, cell) for text, cell in of_text.items() if cell >= known]
+        table = self._roomy(n_kept, len(self._texts) + len(fresh) + self._n_names)
+        touched = np.array([*of_text.values()], dtype=np.intp)
+        # Cells by classes, those of partitions first, then those of texts that come.
+        sums = np.concatenate((table[:, :FIRST_TEXT], table[:, touched]), axis=1).T.copy()
+        position = dict(zip(of_text, range(FIRST_TEXT, len(sums)), strict=True))
+        learnt = np.zeros((len(columns), n_kept))
+        learnt[:, 0] = 1.0
+        counted = np.flatnonzero(columns < n_kept - 1)
+        learnt[counted, 1 + columns[counted]] = 1.0
+        before = np.empty((n_rows, N_PARTITIONS, n_kept))
+        left, equal, of_texts = VISITED[:, None], 1.0 / max(1, n_kept - 1), dict[int, Floats]()
+        for row, (cells, found, one_more) in enumerate(zip(places, before, learnt, strict=True)):
+            sums.take(cells, 0, found, "clip")
+            after = found * left
+            after += one_more
+            sums[cells] = after
+            if texts[row]:
+                some = [position[text] for text in texts[row]]
+                each = sums[some]
+                sums[some] = TEXT_VISITED * each + one_more
+                of_texts[row] = (each[:, 1:] + equal) / (each[:, :1] + 1.0) - equal
+        shares = (before[..., 1:] + equal) / (before[..., :1] + 1.0)
+        weights = self._weights_along(shares, columns)
+        mixtures = np.matmul(weights[:-1, None], shares)[:, 0] - equal
+        calls: list[Any] = [
+            (table.__setitem__, (ALL, slice(FIRST_TEXT)), sums[:FIRST_TEXT].T),
+            (table.__setitem__, (ALL, touched), sums[FIRST_TEXT:].T),
+        ]
+        calls += [(self._texts.__setitem__, *each) for each in fresh]
+        state = (self, "_weights", weights[-1]), (self, "_sums", table)
+        return mixtures, of_texts, (tuple(calls), state)
+
+    def _weights_along(self, shares: Floats, columns: Integers) -> Floats:
+        """Return the weights of the partitions before every row and after the last, (n + 1, 40)."""
+        weights = np.empty((len(shares) + 1, N_PARTITIONS))
+        weights[0] = now = self._weights
+        n_classes = shares.shape[2]
+        for row, column in enumerate(columns.tolist()):
+            if column < n_classes:
+                now = now**COUNTED
+                now *= shares[row, :, column]
+                now /= now.dot(ONES)
+                np.maximum(now, LEAST_WEIGHT, out=now)
+            weights[row + 1] = now
+        return weights
 
     def _roomy(self, n_rows: int, n_texts: int) -> Floats:
         """Return sums with room for so much: these, if they have it already."""

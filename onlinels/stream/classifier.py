@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
-from onlinels.rows import check_mapping, source_of
+from onlinels.rows import check_mapping, labels_like, source_of, table_like
 from onlinels.saving import (
     NOTHING,
     SHARE,
@@ -23,9 +23,9 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.base import StreamModel
+from onlinels.stream.base import StreamBatch, StreamModel, put_in_place
 from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
-from onlinels.stream.experts import Memories, shares_of
+from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
 
@@ -41,6 +41,9 @@ These are errors made before learning each row.
 CREDIBLE = -0.5, 1.5
 """Scores beyond this range are taken as its ends: an expert far off must not outvote the rest."""
 
+TIE = 1e-9
+"""Difference of scores that are equal but for rounding: each of their classes counts as right."""
+
 SAMPLED = 4
 """Of so many rows one is used to choose the scale: a tenth of the time of a row saved."""
 
@@ -48,17 +51,15 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
-AHEAD = 64
-"""Rows of a batch that are laid out together, before they are learnt one by one."""
 
+class Answer(NamedTuple):
+    """Rows as they are answered before they are learnt."""
 
-class LaidOut(NamedTuple):
-    """All of a row that does not depend on what is learnt, and the scaler after it."""
-
-    row: StreamRow
-    scaler: RunningScaler
-    cells: Integers
-    wide: Floats
+    # Of the classes known then, (n, n_classes).
+    scores: Floats
+    # What turns the scores of each row into probabilities, (n,); see `calibrate`.
+    scales: Floats
+    counts: Integers
 
 
 class Scored(NamedTuple):
@@ -235,40 +236,179 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), y))
 
-    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+    def predict_learn_many(self, X: Any, y: Any) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, to rounding, at
+        the speed of `learn_many`. With a `label_delay` it costs what the loop costs.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows labels
+
+        Returns
+        -------
+        array, series or list of n_rows labels
+            In the kind of `X`. None for a row before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        References
+        ----------
+        A. P. Dawid, "Present position and potential developments: some personal views. Statistical
+        theory: the prequential approach" (1984).
+
+        Examples
+        --------
+        >>> model = StreamClassifier()
+        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
+        [None, 'low', 'high']
+        """
+        with self._lock:
+            source, later, answers = self._answered(X, y)
+            labels: list[Label | None] = []
+            for answer in answers:
+                known = later.classes[: answer.scores.shape[1]]
+                best = answer.scores.argmax(axis=1).tolist() if known else [0] * len(answer.scores)
+                labels += [(known or (None,))[column] for column in best]
+            predicted = labels_like(source, labels)
+            put_in_place(self, later)
+            return predicted
+
+    def predict_proba_learn_many(self, X: Any, y: Any) -> Any:
+        """Return the probabilities of every row before it is learnt, then learn it.
+
+        See `predict_learn_many`.
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            In the kind of `X`, with a column for each class that is known after the batch: 0 in
+            rows before the first row of the class. Dicts hold the classes that were known.
+
+        Examples
+        --------
+        >>> model = StreamClassifier()
+        >>> model.predict_proba_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], list("xyy"))[:2]
+        [{}, {'x': 1.0}]
+        """
+        with self._lock:
+            source, later, answers = self._answered(X, y)
+            n_rows, classes = sum(len(answer.scores) for answer in answers), later.classes
+            probabilities, n_known, start = np.zeros((n_rows, len(classes))), list[int](), 0
+            for answer in answers:
+                stop, n_classes = start + len(answer.scores), answer.scores.shape[1]
+                if n_classes:
+                    scales, counts = answer.scales[:, None], answer.counts[:, None]
+                    known = calibrate(answer.scores, scales, counts)
+                    probabilities[start:stop, :n_classes] = known
+                n_known += [n_classes] * (stop - start)
+                start = stop
+            table = table_like(source, classes, probabilities)
+            if isinstance(source, (list, tuple)):
+                met = zip(table, n_known, strict=True)
+                table = [{label: row[label] for label in classes[:n]} for row, n in met]
+            put_in_place(self, later)
+            return table
+
+    def _planner(self, samples: list[Sample], y: Any) -> StreamBatch:
         labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
-        n_classes = len(self._classes.extended(labels))
-        self._activations.grown(columns.names, n_classes, columns.n_crowded)
-        # The activations that rows were laid out by, the number of the first row, and the rows.
-        # Once the activations have grown, or after the last of these rows, more are laid out.
-        ahead: tuple[Activations | None, int, list[LaidOut]] = None, 0, []
+        classes = self._classes.extended(labels)
+        self._activations.grown(columns.names, len(classes), columns.n_crowded)
+        first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
+        new = sorted(first.union(self._columns.new_rows(samples)))
 
-        def plan(row: int) -> tuple[Calls, State]:
-            nonlocal ahead
-            if ahead[0] is not self._activations or row - ahead[1] >= len(ahead[2]):
-                # Together: what is raised in between must not leave one without the other.
-                ahead = self._activations, row, self._lay_out(samples[row : row + AHEAD])
-            _, first, rows = ahead
-            if not rows:
-                return self._plan(*self._columns.placing(samples[row]), labels[row])
-            laid = rows[row - first]
-            return self._plan(self._columns, laid.row, labels[row], laid)
+        def plan(block: slice) -> tuple[tuple[Calls, State], Answer | None]:
+            if block.stop - block.start > 1:
+                return self._plan_block(samples[block], labels[block])
+            columns, row = self._columns.placing(samples[block.start])
+            return self._plan(columns, row, labels[block.start]), None
 
-        return plan
+        def answer(block: slice) -> Answer:
+            (sample,) = samples[block]
+            scores = np.zeros((1, len(self._classes)))
+            if self._recent:
+                row = self._columns.placed([sample])[0]
+                scores[0] = self._mixture(self._score(row, self._recent[-1]).scores)
+            return Answer(scores, np.array([best_scale(self._losses)]), np.array([self._count]))
 
-    def _lay_out(self, samples: list[Sample]) -> list[LaidOut]:
-        """Lay out rows that are learnt one after another, up to the first with new features."""
-        known = samples[: self._columns.n_known(samples)]
-        if not known:
-            return []
-        rows = self._columns.placed(known)
-        scalers, features = self._scaler.along([(row.values, row.gaps) for row in rows])
-        cells, wide = self._cells.of(features), self._activations.of(features)
-        return [*map(LaidOut, rows, scalers, cells, wide)]
+        return StreamBatch(len(samples), new, plan, answer)
 
-    def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, laid: LaidOut | None = None
-    ) -> tuple[Calls, State]:
+    def _independent(self) -> Self:
+        model = shallow_copy(self)
+        model._memories = [each.copied() for each in self._memories]
+        model._cells, model._recent = self._cells.copied(), self._recent.copy()
+        return model
+
+    def _plan_block(
+        self, samples: Sequence[Sample], labels: Sequence[Label]
+    ) -> tuple[tuple[Calls, State], Answer]:
+        """Plan to learn rows of known features and classes; return their answers, too."""
+        rows, columns = self._columns.placed(samples), self._classes.columns(labels)
+        values, cells = np.array([row.values for row in rows]), self._cells
+        scaler, scalers = self._scaler.along(values, [row.gaps for row in rows])
+        features = scalers.transform(values)
+        texts = [row.texts for row in rows]
+        mixtures, of_texts, (calls, state) = cells.along(cells.of(features), texts, columns)
+        activations, recent = self._activations, [*self._recent, *columns.tolist()]
+        wide = activations.of(features)
+        # The last label that was there to predict each row with.
+        n_rows, late = len(rows), self.label_delay + 1
+        missing = [-1] * (late - len(self._recent))
+        activations.add_labels_along(wide, np.array([*missing, *recent][:n_rows]), mixtures)
+        for row, shares in of_texts.items():
+            activations.add_texts(wide[row], [text // N_HASHES for text in texts[row]], shares)
+        views = wide, activations.narrow(wide)
+        targets = np.zeros((n_rows, len(self._classes)))
+        targets[np.arange(n_rows), columns] = 1.0
+        scores = np.empty((len(EXPERTS), *targets.shape))
+        errs = np.empty((len(EXPERTS), n_rows), dtype=np.intp)
+
+        def compare(start: int, found: Sequence[Floats]) -> Sequence[Sequence[float]]:
+            part = slice(start, start + found[0].shape[1])
+            np.concatenate(found, out=scores[:, part])
+            highest = scores[:, part].max(axis=2) - TIE
+            errs[:, part] = scores[:, np.arange(n_rows)[part], columns[part]] < highest
+            differences: list[list[float]] = (errs[::2, part] - errs[1::2, part]).tolist()
+            return differences
+
+        memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), compare)
+        errors = [self._errors]
+        for of_row in errs.T.tolist():
+            recent_errors = zip(errors[-1], of_row, strict=True)
+            errors.append([RECENT * each + err for each, err in recent_errors])
+        counts = self._count + np.arange(n_rows)
+        # As `_mixture` does; a share for every row.
+        shares = np.array(errors[:-1])
+        shares = np.exp(RATE * (shares.min(axis=1, keepdims=True) - shares))
+        shares /= shares.sum(axis=1, keepdims=True)
+        mixture = np.einsum("re,erk->rk", shares, np.clip(scores, *CREDIBLE))
+        losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
+        for row, count in enumerate(counts.tolist()):
+            n_sampled.append(len(losses) - 1)
+            if count % SAMPLED == 0:
+                likelihoods = self._likelihoods(mixture[row], columns[row], count)
+                losses.append(losses[-1] - np.log(likelihoods))
+                chosen.append(best_scale(losses[-1]))
+        scales = np.array(chosen)[n_sampled]
+        changes = {
+            "_errors": errors[-1],
+            "_losses": losses[-1],
+            "_memories": memories,
+            "_scaler": scaler,
+            "_count": self._count + n_rows,
+            "_seen": None,
+        }
+        state = (*state, *((self, name, value) for name, value in changes.items()))
+        update = (*calls, (self._recent.extend, columns.tolist())), state
+        return update, Answer(mixture, scales, counts)
+
+    def _plan(self, columns: StreamColumns, row: StreamRow, y: Any) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""
         column, model = self._classes.column(y), self
         is_new = column is None
@@ -280,11 +420,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         # Not the last label of all, but the last one that was there to predict this sample with.
         was_there = len(self._recent) > self.label_delay
         last = self._recent[0] if was_there else None
-        if laid is None or model is not self:
-            scored, scaler = model._score(row, last), model._scaler.learnt(row.values, row.gaps)
-        else:
-            scored = self._score_laid_out(laid.cells, laid.wide, last, row.texts)
-            scaler = laid.scaler
+        scored, scaler = model._score(row, last), model._scaler.learnt(row.values, row.gaps)
         calls, state, changes = model._plan_experts(scored, column, is_new)
         of_cells = model._cells.plan(scored.found, column, is_new)
         calls += of_cells[0]
@@ -304,11 +440,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         errs = [False] * len(EXPERTS)
         # Nobody could be right about a label that is met for the first time.
         if not is_new:
-            errs = (scores.argmax(axis=1) != column).tolist()
+            errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
             changes["_errors"] = [RECENT * errors + err for errors, err in recent]
             if self._count % SAMPLED == 0:
-                likelihoods = self._likelihoods(self._mixture(scores), column)
+                likelihoods = self._likelihoods(self._mixture(scores), column, self._count)
                 changes["_losses"] = self._losses - np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
@@ -375,12 +511,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             mixture = np.matmul(shares, np.ascontiguousarray(credible.swapaxes(0, 1)))
         return mixture
 
-    def _likelihoods(self, mixture: Floats, column: int) -> Floats:
+    def _likelihoods(self, mixture: Floats, column: int, count: int) -> Floats:
         """Return the probability of a class by every scale, as `calibrate` has it."""
         # Classes by scales: measured, half the time of `calibrate`.
         likelihoods = np.exp((mixture - mixture[mixture.argmax()])[:, None] * SCALES)
         shares = likelihoods[column] / np.add.reduce(likelihoods)
-        probabilities: Floats = (self._count * shares + 1.0) / (self._count + len(mixture))
+        probabilities: Floats = (count * shares + 1.0) / (count + len(mixture))
         return probabilities
 
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:

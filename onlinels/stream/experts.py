@@ -1,16 +1,26 @@
-"""The experts of a stream: least squares of a long and a short memory, and how they mix."""
+"""The experts of a stream: least squares of a long and a short memory, and how they mix.
+
+Rows are learnt singly or in blocks. For rows Z of a block and targets Y the long memory answers
+every row by the rows before it as `Recursion.answer_and_learn` does, from one Cholesky factor of
+S = I + Z P Z'. In the short memory, in which all rows lose the factor f = 0.99 with each new row,
+row i of a block of n weighs f^-i beside the rows before the block, so its factor is that of
+S = I + F Z P Z' F with F = diag(f^(-i/2)); the past and the block are multiplied by f^n afterwards.
+A block ends before a row at which a long memory is reset or a ridge is restored: that row is learnt
+singly. Which row that is follows from the answers, before anything is learnt: of the factor of S
+the leading part is the factor for the rows up to there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from math import exp
-from typing import Self
+from collections.abc import Callable, Sequence
+from math import exp, log
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Calls, State, shallow_copy
+from onlinels.linalg.recursion import N_RECENT, Innovations, Recursion
+from onlinels.numerics import Calls, State, apply, shallow_copy
 from onlinels.saving import REAL, SHARE, made_of, savable
 
 RIDGE = 1.0
@@ -31,6 +41,14 @@ COMPARED = 0.995
 
 CLEARLY = 2.0
 """Standard deviations by which the short memory must be better to be taken over."""
+
+
+class Answered(NamedTuple):
+    """Rows of a block, each with the scores (2, n, n_targets) by the rows before it."""
+
+    long: Innovations
+    short: Innovations
+    scores: Floats
 
 
 @savable(
@@ -94,16 +112,112 @@ class Memories:
         difference : float
             1 if the short memory was the better one on this row, -1 if the long one was, else 0.
         """
-        lead, squares = COMPARED * self._lead + difference, COMPARED * self._squares + difference**2
+        lead, squares = _compared(self._lead, self._squares, difference)
         long, errors = self.long, targets - scores
         for_long = errors[0]
-        if lead > max(CLEARLY, CLEARLY * squares**0.5):
+        if _is_clear(lead, squares):
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
         calls, state = long.plan(row, for_long)
         further, states = self.short.plan(row, errors[1], 1.0, SHORT_MEMORY)
         own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
         return (*calls, *further), (*state, *states, *own)
+
+    def copied(self) -> Self:
+        """Return a copy that learns on its own."""
+        new = shallow_copy(self)
+        new.long, new.short = self.long.copied(), self.short.copied()
+        return new
+
+    def answer(self, rows: Floats, targets: Floats) -> Answered:
+        """Answer rows (n, n_features) of a copy, each by the rows before it, and learn nothing."""
+        roots = SHORT_MEMORY ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
+        long = self.long.innovations(rows, targets)
+        short = self.short.innovations(rows * roots, targets * roots)
+        return Answered(long, short, np.array([long.scores, short.scores / roots]))
+
+    def learn_answered(self, found: Answered, differences: Sequence[float]) -> None:
+        """Learn the first rows that are answered, in place: as many as there are differences.
+
+        None of them may be a row at which the long memory is reset or a ridge is restored.
+        """
+        n_rows = len(differences)
+        self.long.learn_innovations(found.long, n_rows)
+        self.short.learn_innovations(found.short, n_rows, SHORT_MEMORY**n_rows)
+        for difference in differences:
+            self._lead, self._squares = _compared(self._lead, self._squares, difference)
+
+    def n_until_reset(self, differences: Sequence[float]) -> int:
+        """Return how many rows come before the first one at which the long memory is reset."""
+        lead, squares = self._lead, self._squares
+        for number, difference in enumerate(differences):
+            lead, squares = _compared(lead, squares, difference)
+            if _is_clear(lead, squares):
+                return number
+        return len(differences)
+
+    def n_until_restored(self) -> int:
+        """Return how many rows come before the next one at which the ridge is restored."""
+        short = self.short
+        return max(0, int(log(short.least * short.ridge / short.level) / log(SHORT_MEMORY)))
+
+
+def _compared(lead: float, squares: float, difference: float) -> tuple[float, float]:
+    """Return the discounted sums of the differences and of their squares, after another row."""
+    return COMPARED * lead + difference, COMPARED * squares + difference**2
+
+
+def _is_clear(lead: float, squares: float) -> bool:
+    return lead > max(CLEARLY, CLEARLY * squares**0.5)
+
+
+Compare = Callable[[int, Sequence[Floats]], Sequence[Sequence[float]]]
+"""Scores (2, n, n_targets) of every pair for rows from a number on, to the pairs' differences."""
+
+
+def learn_in_blocks(
+    pairs: Sequence[Memories],
+    rows: Sequence[Floats],
+    targets: Sequence[Floats],
+    compare: Compare,
+) -> list[Memories]:
+    """Return copies of pairs of memories that have learnt rows one after another.
+
+    Parameters
+    ----------
+    pairs : list of Memories
+    rows, targets : list of ndarray (n, n_features), list of ndarray (n, n_targets)
+        Of every pair.
+    compare : callable
+        Returns the differences (see `Memories.plan`) for rows that are answered, n for every pair.
+        It may be asked again about the last rows, after they are answered anew.
+    """
+    pairs = [each.copied() for each in pairs]
+    n_rows, start = len(rows[0]), 0
+    while start < n_rows:
+        stop = min(n_rows, start + N_RECENT, start + min(pair.n_until_restored() for pair in pairs))
+        first = start
+        if stop > first:
+            each = zip(pairs, rows, targets, strict=True)
+            found = [pair.answer(seen[first:stop], y[first:stop]) for pair, seen, y in each]
+            differences = compare(first, [answered.scores for answered in found])
+            compared = list(zip(pairs, differences, strict=True))
+            n_learnt = min(pair.n_until_reset(those) for pair, those in compared)
+            for (pair, those), answered in zip(compared, found, strict=True):
+                pair.learn_answered(answered, those[:n_learnt])
+            start += n_learnt
+            if start == stop:
+                continue
+        # This row resets a memory, or restores a ridge.
+        scores = [pair.scores(seen[start]) for pair, seen in zip(pairs, rows, strict=True)]
+        differences = compare(start, [both[:, None] for both in scores])
+        for number, pair in enumerate(pairs):
+            seen, y = rows[number][start], targets[number][start]
+            apply(pair.plan(seen, y, scores[number], differences[number][0]))
+        # Blocks go on from a scale of 1.
+        pairs = [pair.copied() for pair in pairs]
+        start += 1
+    return pairs
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:

@@ -37,6 +37,12 @@ FEWEST = 4.0
 ANEW = 5
 """Values in a row that are too far off, after which a feature begins anew."""
 
+SHORTEST = 4
+"""Rows from which it costs less to learn them together."""
+
+TINY = 1e-300
+"""In place of the weight 0 of features that were never known."""
+
 MOST_GAPS = 4096
 """Names of which gaps are remembered, those that came first."""
 
@@ -128,29 +134,101 @@ class RunningScaler:
             gaps[gaps != gaps] = 0.0
         return gaps
 
-    def along(self, rows: Sequence[tuple[Floats, Sequence[Name]]]) -> tuple[list[Self], Floats]:
-        """Return the scalers after each of some rows, and the rows, each by those before it.
+    def along(self, rows: Floats, gaps: Sequence[Sequence[Name]]) -> tuple[Self, Self]:
+        """Return the scaler after rows (n, n_features), and the one before each of them, stacked.
 
-        Rows are given with the names of their gaps; transformed ones are (n, n_features).
+        The second one has a row of counts, means and variances for every row, and transforms row by
+        row. Rows come with the names of their gaps.
         """
-        scalers = [self]
-        for row, unknown in rows:
-            scalers.append(scalers[-1].learnt(row, unknown))
+        states = [np.empty(rows.shape) for _ in range(3)]
+        scaler, start, size = self, 0, len(rows)
+        while start < len(rows):
+            # The variances are looked at after every 1,024 rows.
+            stop = min(len(rows), start + size, start + 1023 - scaler._n_rows % 1024)
+            if stop - start >= SHORTEST:
+                part = slice(start, stop)
+                later, before = scaler._learnt_together(rows[part], gaps[part])
+            else:
+                later = scaler.learnt(rows[start], gaps[start])
+                before = tuple(
+                    each[None] for each in (scaler.counts, scaler.means, scaler.variances)
+                )
+            n_learnt = len(before[0])
+            for state, each in zip(states, before, strict=True):
+                state[start : start + n_learnt] = each
+            # Where one row is far off, others often are.
+            size = 2 * size if start + n_learnt == stop else SHORTEST
+            scaler, start = later, start + n_learnt
         stacked = shallow_copy(self)
-        for name in ("counts", "means", "variances"):
-            setattr(stacked, name, np.array([getattr(each, name) for each in scalers[:-1]]))
-        return scalers[1:], stacked.transform(np.array([row for row, _ in rows]))
+        stacked.counts, stacked.means, stacked.variances = states
+        return scaler, stacked
+
+    def _learnt_together(
+        self, rows: Floats, gaps: Sequence[Sequence[Name]]
+    ) -> tuple[Self, tuple[Floats, ...]]:
+        """Return a scaler that has learnt rows, and counts, means and variances before each.
+
+        They are the rows up to the first one with a value far off, and at least that one. With the
+        counts n_0, means m_0 and variances v_0 before them, k_i = 1 where row i is known, else 0,
+        and f_i = k_i / F^i for weights that fade by F, N_i = n_0 + f_1 + ... + f_i; then n_i =
+        F^i N_i, m_i = m_0 + sum_j f_j (x_j - m_0) / N_i and v_i = v_0 + sum_j f_j ((1 - f_j / N_j)
+        (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion, summed up.
+        """
+        known, n_rows = rows == rows, len(rows)
+        before = self.counts[None], self.means[None], self.variances[None]
+        if n_rows == 1:
+            return self.learnt(rows[0], gaps[0]), before
+        faded = FADING ** np.arange(n_rows + 1.0)[:, None]
+        new_weights = known / faded[1:]
+
+        def summed(first: Any, terms: Floats) -> Floats:
+            sums = np.empty((n_rows + 1, rows.shape[1]))
+            sums[0], sums[1:] = first, terms
+            return np.add.accumulate(sums, axis=0, out=sums)
+
+        weights = summed(self.counts, new_weights)
+        least = np.maximum(weights, TINY)
+        from_first = np.where(known, rows - self.means, 0.0)
+        means = self.means + summed(0.0, new_weights * from_first) / least
+        squares = np.where(known, rows - means[:-1], 0.0) ** 2
+        terms = new_weights * ((1.0 - new_weights / least[1:]) * squares - self.variances)
+        variances = self.variances + summed(0.0, terms) / least
+        counts = faded * weights
+        deviations = np.sqrt(variances[:-1])
+        far = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
+        far = (far & (counts[:-1] >= FEWEST)).any(axis=1)
+        n_learnt = int(far.argmax()) if far.any() else n_rows
+        if not n_learnt:
+            return self.learnt(rows[0], gaps[0]), before
+        new = shallow_copy(self)
+        for unknown in gaps[:n_learnt]:
+            new._known = new._noted(unknown)
+            new._n_rows += 1
+        new._n_far = np.zeros_like(self._n_far)
+        new.counts, new.means, new.variances = (
+            counts[n_learnt],
+            means[n_learnt],
+            variances[n_learnt],
+        )
+        return new, (counts[:n_learnt], means[:n_learnt], variances[:n_learnt])
+
+    def _noted(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
+        """Return what is known of names with gaps after another row, whose gaps are given."""
+        if not unknown:
+            return self._known
+        noted = self._known.copy()
+        for name in unknown:
+            if name in noted or len(noted) < MOST_GAPS:
+                weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
+                noted[name] = [float(self._n_rows + 1), weight]
+        return noted
 
     def learnt(self, row: Floats, unknown: Sequence[Name] = ()) -> Self:
         """Return a scaler that has taken a row into account, too, and the names of its gaps."""
         new = shallow_copy(self)
         new._n_rows += 1
         if unknown:
-            new._known = self._known.copy()
-            for name in unknown:
-                if name in new._known or len(new._known) < MOST_GAPS:
-                    weight = FADING * self._weight(self._known.get(name, (0.0, 0.0)))
-                    new._known[name] = [float(new._n_rows), weight]
+            new._known = self._noted(unknown)
         if new._n_rows % 1024 == 0:
             # A mean never quite comes to rest at a value that does not change any more.
             least = (RESOLUTION * self.means) ** 2
@@ -333,6 +411,15 @@ class Activations:
         if last_label is not None and last_label < len(self._labels):
             of_activations[self._labels[last_label]] = 1.0
         of_activations[self._mixture] = mixture.T
+
+    def add_labels_along(self, wide: Floats, last_labels: Integers, mixtures: Floats) -> None:
+        """Write what `add_labels` does for rows with labels of their own, -1 where there is none.
+
+        `mixtures` are (n, n_labels).
+        """
+        rows = np.flatnonzero((last_labels >= 0) & (last_labels < len(self._labels)))
+        wide[rows, np.array(self._labels, dtype=np.intp)[last_labels[rows]]] = 1.0
+        wide[:, self._mixture] = mixtures
 
     def add_texts(self, wide: Floats, names: Sequence[int], shares: Floats) -> None:
         """Write the shares of classes (n_names, n_labels) in texts of crowded names, by number."""

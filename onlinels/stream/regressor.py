@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -36,8 +36,8 @@ from onlinels.saving import (
     savable_settings,
     settings_hold,
 )
-from onlinels.stream.base import StreamModel
-from onlinels.stream.experts import Memories, shares_of
+from onlinels.stream.base import StreamBatch, StreamModel, put_in_place
+from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
 
@@ -126,8 +126,18 @@ FEWEST_ERRORS = 1.5
 WIDEST = 3.0
 """Limit of this logarithm on both sides."""
 
+JUDGED = "_weight", "_error", "_losses", "_width"
+"""What tells how good forecasts are."""
+
 Past = tuple[float, Floats]
 """The target and the values of a row that was learnt."""
+
+
+class Answer(NamedTuple):
+    """Means and standard deviations (n,) of fresh targets, before rows are learnt."""
+
+    means: Floats
+    deviations: Floats
 
 
 class Forecast(NamedTuple):
@@ -366,10 +376,78 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         with self._lock:
             apply(self._plan(*self._columns.taking(x), read_number("y", y, OF_TARGETS)))
 
-    def _planner(self, samples: list[Sample], y: Any) -> Callable[[int], tuple[Calls, State]]:
+    def predict_learn_many(self, X: Any, y: Any, with_dist: bool = False) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, to rounding, at
+        the speed of `learn_many`. With a `label_delay` it costs what the loop costs.
+
+        Parameters
+        ----------
+        X : array (n_rows, n_features), frame, or list of dicts
+        y : array, series or list of n_rows numbers
+        with_dist : bool
+            Whether to return distributions of fresh targets instead of numbers; see `predict_many`.
+
+        Returns
+        -------
+        array, series or list of n_rows floats
+            In the kind of `X`, with distributions as `predict_many` returns them; 0.0 for a row
+            before which nothing was learnt.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the input cannot be learnt; nothing has changed then.
+
+        References
+        ----------
+        A. P. Dawid, "Present position and potential developments: some personal views. Statistical
+        theory: the prequential approach" (1984).
+
+        Examples
+        --------
+        >>> model = StreamRegressor()
+        >>> model.predict_learn_many(np.array([[1.0], [2.0], [2.0]]), [4.0, 8.0, 8.0]).round(1)
+        array([0. , 4. , 7.8])
+        """
+        with self._lock:
+            source, later, answers = self._answered(X, y)
+            means, deviations = map(np.concatenate, zip(*answers, strict=True))
+            if with_dist:
+                predicted = normals_like(source, means, deviations**2)
+            else:
+                predicted = numbers_like(source, means)
+            put_in_place(self, later)
+            return predicted
+
+    def _planner(self, samples: list[Sample], y: Any) -> StreamBatch:
         targets = read_numbers(y, len(samples)).tolist()
         self._activations.grown(self._columns.knowing(samples).names, 0)
-        return lambda row: self._plan(*self._columns.placing(samples[row]), targets[row])
+        # Late targets judge forecasts by the weights of then.
+        new = list(range(len(samples))) if self.label_delay else self._columns.new_rows(samples)
+        if not self._count and new[:1] != [0]:
+            new.insert(0, 0)
+
+        def plan(block: slice) -> tuple[tuple[Calls, State], Answer | None]:
+            if block.stop - block.start > 1:
+                return self._plan_block(samples[block], targets[block])
+            columns, row = self._columns.placing(samples[block.start])
+            return self._plan(columns, row, targets[block.start]), None
+
+        def answer(block: slice) -> Answer:
+            row = self._columns.placed(samples[block])[0]
+            forecast = self._forecast(row).value if self._count else 0.0
+            return Answer(np.array([forecast]), np.array([self._deviation()]))
+
+        return StreamBatch(len(samples), new, plan, answer)
+
+    def _independent(self) -> Self:
+        model = shallow_copy(self)
+        model._memories = [each.copied() for each in self._memories]
+        model._delayed = self._delayed.copy()
+        return model
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -555,22 +633,95 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
 
-    def _plan_memories(
-        self, forecast: Forecast, errors: list[float] | None, scaled: Floats
-    ) -> tuple[list[Any], list[Any]]:
-        """Return calls and states of the memories to learn a row with its forecast.
+    def _plan_block(
+        self, samples: Sequence[Sample], targets: Sequence[float]
+    ) -> tuple[tuple[Calls, State], Answer]:
+        """Plan to learn rows of known features, without delay; return their forecasts, too."""
+        placed, past = self._columns.placed(samples), self._past
+        n_rows, values = len(placed), np.array([row.values for row in placed])
+        y, last = np.array(targets), past[-1][0]
+        lasts = np.append(last, y[:-1])
+        both = np.array([y, y - lasts]).T
+        change = last - past[0][0] if past[1:] else math.nan
+        scaler, scalers = self._scaler.along(values, [row.gaps for row in placed])
+        of_targets, origins = self._targets.along(both, [()] * n_rows)
+        # What `Forecaster.forecast` does, for every row by the rows before it.
+        scaled = scalers.transform(values)
+        rows_before = np.array([enlarged(past[-1][1], values.shape[1]), *values[:-1]])
+        changes = scaled - scalers.transform(rows_before)
+        lags = origins.transform(np.array([(last, change), *both[:-1]]))
+        activations = self._activations.of(scaled)
+        features = activations[:, N_UNITS:]
+        rows = (
+            np.concatenate((lags, activations), axis=1),
+            np.ascontiguousarray(features),
+            np.concatenate((lags, features[:, :1], changes), axis=1),
+        )
+        scaled_targets = origins.transform(both)
+        means, deviations = origins.means, np.sqrt(origins.variances)
+        low = np.minimum.accumulate(np.append(self._limits[0], y))
+        high = np.maximum.accumulate(np.append(self._limits[1], y))
+        margin = MARGIN * (high - low)
+        ends = (low - margin)[:-1, None], (high + margin)[:-1, None]
+        first = (means + np.array([[0.0, 1.0]]) * lasts[:, None])[:, TARGETS]
+        # How forecasts are judged before every row, and after the last.
+        judged = [{name: getattr(self, name) for name in JUDGED}]
+        answers = Answer(np.empty(n_rows), np.empty(n_rows))
+        draft = shallow_copy(self)
+
+        def compare(start: int, scores: Sequence[Floats]) -> Sequence[Sequence[float]]:
+            part = slice(start, start + scores[0].shape[1])
+            of_all = [each.swapaxes(0, 1).reshape(len(each[0]), -1) for each in scores]
+            models = first[part] + deviations[part][:, TARGETS] * np.concatenate(of_all, axis=1)
+            others = lasts[part, None], means[part, :1]
+            forecasts = np.maximum(np.concatenate((models, *others), axis=1), ends[0][part])
+            np.minimum(forecasts, ends[1][part], out=forecasts)
+            misses = np.abs(forecasts - y[part, None]).tolist()
+            differences = list[list[int]]()
+            del judged[start + 1 :]
+            for row, (of_experts, errors) in enumerate(zip(forecasts, misses, strict=True), start):
+                vars(draft).update(judged[row])
+                value = float(shares_of(draft._losses, RATE).dot(of_experts))
+                answers.means[row], answers.deviations[row] = value, draft._deviation()
+                differences.append(draft._compared(errors))
+                judged.append(judged[row] | draft._judged(abs(value - targets[row]), errors))
+            return list(zip(*differences, strict=True))
+
+        of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
+        changed = {
+            "_memories": learn_in_blocks(self._memories, rows, of_pairs, compare),
+            "_limits": (float(low[-1]), float(high[-1])),
+            "_scaler": scaler,
+            "_targets": of_targets,
+            # Copies of two rows: views would keep the whole block.
+            "_past": tuple(zip(targets[-2:], values[-2:].copy(), strict=True)),
+            "_count": self._count + n_rows,
+            "_seen": None,
+        }
+        changed |= judged[-1]
+        return ((), tuple((self, name, value) for name, value in changed.items())), answers
+
+    def _compared(self, errors: list[float]) -> list[int]:
+        """Return for every pair whether its long (1) or its short memory (-1) errs more, or 0.
 
         Both memories are compared on the target of a pair that they have forecast better.
         """
-        calls, state, losses = list[Any](), list[Any](), self._losses
+        losses, differences = self._losses, list[int]()
+        for rivals in RIVALS:
+            long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
+            differences.append((errors[long] > errors[short]) - (errors[long] < errors[short]))
+        return differences
+
+    def _plan_memories(
+        self, forecast: Forecast, errors: list[float] | None, scaled: Floats
+    ) -> tuple[list[Any], list[Any]]:
+        """Return calls and states of the memories to learn a row with its forecast."""
+        calls, state = list[Any](), list[Any]()
+        differences = [0] * len(PAIRS) if errors is None else self._compared(errors)
         pairs = zip(
-            self._memories, PAIRS.values(), RIVALS, forecast.rows, forecast.scores, strict=True
+            self._memories, PAIRS.values(), differences, forecast.rows, forecast.scores, strict=True
         )
-        for memories, targets, rivals, seen, scores in pairs:
-            difference = 0
-            if errors is not None:
-                long, short = min(rivals, key=lambda both: losses[both[0]] + losses[both[1]])
-                difference = (errors[long] > errors[short]) - (errors[long] < errors[short])
+        for memories, targets, difference, seen, scores in pairs:
             planned = memories.plan(seen, scaled[targets], scores, difference)
             calls += planned[0]
             state += planned[1]

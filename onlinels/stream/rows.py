@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress, groupby
+from itertools import chain, compress, groupby
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -79,10 +79,27 @@ def read_stream_batch(X: Any) -> list[Sample]:
     Numbers that are gaps are NaN.
     """
     # By row where there is anything else than numbers, texts and gaps: errors name the value.
-    samples = _read_matrix(X) or [read_stream_row(x) for x in samples_of(X)]
+    samples = _read_dicts(X) or _read_matrix(X) or [read_stream_row(x) for x in samples_of(X)]
     # One layout in place of equal ones: rows of one are placed together.
     layouts: dict[Layout, Layout] = {}
     return [(layouts.setdefault(of, of), row, texts, gaps) for of, row, texts, gaps in samples]
+
+
+def _read_dicts(X: Any) -> list[Sample]:
+    """Read dicts of the same names that hold plain numbers; nothing if they are anything else."""
+    if not isinstance(X, (list, tuple)) or not X or type(X[0]) is not dict or not X[0]:
+        return []
+    names = [*X[0]]
+    if any(type(x) is not dict or x.keys() != X[0].keys() for x in X):
+        return []
+    picked = [[x[name] for name in names] for x in X]
+    if not PLAIN_NUMBERS.issuperset(map(type, chain.from_iterable(picked))):
+        return []
+    try:
+        values = np.array(picked, dtype=np.float64)
+    except OverflowError:  # A whole number beyond float64, which the closer look will name.
+        return []
+    return _as_samples(names, values, {})
 
 
 def _read_matrix(X: Any) -> list[Sample]:
@@ -109,6 +126,13 @@ def _read_matrix(X: Any) -> list[Sample]:
         if names:
             # By position: narwhals selects by names only if they are text.
             values[:] = to_numpy(frame[:, np.flatnonzero(numeric).tolist()])
+    return _as_samples(names, values, texts)
+
+
+def _as_samples(
+    names: Sequence[Any], values: Floats, texts: Mapping[Any, list[Any]]
+) -> list[Sample]:
+    """Return samples of columns of numbers and of texts; nothing if a number is out of bounds."""
     # Without NaN.
     if not np.fmax.reduce(abs(values), axis=None, initial=0.0) <= LARGEST_VALUE:
         return []
@@ -116,6 +140,8 @@ def _read_matrix(X: Any) -> list[Sample]:
     layout: tuple[Name, ...] = tuple(map(plain_name, names))
     plain = {plain_name(name): column for name, column in texts.items()}
     unknown = values != values
+    if not plain and not unknown.any():
+        return [(layout, row, [], []) for row in values]
     samples: list[Sample] = []
     for row, has_gaps in enumerate(unknown.any(axis=1).tolist()):
         gaps = list(compress(layout, unknown[row])) if has_gaps else []
@@ -220,6 +246,15 @@ class StreamColumns:
                 known = None if gaps else layout
             n_known += 1
         return n_known
+
+    def new_rows(self, samples: Sequence[Sample]) -> list[int]:
+        """Return the numbers of samples that bring features new to them and those before."""
+        columns, new, start = self, list[int](), 0
+        while (start := start + columns.n_known(samples[start:])) < len(samples):
+            columns = columns.knowing([samples[start]])
+            new.append(start)
+            start += 1
+        return new
 
     def knowing(self, samples: Iterable[Sample]) -> StreamColumns:
         """Return columns that know all features of the samples too: these, if they do already."""

@@ -1,0 +1,183 @@
+"""Streams in blocks: rows are answered and learnt as one by one, to rounding."""
+
+import copy
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import laws
+import strategies
+from onlinels import StreamClassifier, StreamRegressor
+from onlinels.stream import rows as stream_rows
+
+DELAYS = st.sampled_from([0, 0, 0, 2])
+
+
+def parts(data, n_rows):
+    """Draw cuts of a stream: rows in batches of very different lengths."""
+    start = 0
+    while start < n_rows:
+        stop = start + data.draw(st.sampled_from([1, 5, 20, 300]))
+        yield slice(start, stop)
+        start = stop
+
+
+@strategies.examples(40)
+@given(
+    st.data(),
+    strategies.streams(max_rows=120),
+    st.integers(0, 3),
+    DELAYS,
+    st.sampled_from([1, 2, 64]),
+)
+def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_texts):
+    """New classes, late features, gaps and texts beyond the columns come within a batch."""
+    model = StreamClassifier(seed, delay)
+    labels, learnt, single = (copy.deepcopy(model) for _ in range(3))
+    found, named = [], []
+    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+        for part in parts(data, len(stream)):
+            X, y = stream.samples[part], stream.labels[part]
+            found += model.predict_proba_learn_many(X, y)
+            named += labels.predict_learn_many(X, y)
+            learnt.learn_many(X, y)
+        answers = list(zip(stream.samples, stream.labels, found, named, strict=True))
+        for x, y, row, label in answers:
+            expected = single.predict_proba_one(x)
+            assert list(row) == list(expected)
+            np.testing.assert_allclose(list(row.values()), list(expected.values()), atol=1e-7)
+            assert label == single.predict_one(x) or single.margin_one(x) < 1e-7
+            single.learn_one(x, y)
+        for each in (model, labels, learnt):
+            laws.assert_nearly_alike_streams(each, single, stream.samples)
+
+
+@strategies.examples(40)
+@given(st.data(), strategies.number_streams(max_rows=120), st.integers(0, 3), DELAYS)
+def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
+    model = StreamRegressor(seed, delay)
+    means, learnt, single = (copy.deepcopy(model) for _ in range(3))
+    found, alone = [], []
+    for part in parts(data, len(stream)):
+        X, y = stream.samples[part], stream.labels[part]
+        found += model.predict_learn_many(X, y, with_dist=True)
+        alone += means.predict_learn_many(X, y)
+        learnt.learn_many(X, y)
+    assert alone == [each.mu for each in found]
+    size = np.ptp([*stream.labels, 0.0])
+    for x, y, answer in zip(stream.samples, stream.labels, found, strict=True):
+        expected = single.predict_one(x, with_dist=True)
+        assert answer.mu == pytest.approx(expected.mu, rel=1e-7, abs=1e-7 * size)
+        assert answer.sigma == pytest.approx(expected.sigma, rel=1e-6, abs=1e-6 * size)
+        single.learn_one(x, y)
+    for each in (model, means, learnt):
+        laws.assert_nearly_alike_streams(each, single, stream.samples)
+
+
+@pytest.mark.parametrize("n_features", [3, 200])
+def test_takeovers_and_restored_ridges_come_within_blocks(n_features):
+    """Labels are turned round every 150 rows; the ridge is restored at row 276, the first time.
+
+    With 200 features the inverse gathers columns before they enter it.
+    """
+    X, y = strategies.turned_labels(700, 150, seed=5)
+    X = np.tile(X, (1, -(-n_features // 3)))[:, :n_features]
+    model, single = StreamClassifier(), StreamClassifier()
+    logs = laws.learn_logged(copy.deepcopy(model), lambda model: model.learn_many(X, y))
+    assert all(log.takeovers for log in logs)
+    found = [row for part in (X[:200], X[200:]) for row in model_rows(model, part, y)]
+    for x, label, row in zip(X.tolist(), y, found, strict=True):
+        x = dict(enumerate(x))
+        expected = list(single.predict_proba_one(x).values())
+        np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-7)
+        single.learn_one(x, label)
+    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
+
+
+def model_rows(model, X, y):
+    return model.predict_proba_learn_many(X, y[model.count : model.count + len(X)]).tolist()
+
+
+def test_numbers_with_takeovers_outliers_and_shifts_within_blocks():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(700, 3))
+    y = X[:, 0] * np.where(np.arange(700) // 150 % 2, 2.0, -2.0) + 0.1 * random.normal(size=700)
+    X[400:, 1] += 1e3
+    X[random.integers(0, 700, 20), 2] = 1e4
+    y[random.integers(0, 700, 5)] *= 1e3
+    model, single = StreamRegressor(), StreamRegressor()
+    logs = laws.learn_logged(copy.deepcopy(model), lambda model: model.learn_many(X, y))
+    assert any(log.takeovers for log in logs)
+    found = model.predict_learn_many(X, y)
+    for x, target, mean in zip(X.tolist(), y.tolist(), found.tolist(), strict=True):
+        x = dict(enumerate(x))
+        assert mean == pytest.approx(single.predict_one(x), rel=1e-7, abs=1e-6)
+        single.learn_one(x, target)
+    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
+
+
+def test_many_classes_and_variances_of_a_thousand_rows():
+    """More classes than cells tell apart; variances are looked at after 1,024 rows."""
+    random = np.random.default_rng(0)
+    y = random.integers(0, 40, 1100).tolist()
+    X = np.array([y, random.normal(size=1100), np.full(1100, 0.1)]).T
+    X[600:, 2] = 0.3
+    model, single = StreamClassifier(), StreamClassifier()
+    model.learn_many(X, y)
+    for x, label in zip(X.tolist(), y, strict=True):
+        single.learn_one(dict(enumerate(x)), label)
+    laws.assert_nearly_alike_streams(model, single, [dict(enumerate(X[0].tolist()))])
+
+
+def test_answers_come_in_the_kind_of_the_rows():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 3)), random.integers(0, 2, 60).tolist()
+    expected = StreamClassifier().predict_learn_many(X, y)
+    assert expected.dtype == object
+    assert expected[0] is None
+    probabilities = StreamClassifier().predict_proba_learn_many(X, y)
+    assert probabilities.shape == (60, 2)
+    means, deviations = StreamRegressor().predict_learn_many(X, y, with_dist=True)
+    assert means.shape == deviations.shape == (60,)
+    names = ["a", "b", "c"]
+    for kind, series in ((pd.DataFrame, pd.Series), (pl.from_pandas, pl.Series)):
+        frame = kind(pd.DataFrame(X, columns=names))
+        assert isinstance(StreamClassifier().predict_learn_many(frame, y), series)
+        table = StreamClassifier().predict_proba_learn_many(frame, y)
+        assert isinstance(table, type(frame))
+        assert list(map(str, table.columns)) == list(map(str, dict.fromkeys(y)))
+        assert isinstance(StreamRegressor().predict_learn_many(frame, y), series)
+        table = StreamRegressor().predict_learn_many(frame, y, with_dist=True)
+        assert list(table.columns) == ["mean", "std"]
+
+
+def test_labels_that_no_answer_can_hold_change_nothing():
+    """A polars series holds no labels of several types."""
+    model, X = StreamClassifier(), pl.DataFrame({"a": np.arange(40.0)})
+    model.learn_many(X, [(1, 2), "b"] * 20)
+    call = lambda: model.predict_learn_many(X, [(1, 2), "b"] * 20)  # noqa: E731
+    laws.assert_refused(call, model, "several types")
+
+
+@pytest.mark.parametrize("model", [StreamClassifier(), StreamRegressor()])
+def test_refused_rows_change_nothing(model):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 3)), random.integers(0, 2, 300).tolist()
+    model = copy.deepcopy(model)
+    model.predict_learn_many(X, y)
+    broken = X.copy()
+    broken[250, 1] = np.inf
+    calls = [
+        (lambda: model.predict_learn_many(broken, y), "X|x"),
+        (lambda: model.predict_learn_many(X, y[:-1]), "y"),
+        (lambda: model.predict_learn_many(X, [*y[:-1], None]), "y"),
+        (lambda: model.predict_learn_many(X[0], y), "X"),
+        (lambda: model.learn_many(broken, y), "X|x"),
+    ]
+    for call, message in calls:
+        laws.assert_refused(call, model, message)
