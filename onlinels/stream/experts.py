@@ -168,7 +168,7 @@ def _compared(lead: float, squares: float, difference: float) -> tuple[float, fl
 
 
 def _is_clear(lead: float, squares: float) -> bool:
-    return lead > max(CLEARLY, CLEARLY * squares**0.5)
+    return bool(lead > max(CLEARLY, CLEARLY * squares**0.5))
 
 
 Compare = Callable[[int, Sequence[Floats]], Sequence[Sequence[float]]]

@@ -140,7 +140,7 @@ class RunningScaler:
         The second one has a row of counts, means and variances for every row, and transforms row by
         row. Rows come with the names of their gaps.
         """
-        states = [np.empty(rows.shape) for _ in range(3)]
+        states: list[Any] = [np.empty(rows.shape) for _ in range(3)]
         scaler, start, size = self, 0, len(rows)
         while start < len(rows):
             # The variances are looked at after every 1,024 rows.
@@ -195,8 +195,8 @@ class RunningScaler:
         variances = self.variances + summed(0.0, terms) / least
         counts = faded * weights
         deviations = np.sqrt(variances[:-1])
-        far = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
-        far = (far & (counts[:-1] >= FEWEST)).any(axis=1)
+        apart = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
+        far: Any = np.any(apart & (counts[:-1] >= FEWEST), axis=1)
         n_learnt = int(far.argmax()) if far.any() else n_rows
         if not n_learnt:
             return self.learnt(rows[0], gaps[0]), before
