@@ -221,6 +221,12 @@ def takeover():
     return model
 
 
+def turned(start, stop):
+    """Return rows of that stream: the ridge is restored in them, and a memory is reset."""
+    rows, labels = strategies.turned_labels(400, 200, seed=5)
+    return rows[start:stop], labels[start:stop]
+
+
 def many_texts():
     """Return a stream in which every further text is told by the rows it came in."""
     model = StreamClassifier()
@@ -244,6 +250,12 @@ STREAMS = {
     "growing batch": (
         lambda: stream(4),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], ["yes", "third"]),
+    ),
+    "blocks": (takeover, lambda m: m.learn_many(*turned(260, 300))),
+    "answered blocks": (takeover, lambda m: m.predict_proba_learn_many(*turned(260, 300))),
+    "blocks of texts": (
+        many_texts,
+        lambda m: m.learn_many([{"id": f"text {row % 70}"} for row in range(60, 80)], LABELS[:20]),
     ),
     "refused": (lambda: stream(4), lambda m: m.learn_many([SAMPLES[4], {"d": []}], ["yes", "no"])),
     "new text": (many_texts, lambda m: m.learn_one({"id": "text 66"}, LABELS[0])),
@@ -271,6 +283,14 @@ def forecasts(model):
 
 NUMBERS = {
     "known row": (lambda: numbers(5), lambda m: m.learn_one(SAMPLES[12], 3.0)),
+    "blocks": (
+        lambda: numbers(9),
+        lambda m: m.learn_many(SAMPLES[12:40], [float(row) for row in range(28)]),
+    ),
+    "answered blocks": (
+        lambda: numbers(9),
+        lambda m: m.predict_learn_many(SAMPLES[12:40], [float(row) for row in range(28)]),
+    ),
     "late targets": (lambda: numbers(9, label_delay=2), lambda m: m.learn_one(SAMPLES[12], 3.0)),
     "growing batch": (
         lambda: numbers(4, label_delay=1),
