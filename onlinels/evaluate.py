@@ -326,15 +326,17 @@ AnswerRows = Callable[[int], tuple[Sequence[Any], Sequence[Any]]]
 """Answers and learns at most so many further rows; returns their targets and their answers."""
 
 
-def _in_batches(model: Any, learn: Any, reader: Reader) -> AnswerRows:
-    """Answer and learn whole batches at once."""
+def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> AnswerRows:
+    """Answer and learn whole batches at once; rows are dicts where answers shall be."""
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
         batch = reader.read(size)
         if not batch.truths:
             return (), ()
         known = set(_names_of(model))
-        answers = learn(batch.X, batch.y, **batch.options)
+        # Dicts hold the classes that were known, in the middle of a batch, too.
+        X = list(samples_of(batch.X)) if are_dicts and np.ndim(batch.X) == 2 else batch.X
+        answers = learn(X, batch.y, **batch.options)
         listed = _listed(answers, _names_of(model))
         if isinstance(listed[0], dict):
             listed = _of_known_names(listed, batch.truths, known)
@@ -491,7 +493,7 @@ def _checked(
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
             # A label that is one row late comes before the next row is answered.
-            answer_rows = _in_batches(model, learn, reader)
+            answer_rows = _in_batches(model, learn, reader, probable)
         else:
             predict = model.predict_proba_one if probable else model.predict_one
             answer_rows = _late(model, predict, reader, int(delay))

@@ -32,6 +32,7 @@ from river import (
 from scipy import sparse
 
 from onlinels import (
+    DriftAwareClassifier,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
@@ -627,3 +628,16 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install onlinels\[demos\]"):
         one.plot()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, pd.DataFrame])
+def test_classes_that_are_forgotten_at_an_alarm(kind):
+    y = ["a", "b"] * 50 + ["c"] + ["a", "b"] * 400
+    X = np.array([[1.0 if label == "a" else -1.0] for label in y])
+    X[500:] *= -1.0
+    model, other = (DriftAwareClassifier(LeastSquaresClassifier(1.0)) for _ in range(2))
+    found = progressive_val_score(model, kind(X), y, metrics.CrossEntropy())
+    rows_of = zip(samples_of(kind(X)), y, strict=True)
+    expected = evaluate.progressive_val_score(rows_of, other, metrics.CrossEntropy())
+    assert found.metric.get() == pytest.approx(expected.get())
+    assert model.n_alarms == other.n_alarms > 0

@@ -87,7 +87,7 @@ def assert_same_state(model, other):
     np.testing.assert_allclose(model.intercept, other.intercept, rtol=1e-5, atol=1e-6)
 
 
-@strategies.examples(100)
+@strategies.examples(50)
 @given(st.data(), forms(), streams())
 def test_numbers_are_those_of_rows_one_by_one(data, form, stream):
     X, w, t, random = stream
@@ -103,7 +103,7 @@ def test_numbers_are_those_of_rows_one_by_one(data, form, stream):
     assert_same_state(model, single)
 
 
-@strategies.examples(100)
+@strategies.examples(50)
 @given(st.data(), forms(), streams(), st.sampled_from([None, None, "priors", "classwise"]))
 def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, stream, balance):
     """New classes and new features come in the middle of a batch, in dicts of their own."""
@@ -135,7 +135,7 @@ def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, strea
     assert model.classes == single.classes == labels.classes
 
 
-@strategies.examples(40)
+@strategies.examples(25)
 @given(st.data(), forms(), streams(), st.booleans())
 def test_several_targets_and_distributions(data, form, stream, has_several):
     X, w, t, random = stream
@@ -262,3 +262,28 @@ def test_a_model_goes_on_as_after_rows_one_by_one(accumulator):
         each.learn_one(dict(enumerate(X[0].tolist())), y[0])
     assert_same_state(model, batch)
     assert model.classes == batch.classes
+
+
+@strategies.examples(40)
+@given(
+    strategies.lopsided_rows(max_rows=90),
+    st.sampled_from([1e-8, 1e-6, 1e-4, 1e-2, 1.0, 100.0]),
+    st.sampled_from(["gram", "recursive"]),
+    st.booleans(),
+)
+def test_a_batch_costs_no_more_digits_than_its_rows(rows, ridge, accumulator, fit_intercept):
+    """Rows that outweigh others by far are learnt, or refused, as they are one by one."""
+    model = LeastSquaresRegressor(ridge, accumulator, fit_intercept)
+    single = copy.deepcopy(model)
+    try:
+        one_by_one(single, rows.X, rows.y, rows.w, None, LeastSquaresRegressor.predict_one)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"outweigh|overgrown"):
+            model.predict_learn_many(rows.X, rows.y, rows.w)
+        return
+    model.predict_learn_many(rows.X, rows.y, rows.w)
+    found, expected = (
+        laws.fit_error(each.output_weights, each.ridge_diagonal, rows, fit_intercept)
+        for each in (model, single)
+    )
+    assert found <= 1e-9 + 100.0 * expected

@@ -77,6 +77,14 @@ class Innovations(NamedTuple):
     shares: Floats
     scores: Floats
 
+    def first(self, n_rows: int) -> Innovations:
+        """Return the innovations of the first rows."""
+        image, factor, shares, scores = self
+        if n_rows == len(factor):
+            return self
+        part = slice(0, n_rows)
+        return Innovations(image[:, part], factor[part, part], shares[part], scores[part])
+
     @property
     def gains(self) -> Floats:
         """P Z' L^-T, (n_features, n): row i takes column i times itself out of P."""
@@ -384,7 +392,6 @@ class Recursion:
         self,
         rows: Floats,
         targets: Floats,
-        most: float = OUTWEIGHED,
         note: Callable[[Floats, Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows, in place; return what the rows before it add to the scores of every row.
@@ -398,8 +405,6 @@ class Recursion:
         rows : ndarray (n, n_features)
             In C order.
         targets : ndarray (n, n_targets)
-        most : float
-            Largest ratio of a row to what was known in its direction.
         note : callable, optional
             Called with the rows of every block that is learnt, their innovations and the weights
             before them.
@@ -407,13 +412,8 @@ class Recursion:
         Returns
         -------
         scores : ndarray (n, n_targets)
-            Of the scaled rows. They are fewer if a row exceeds the ratio: that row is the last, and
-            the recursion has not learnt its block.
-
-        Raises
-        ------
-        ValueError
-            If a row exceeds the ratio that float64 resolves, and `most` is not less.
+            Of the scaled rows that are learnt: those before the first block that would outweigh
+            what was known in some direction by 1e4, and its first rows.
 
         References
         ----------
@@ -436,40 +436,46 @@ class Recursion:
         size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
         for start in range(0, len(rows), size):
             part = slice(start, start + size)
-            found = self.innovations(rows[part], targets[part], most)
-            n_answered = len(found.scores)
-            scores[start : start + n_answered] = found.scores
-            if n_answered < len(rows[part]):
-                return scores[: start + n_answered]
-            if note is not None:
-                note(rows[part], found, self.weights)
-            self.learn_innovations(found, n_answered)
+            found = self.innovations(rows[part], targets[part], FOLLOWED)
+            n_learnt = len(found.scores)
+            stop = start + n_learnt
+            scores[start:stop] = found.scores
+            if note is not None and n_learnt:
+                note(rows[start:stop], found, self.weights)
+            self.learn_innovations(found, n_learnt)
+            if n_learnt < len(rows[part]):
+                return scores[:stop]
         return scores
 
-    def innovations(self, rows: Floats, targets: Floats, most: float = OUTWEIGHED) -> Innovations:
+    def innovations(self, rows: Floats, targets: Floats, most: float = np.inf) -> Innovations:
         """Answer a few rows as `answer_and_learn` does, of a copy whose scale is 1; learn nothing.
 
-        With `most` below its default, the last score is that of the first row that exceeds it.
+        Only the first rows are answered whose leverages z'P z come to no more than `most`: the
+        digits that a block costs are those of I + Z P Z'.
         """
         columns, n_rows = rows.T, len(rows)
         image = dsymm(1.0, self._base, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
-        system.ravel("K")[:: n_rows + 1] += 1.0
+        leverages = system.ravel("K")[:: n_rows + 1]
+        if not leverages.sum() <= most:
+            n_answered = int(np.argmax(~(leverages.cumsum() <= most)))
+            if not n_answered:
+                return Innovations(image[:, :0], system[:0, :0], targets[:0], targets[:0])
+            return self.innovations(rows[:n_answered], targets[:n_answered])
+        leverages += 1.0
         factor, failed = dpotrf(system, 0, 1, 1)
         diagonal = factor.ravel("K")[:: n_rows + 1]
         roots = diagonal.copy()
-        pivot, n_answered = roots.max() ** 2, n_rows
-        if failed or not pivot <= most:
-            if most >= OUTWEIGHED:
-                _check_pivot(0.0 if failed else pivot, 1.0)
-            n_answered = failed or 1 + int(np.argmax(~(roots**2 <= most)))
+        pivot = roots.max(initial=0.0) ** 2
+        if failed or not pivot <= OUTWEIGHED:
+            _check_pivot(0.0 if failed else pivot, 1.0)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
         # Without its diagonal, L holds for every row the rows before it.
         diagonal[:] = 0.0
         scores = dgemm(1.0, factor, shares, 1.0, known, 1, 0, 1)
         diagonal[:] = roots
-        return Innovations(image, factor, shares, scores[:n_answered])
+        return Innovations(image, factor, shares, scores)
 
     def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
         """Learn the first rows of a block that is answered, in place, and let all rows decay.
@@ -478,10 +484,8 @@ class Recursion:
         """
         if not n_rows:
             return
-        image, factor, shares, _ = found
-        if n_rows < len(factor):
-            image, factor, shares = image[:, :n_rows], factor[:n_rows, :n_rows], shares[:n_rows]
-        gains = dtrsm(1.0, factor, image, 1)
+        found = found.first(n_rows)
+        gains, shares = found.gains, found.shares
         dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
         self.level *= decay

@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator, Followed, Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
 from onlinels.labels import Label
-from onlinels.linalg.recursion import FOLLOWED, N_RECENT, OUTWEIGHED, Innovations, Recursion
+from onlinels.linalg.recursion import N_RECENT, Innovations, Recursion
 from onlinels.linear.model import (
     FEWEST_FREE,
     OVERFLOW,
@@ -324,19 +324,20 @@ def _answer_block(
     # A row without weight is answered, and learnt too faintly to be seen.
     roots = np.sqrt(np.maximum(running.w, FAINTEST_WEIGHT))[:, None]
     values, targets = running.values * roots, running.targets * roots
-    most = OUTWEIGHED if inside else FOLLOWED
-    if variances is None:
-        found = recursion.answer_and_learn(values, targets, most)
-    else:
-        spread = Spread(statistics, recursion)
-        found = recursion.answer_and_learn(values, targets, most, spread.note)
-        if not spread.noted:
-            return 0
-        kept = np.append(1.0, model._clock.decays(len(targets), rows.times)[:-1])
-        fresh = spread.variances(roots[:, 0] ** 2, targets, now.weights(), kept)
-        variances[: len(fresh)] = fresh
-        found = found[: len(fresh)]
+    spread = None if variances is None else Spread(statistics, recursion)
+    found = recursion.answer_and_learn(values, targets, spread and spread.note)
     n_answered = len(found)
+    if inside and 0 < n_answered < len(targets):
+        # Means and weights are those after the last row.
+        part = slice(0, n_answered)
+        fresh = None if variances is None else variances[part]
+        return _answer_block(model, rows.part(part), scores[part], fresh)
+    if not n_answered:
+        return 0
+    if spread is not None and variances is not None:
+        kept = np.append(1.0, model._clock.decays(len(targets), rows.times)[:-1])
+        weighed = roots[:, 0] ** 2, targets, now.weights(), kept
+        variances[:n_answered] = spread.variances(*weighed)
     found /= roots[:n_answered]
     found += running.target_means[:n_answered]
     scores[:n_answered, :n_targets] = found
@@ -353,7 +354,7 @@ def _answer_block(
         return n_answered
     until = model._goes_on_until
     model._learn_checked(rows.part(slice(0, n_answered)))
-    if n_answered == len(rows.targets) and model._is_settled:
+    if model._is_settled:
         model._recursion, model._goes_on_until = recursion, until
         model._asked_at = model.count
     return n_answered
