@@ -399,7 +399,19 @@ class MemoryLog:
 
     def __init__(self):
         self.activations, self.targets, self.takeovers = [], [], []
-        self.block = None
+        # Rows and targets of the last block that was answered, and how many are compared.
+        self.block, self.n_compared = None, 0
+
+    def is_after(self, forced):
+        """Tell whether the next row of a block, which is compared, is after a forced one."""
+        self.n_compared += 1
+        return self.n_compared > 1 and len(self.targets) + self.n_compared - 2 in forced
+
+    def add_block(self, n_rows):
+        """Note the first rows of the last block that was answered."""
+        activations, targets = self.block
+        self.activations += list(activations[:n_rows].copy())
+        self.targets += list(targets[:n_rows].copy())
 
     def weights(self, long):
         """Return the weights of the rows in the long or in the short memory."""
@@ -428,11 +440,10 @@ def learn_logged(model, learn, forced=frozenset()):
     """Learn, and return what all pairs of memories learnt; they take over after `forced` rows."""
     logs = [MemoryLog() for _ in model._memories]
     original = {
-        name: getattr(Memories, name)
-        for name in ("plan", "answer", "n_until_reset", "learn_answered")
+        name: getattr(Memories, name) for name in ("plan", "answer", "compared", "learn_answered")
     }
     # The pairs come in turns.
-    turns = {name: itertools.cycle(logs) for name in original}
+    turns = {name: itertools.cycle(logs) for name in ("plan", "answer")}
 
     def plan(memories, activations, targets, scores, difference):
         calls, state = original["plan"](memories, activations, targets, scores, difference)
@@ -450,24 +461,25 @@ def learn_logged(model, learn, forced=frozenset()):
         return calls, state
 
     def answer(memories, activations, targets):
-        next(turns["answer"]).block = activations, targets
+        log = next(turns["answer"])
+        log.block, log.n_compared = (activations, targets), 0
+        memories.log = log
         return original["answer"](memories, activations, targets)
 
-    def n_until_reset(memories, differences):
-        row = len(next(turns["n_until_reset"]).targets)
-        ends = [end - row + 1 for end in forced if end >= row]
-        return min([original["n_until_reset"](memories, differences), *ends])
+    def compared(memories, difference):
+        lead, squares, is_reset = original["compared"](memories, difference)
+        log = vars(memories).get("log")
+        return lead, squares, is_reset or (log is not None and log.is_after(forced))
 
-    def learn_answered(memories, found, differences):
-        original["learn_answered"](memories, found, differences)
-        log = next(turns["learn_answered"])
-        log.activations += list(log.block[0][: len(differences)].copy())
-        log.targets += list(log.block[1][: len(differences)].copy())
-        if len(log.targets) - 1 in forced:
+    def learn_answered(memories, found, n_rows):
+        original["learn_answered"](memories, found, n_rows)
+        log = vars(memories).pop("log")
+        log.add_block(n_rows)
+        if n_rows and len(log.targets) - 1 in forced:
             memories.long = memories.short.copied()
             log.takeovers.append(len(log.targets))
 
-    hooks = plan, answer, n_until_reset, learn_answered
+    hooks = plan, answer, compared, learn_answered
     with mock.patch.multiple(Memories, **{hook.__name__: hook for hook in hooks}):
         learn(model)
     return logs

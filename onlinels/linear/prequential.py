@@ -325,7 +325,7 @@ def _answer_block(
     roots = np.sqrt(np.maximum(running.w, FAINTEST_WEIGHT))[:, None]
     values, targets = running.values * roots, running.targets * roots
     spread = None if variances is None else Spread(statistics, recursion)
-    found = recursion.answer_and_learn(values, targets, spread and spread.note)
+    found = recursion.answer_and_learn(values, targets, None if spread is None else spread.note)
     n_answered = len(found)
     if inside and 0 < n_answered < len(targets):
         # Means and weights are those after the last row.

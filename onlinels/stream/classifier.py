@@ -144,9 +144,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     weigh 0.99 to the power of the rows since. The ridge is 1 on every weight, and
     where rows are forgotten, or were until a takeover, between 1/16 and 1.
 
-    Order is part of the data here: a batch is learnt row by row, as if it came so, bit for bit, and
-    models neither merge nor unlearn. What does not depend on what is learnt is computed for 64 rows
-    at a time, which saves a tenth of many calls of `learn_one`; `predict_many` takes a quarter of
+    Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
+    models neither merge nor unlearn. Rows of known features and classes are learnt in blocks of up
+    to 256, by matrix products: `learn_many`, and `predict_learn_many` with the answers, take a
+    quarter of the time of many calls of `learn_one`. (A value at the edge of a cell, or a sum at a
+    limit, may fall on either side by rounding.) `predict_many` takes a quarter of the time of
     many calls of `predict_one`. A row of M features and classes costs about
     ``6 ((M + 160)^2 + M^2)`` operations to learn, and one in 276, with which the ridge of the
     short memories is brought back to 1, ``3 ((M + 160)^3 + M^3)`` more (see
@@ -156,7 +158,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     Whatever is raised while it learns, by an interrupt from the keyboard or for want of memory too,
     the model is as before or as after, bit for bit, and goes on. A row's changes are made at once;
-    a batch is checked as a whole, and what is raised between its rows comes out after the last.
+    a batch is checked as a whole, and what is raised between its blocks comes out after the last.
 
     References
     ----------
@@ -369,12 +371,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scores = np.empty((len(EXPERTS), *targets.shape))
         errs = np.empty((len(EXPERTS), n_rows), dtype=np.intp)
 
-        def compare(start: int, found: Sequence[Floats]) -> Sequence[Sequence[float]]:
+        def compare(start: int, found: Sequence[Floats]) -> list[list[int]]:
             part = slice(start, start + found[0].shape[1])
             np.concatenate(found, out=scores[:, part])
             highest = scores[:, part].max(axis=2) - TIE
             errs[:, part] = scores[:, np.arange(n_rows)[part], columns[part]] < highest
-            differences: list[list[float]] = (errs[::2, part] - errs[1::2, part]).tolist()
+            differences: list[list[int]] = (errs[::2, part] - errs[1::2, part]).T.tolist()
             return differences
 
         memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), compare)

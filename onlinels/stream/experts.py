@@ -12,7 +12,7 @@ the leading part is the factor for the rows up to there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import exp, log
 from typing import NamedTuple, Self
 
@@ -112,10 +112,10 @@ class Memories:
         difference : float
             1 if the short memory was the better one on this row, -1 if the long one was, else 0.
         """
-        lead, squares = _compared(self._lead, self._squares, difference)
+        lead, squares, is_reset = self.compared(difference)
         long, errors = self.long, targets - scores
         for_long = errors[0]
-        if _is_clear(lead, squares):
+        if is_reset:
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
         calls, state = long.plan(row, for_long)
@@ -136,25 +136,21 @@ class Memories:
         short = self.short.innovations(rows * roots, targets * roots)
         return Answered(long, short, np.array([long.scores, short.scores / roots]))
 
-    def learn_answered(self, found: Answered, differences: Sequence[float]) -> None:
-        """Learn the first rows that are answered, in place: as many as there are differences.
+    def learn_answered(self, found: Answered, n_rows: int) -> None:
+        """Learn the first rows of those that are answered, in place.
 
         None of them may be a row at which the long memory is reset or a ridge is restored.
         """
-        n_rows = len(differences)
         self.long.learn_innovations(found.long, n_rows)
         self.short.learn_innovations(found.short, n_rows, SHORT_MEMORY**n_rows)
-        for difference in differences:
-            self._lead, self._squares = _compared(self._lead, self._squares, difference)
 
-    def n_until_reset(self, differences: Sequence[float]) -> int:
-        """Return how many rows come before the first one at which the long memory is reset."""
-        lead, squares = self._lead, self._squares
-        for number, difference in enumerate(differences):
-            lead, squares = _compared(lead, squares, difference)
-            if _is_clear(lead, squares):
-                return number
-        return len(differences)
+    def compared(self, difference: float) -> tuple[float, float, bool]:
+        """Return the discounted sums of differences and of their squares, after another row.
+
+        With them comes whether the long memory is reset at this row.
+        """
+        lead, squares = COMPARED * self._lead + difference, COMPARED * self._squares + difference**2
+        return lead, squares, lead > max(CLEARLY, CLEARLY * squares**0.5)
 
     def n_until_restored(self) -> int:
         """Return how many rows come before the next one at which the ridge is restored."""
@@ -162,17 +158,8 @@ class Memories:
         return max(0, int(log(short.least * short.ridge / short.level) / log(SHORT_MEMORY)))
 
 
-def _compared(lead: float, squares: float, difference: float) -> tuple[float, float]:
-    """Return the discounted sums of the differences and of their squares, after another row."""
-    return COMPARED * lead + difference, COMPARED * squares + difference**2
-
-
-def _is_clear(lead: float, squares: float) -> bool:
-    return bool(lead > max(CLEARLY, CLEARLY * squares**0.5))
-
-
-Compare = Callable[[int, Sequence[Floats]], Sequence[Sequence[float]]]
-"""Scores (2, n, n_targets) of every pair for rows from a number on, to the pairs' differences."""
+Compare = Callable[[int, Sequence[Floats]], Iterable[Sequence[float]]]
+"""Scores (2, n, n_targets) of every pair for rows from a number on, to differences by row."""
 
 
 def learn_in_blocks(
@@ -189,35 +176,50 @@ def learn_in_blocks(
     rows, targets : list of ndarray (n, n_features), list of ndarray (n, n_targets)
         Of every pair.
     compare : callable
-        Returns the differences (see `Memories.plan`) for rows that are answered, n for every pair.
-        It may be asked again about the last rows, after they are answered anew.
+        Yields for every row that is answered the differences of all pairs (see `Memories.plan`).
+        Where a memory is reset it is called again from that row on, with new scores.
     """
     pairs = [each.copied() for each in pairs]
     n_rows, start = len(rows[0]), 0
     while start < n_rows:
         stop = min(n_rows, start + N_RECENT, start + min(pair.n_until_restored() for pair in pairs))
-        first = start
-        if stop > first:
-            each = zip(pairs, rows, targets, strict=True)
-            found = [pair.answer(seen[first:stop], y[first:stop]) for pair, seen, y in each]
-            differences = compare(first, [answered.scores for answered in found])
-            compared = list(zip(pairs, differences, strict=True))
-            n_learnt = min(pair.n_until_reset(those) for pair, those in compared)
-            for (pair, those), answered in zip(compared, found, strict=True):
-                pair.learn_answered(answered, those[:n_learnt])
-            start += n_learnt
+        if stop > start:
+            start += _learn_block(pairs, rows, targets, slice(start, stop), compare)
             if start == stop:
                 continue
         # This row resets a memory, or restores a ridge.
         scores = [pair.scores(seen[start]) for pair, seen in zip(pairs, rows, strict=True)]
-        differences = compare(start, [both[:, None] for both in scores])
+        (differences,) = compare(start, [both[:, None] for both in scores])
         for number, pair in enumerate(pairs):
             seen, y = rows[number][start], targets[number][start]
-            apply(pair.plan(seen, y, scores[number], differences[number][0]))
+            apply(pair.plan(seen, y, scores[number], differences[number]))
         # Blocks go on from a scale of 1.
         pairs = [pair.copied() for pair in pairs]
         start += 1
     return pairs
+
+
+def _learn_block(
+    pairs: Sequence[Memories],
+    rows: Sequence[Floats],
+    targets: Sequence[Floats],
+    part: slice,
+    compare: Compare,
+) -> int:
+    """Learn a part of rows, up to the first that resets a memory; return how many are learnt."""
+    each = zip(pairs, rows, targets, strict=True)
+    found = [pair.answer(seen[part], y[part]) for pair, seen, y in each]
+    n_learnt = 0
+    for differences in compare(part.start, [answered.scores for answered in found]):
+        compared = list(map(Memories.compared, pairs, differences))
+        if any(is_reset for _, _, is_reset in compared):
+            break
+        for pair, (lead, squares, _) in zip(pairs, compared, strict=True):
+            pair._lead, pair._squares = lead, squares
+        n_learnt += 1
+    for pair, answered in zip(pairs, found, strict=True):
+        pair.learn_answered(answered, n_learnt)
+    return n_learnt
 
 
 def shares_of(losses: Sequence[float], rate: float) -> Floats:

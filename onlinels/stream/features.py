@@ -140,7 +140,7 @@ class RunningScaler:
         The second one has a row of counts, means and variances for every row, and transforms row by
         row. Rows come with the names of their gaps.
         """
-        states: list[Any] = [np.empty(rows.shape) for _ in range(3)]
+        states = [np.empty(rows.shape) for _ in range(3)]
         scaler, start, size = self, 0, len(rows)
         while start < len(rows):
             # The variances are looked at after every 1,024 rows.
@@ -160,7 +160,8 @@ class RunningScaler:
             size = 2 * size if start + n_learnt == stop else SHORTEST
             scaler, start = later, start + n_learnt
         stacked = shallow_copy(self)
-        stacked.counts, stacked.means, stacked.variances = states
+        for name, state in zip(("counts", "means", "variances"), states, strict=True):
+            setattr(stacked, name, state)
         return scaler, stacked
 
     def _learnt_together(
@@ -174,7 +175,7 @@ class RunningScaler:
         F^i N_i, m_i = m_0 + sum_j f_j (x_j - m_0) / N_i and v_i = v_0 + sum_j f_j ((1 - f_j / N_j)
         (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion, summed up.
         """
-        known, n_rows = rows == rows, len(rows)
+        known, n_rows = ~np.isnan(rows), len(rows)
         before = self.counts[None], self.means[None], self.variances[None]
         if n_rows == 1:
             return self.learnt(rows[0], gaps[0]), before
@@ -195,9 +196,9 @@ class RunningScaler:
         variances = self.variances + summed(0.0, terms) / least
         counts = faded * weights
         deviations = np.sqrt(variances[:-1])
-        apart = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
-        far: Any = np.any(apart & (counts[:-1] >= FEWEST), axis=1)
-        n_learnt = int(far.argmax()) if far.any() else n_rows
+        far = (squares > FARTHEST**2 * variances[:-1]) & (deviations > LEAST_DEVIATION)
+        of_rows = (far & (counts[:-1] >= FEWEST)).any(axis=1)
+        n_learnt = int(of_rows.argmax()) if of_rows.any() else n_rows
         if not n_learnt:
             return self.learnt(rows[0], gaps[0]), before
         new = shallow_copy(self)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -296,8 +296,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     as they were scaled when each row was learnt; memories, ridge and takeovers are those of
     `StreamClassifier`.
 
-    Order is part of the data here: a batch is learnt row by row, as if it came so, at the same
-    cost, and models neither merge nor unlearn. A row of M features costs about
+    Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
+    models neither merge nor unlearn. Without a `label_delay` rows of known features are learnt in
+    blocks, in a third of the time of many calls of `learn_one`. A row of M features costs about
     ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 160)^2 + 2 M^2)`` bytes
     and, for every row of `label_delay`, ``96 M + 5,300`` more: it does not depend on the number of
     rows learnt.
@@ -669,7 +670,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         answers = Answer(np.empty(n_rows), np.empty(n_rows))
         draft = shallow_copy(self)
 
-        def compare(start: int, scores: Sequence[Floats]) -> Sequence[Sequence[float]]:
+        def compare(start: int, scores: Sequence[Floats]) -> Iterator[list[int]]:
             part = slice(start, start + scores[0].shape[1])
             of_all = [each.swapaxes(0, 1).reshape(len(each[0]), -1) for each in scores]
             models = first[part] + deviations[part][:, TARGETS] * np.concatenate(of_all, axis=1)
@@ -677,15 +678,13 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             forecasts = np.maximum(np.concatenate((models, *others), axis=1), ends[0][part])
             np.minimum(forecasts, ends[1][part], out=forecasts)
             misses = np.abs(forecasts - y[part, None]).tolist()
-            differences = list[list[int]]()
             del judged[start + 1 :]
             for row, (of_experts, errors) in enumerate(zip(forecasts, misses, strict=True), start):
                 vars(draft).update(judged[row])
                 value = float(shares_of(draft._losses, RATE).dot(of_experts))
                 answers.means[row], answers.deviations[row] = value, draft._deviation()
-                differences.append(draft._compared(errors))
                 judged.append(judged[row] | draft._judged(abs(value - targets[row]), errors))
-            return list(zip(*differences, strict=True))
+                yield draft._compared(errors)
 
         of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
         changed = {
