@@ -95,7 +95,7 @@ def plain(answer: Any) -> Any:
 
 def alike(one: Any, other: Any) -> bool:
     """Tell whether plain answers agree but for rounding."""
-    if isinstance(one, list) and isinstance(other, list):
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
         return len(one) == len(other) and all(map(alike, one, other))
     if isinstance(one, float) and isinstance(other, float):
         return bool(np.isclose(one, other, rtol=1e-6, atol=1e-8, equal_nan=True))
