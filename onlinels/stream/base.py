@@ -16,7 +16,7 @@ from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
 AHEAD = 256
 """Rows of a batch that are laid out and learnt together at most."""
 
-SHORTEST = 8
+SHORTEST = 4
 """Rows from which a block costs less than its rows one by one."""
 
 
