@@ -34,14 +34,12 @@ from onlinels.linear.prequential import (
     Answers,
     answered,
     joined_answers,
-    labels_before,
-    probabilities_before,
-    put_in_place,
-    table_before,
+    label_and_learn,
+    tabulate_and_learn,
 )
 from onlinels.numerics import Lock, Update, all_held, apply, shallow_copy, zero_added
 from onlinels.presets import KINDS, preset_settings
-from onlinels.rows import Name, check_mapping, labels_like
+from onlinels.rows import Name, check_mapping
 from onlinels.saving import (
     ANYTHING,
     LABEL,
@@ -532,10 +530,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         True
         """
         with self._lock:
-            answers = self._answered(X, y, w, t)
-            predicted = labels_like(answers.source, labels_before(answers))
-            put_in_place(self, answers)
-            return predicted
+            return label_and_learn(self, X, y, w, t)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every image before it is learnt, then learn it.
@@ -544,13 +539,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         `LeastSquaresClassifier.predict_proba_learn_many`.
         """
         with self._lock:
-            answers = self._answered(X, y, w, t)
-            probabilities = probabilities_before(
-                answers, lambda _, known: self._probabilities(known)
-            )
-            table = table_before(answers, probabilities)
-            put_in_place(self, answers)
-            return table
+            return tabulate_and_learn(self, X, y, w, t)
 
     @property
     def _follows_rows(self) -> bool:

@@ -32,6 +32,7 @@ from onlinels.linear.prequential import (
     alike,
     becoming,
     labels_before,
+    own_table,
     probabilities_before,
     table_before,
 )
@@ -218,9 +219,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
 
 def dicts_before(answers: Answers) -> list[dict[Label, float]]:
     """Return the probabilities of every row, by the classes that were known before it."""
-    of_scores = answers.model._probabilities
-    probabilities = probabilities_before(answers, lambda _, scores: of_scores(scores))
-    rows: list[dict[Label, float]] = table_before(answers._replace(source=[]), probabilities)
+    rows: list[dict[Label, float]] = own_table(answers._replace(source=[]))
     return rows
 
 

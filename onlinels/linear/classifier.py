@@ -18,13 +18,11 @@ from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import (
     Answers,
     answered,
-    labels_before,
-    probabilities_before,
-    put_in_place,
-    table_before,
+    label_and_learn,
+    tabulate_and_learn,
 )
 from onlinels.numerics import enlarged
-from onlinels.rows import Batch, check_mapping, labels_like, read_sample, table_like
+from onlinels.rows import Batch, check_mapping, read_sample, table_like
 from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
@@ -328,10 +326,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         [None, 'low', 'high']
         """
         with self._lock:
-            answers = self._answered(X, y, w, t)
-            predicted = labels_like(answers.source, labels_before(answers))
-            put_in_place(self, answers)
-            return predicted
+            return label_and_learn(self, X, y, w, t)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
@@ -351,13 +346,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            answers = self._answered(X, y, w, t)
-            probabilities = probabilities_before(
-                answers, lambda _, known: self._probabilities(known)
-            )
-            table = table_before(answers, probabilities)
-            put_in_place(self, answers)
-            return table
+            return tabulate_and_learn(self, X, y, w, t)
 
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +21,7 @@ from onlinels.linear.model import (
 )
 from onlinels.linear.penalty import first_rows_that_vary
 from onlinels.numerics import State, Update, apply, enlarged
-from onlinels.rows import Batch, names_of, table_like
-
-Model = TypeVar("Model", bound=LinearModel)
+from onlinels.rows import Batch, labels_like, names_of, table_like
 
 SHORTEST = 4
 """Rows from which a block costs less than its rows one by one."""
@@ -157,6 +155,28 @@ def table_before(answers: Answers, probabilities: Floats) -> Any:
     return table
 
 
+def label_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
+    """Return the labels of rows before each is learnt, in the kind of `X`; the model learns all."""
+    answers = model._answered(X, y, w, t)
+    predicted = labels_like(answers.source, labels_before(answers))
+    put_in_place(model, answers)
+    return predicted
+
+
+def tabulate_and_learn(model: Any, X: Any, y: Any, w: Any, t: Any) -> Any:
+    """Return probabilities of rows before each is learnt, in the kind of `X`; all are learnt."""
+    answers = model._answered(X, y, w, t)
+    table = own_table(answers)
+    put_in_place(model, answers)
+    return table
+
+
+def own_table(answers: Answers) -> Any:
+    """Return a table of the probabilities that the model itself gives the scores."""
+    of_scores = answers.model._probabilities
+    return table_before(answers, probabilities_before(answers, lambda _, scores: of_scores(scores)))
+
+
 class Stream(NamedTuple):
     """The rows of a batch, one by one."""
 
@@ -284,15 +304,13 @@ class Spread:
         n_rows = len(residuals)
         squares = _sums_before(self.squares, targets[: n_rows - 1] ** 2)
         total = self.weight + np.cumsum(weights[:n_rows]) - weights[:n_rows]
-        about = (
-            1.0
-            + (np.maximum(leverages, 0.0) / w[:n_rows] + self.is_centred / total) / (kept[:n_rows])
-        )
-        total, residuals = kept[:n_rows] * total, np.maximum(residuals, ROUNDING * squares)
+        w, kept = w[:n_rows], kept[:n_rows]
+        about = 1.0 + (np.maximum(leverages, 0.0) / w + self.is_centred / total) / kept
+        total, residuals = kept * total, np.maximum(residuals, ROUNDING * squares)
         free = total - n_parameters
         is_known = free > FEWEST_FREE * total
         per_residual = np.full(n_rows, np.inf)
-        np.divide(about * kept[:n_rows], free, out=per_residual, where=is_known)
+        np.divide(about * kept, free, out=per_residual, where=is_known)
         fresh: Floats = np.where(is_known[:, None], residuals, 1.0) * per_residual[:, None]
         return fresh
 

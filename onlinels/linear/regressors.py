@@ -171,10 +171,9 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     for between single rows, at least once in max(4, M/16) of them, the last solution goes on
     row by row beside the sums, for ``3 M^2`` operations a row and ``8 M^2`` bytes more. It is
     made anew at multiples of max(1,024, 16 M rounded up to a power of two) rows, and whenever
-    something
-    but single rows has changed; its weights may differ from a solution made anew by rounding, the
-    sums do not. It cannot go on
-    with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
+    something but single rows has changed; its weights may differ from a solution made anew by
+    rounding, the sums do not. It cannot go on with ridge="paper" or 0.0, with scaling="standard",
+    with a forgetting_factor or half_life, with
     accumulator="orthogonal", and where features are all but collinear: there every answer after
     a row is solved anew. Where rows are predicted one by one, take accumulator="recursive" and
     a number as ridge: ``3 M^2`` operations a row, and nothing is solved; what forgetting adds
