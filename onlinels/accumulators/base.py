@@ -96,6 +96,8 @@ class Rows(NamedTuple):
     target_squares : ndarray (n_targets,), optional
         Weighted sums of squares that count instead of those of the targets, which are not about
         their mean.
+    followed : Recursion, optional
+        What takes the place of the recursion inside: it has decayed and learnt the rows already.
     """
 
     values: Matrix
@@ -104,6 +106,7 @@ class Rows(NamedTuple):
     sign: float = 1.0
     last: Floats | None = None
     target_squares: Floats | None = None
+    followed: Recursion | None = None
 
     def dense_targets(self, columns: slice) -> Floats:
         """Return the targets of all rows in some columns, (n, n_columns)."""
@@ -151,49 +154,6 @@ class Rows(NamedTuple):
         """Return sums to which every target's sum of squares is added; of labels, their weights."""
         each = self.targets if self.targets.ndim == 1 else self.targets**2
         return with_target_sums(sums, each, sign * self.weights())
-
-
-class Running(NamedTuple):
-    """Rows about the means of the rows before them, as a recursion learns them one after another.
-
-    Attributes
-    ----------
-    values : ndarray (n, n_features)
-    targets : ndarray (n, n_targets)
-    w : ndarray (n,)
-        Weight of every row about the mean: w N / (N + w) after rows of the weight N.
-    target_means : ndarray (n, n_targets)
-        Means of the targets before every row.
-    mean : ndarray (n_features + n_targets,)
-        Mean after all rows, from the origin of the statistics.
-    """
-
-    values: Floats
-    targets: Floats
-    w: Floats
-    target_means: Floats
-    mean: Floats
-
-
-class Followed(NamedTuple):
-    """Rows that a recursion has learnt.
-
-    Attributes
-    ----------
-    values : ndarray (n, n_features)
-        `Running.values`, times the roots of their weights.
-    targets : ndarray (n, n_targets)
-        `Running.targets`, times the roots of their weights.
-    mean : ndarray (n_features + n_targets,)
-        `Running.mean`.
-    recursion : Recursion
-        The solution after the rows, decayed.
-    """
-
-    values: Floats
-    targets: Floats
-    mean: Floats
-    recursion: Recursion
 
 
 @dataclass(frozen=True)
@@ -445,22 +405,13 @@ class Accumulator(ABC):
             return ((self, "_taken", self._taken * decay),)
         return ()
 
-    def running(self, rows: Rows) -> Running:
-        """Return rows about the means before each of them: as they are without an intercept."""
-        values = np.asarray(rows.values, dtype=np.float64)
+    def augmented(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return rows, targets as a recursion takes them, in new arrays, and means of targets.
+
+        Without an intercept they are as they come.
+        """
         targets = rows.dense_targets(slice(0, self._n_targets))
-        nothing = np.zeros(self._n_features + self._n_targets)
-        return Running(values, targets, rows.weights(), np.zeros(targets.shape), nothing)
-
-    def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn rows that the recursion inside has learnt."""
-        calls, state = self._plan_followed_sums(followed, decay)
-        weight = (self, "_weight", self._weight * decay + float(rows.weights().sum()))
-        return calls, (*state, *self._counted(rows, decay), weight)
-
-    def _plan_followed_sums(self, followed: Followed, decay: float) -> tuple[Calls, State]:
-        """Plan what `plan_followed` does to the sums of products, and to nothing else."""
-        raise NotImplementedError
+        return np.array(rows.values, dtype=np.float64), targets, np.zeros(self._n_targets)
 
     def take_out(self, rows: Rows, names: Names) -> None:
         """Take checked rows out, in place, and forget features of which only rounding is left."""

@@ -12,9 +12,7 @@ from onlinels.accumulators.base import (
     LEDGER,
     Accumulator,
     Covariance,
-    Followed,
     Rows,
-    Running,
     answer_of,
     has_sound_sizes,
     with_target_sums,
@@ -163,34 +161,16 @@ class CentredAccumulator(Accumulator):
             return (*calls, (daxpy, apart, self._offset, len(apart), share)), state
         return calls, (*state, *self._moved(apart, share))
 
-    def running(self, rows: Rows) -> Running:
-        """Return rows about the means before each of them; something must be known."""
-        weights, n_features = rows.weights(), self._n_features
-        apart = np.empty((len(weights), n_features + self._n_targets))
-        apart[:, :n_features] = rows.values
-        apart[:, n_features:] = rows.dense_targets(slice(0, self._n_targets))
-        apart -= self._origin
-        totals = self._weight + np.cumsum(weights)
-        means = np.empty((len(apart) + 1, apart.shape[1]))
-        means[0] = self._weight * self._offset
-        np.multiply(weights[:, None], apart, out=means[1:])
-        np.cumsum(means, axis=0, out=means)
-        means /= np.append(self._weight, totals)[:, None]
-        apart -= means[:-1]
-        return Running(
-            apart[:, :n_features],
-            apart[:, n_features:],
-            weights * ((totals - weights) / totals),
-            self._origin[n_features:] + means[:-1, n_features:],
-            means[-1],
-        )
-
-    def plan_followed(self, rows: Rows, decay: float, followed: Followed) -> tuple[Calls, State]:
-        """Plan to learn rows that a recursion has learnt; see `Accumulator.plan_followed`."""
-        calls, state = self.comoments._plan_followed_sums(followed, decay)
-        counted = (*self._counted(rows, decay), *self._squares_noted(rows, decay))
-        weight = (self, "_weight", self._weight * decay + float(rows.weights().sum()))
-        return calls, (*state, *counted, weight, *self._settled(self._origin, followed.mean))
+    def augmented(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return rows about the mean, 1 after each, targets about theirs, and their means."""
+        n_features, origin, offset = self._n_features, self._origin, self._offset
+        values = np.ones((len(rows.values), n_features + 1))
+        np.subtract(rows.values, origin[:n_features], out=values[:, :n_features])
+        values[:, :n_features] -= offset[:n_features]
+        targets = rows.dense_targets(slice(0, self._n_targets))
+        targets -= origin[n_features:]
+        targets -= offset[n_features:]
+        return values, targets, self.target_mean
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         past, total = self._weight * decay, rows.sign * float(rows.weights().sum())
@@ -251,7 +231,8 @@ class CentredAccumulator(Accumulator):
             w = w if isinstance(w, float) else np.append(w, between)
             values[-1] = root * apart[: self._n_features]
             squares = squares + between * targets_apart**2
-            joining = Rows(values, targets, w, rows.sign, root * targets_apart, squares)
+            last = root * targets_apart
+            joining = Rows(values, targets, w, rows.sign, last, squares, rows.followed)
             sums = self.comoments._plan_sums(joining, decay)
             state = self._moved(apart, total / after)
         return sums[0], (*sums[1], *counted, (self, "_weight", past + total), *state)

@@ -402,7 +402,7 @@ class FoldedAccumulator(GroupedAccumulator):
         return len(self._members)
 
     recursion_of = answer_of("total.recursion_of")
-    running = answer_of("total.running")
+    augmented = answer_of("total.augmented")
     refine = answer_of("total.refine")
     scores_by = answer_of("total.scores_by")
 

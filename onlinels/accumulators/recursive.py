@@ -13,7 +13,6 @@ from onlinels.accumulators.base import (
     RESIDUE,
     Accumulator,
     Covariance,
-    Followed,
     Rows,
     adding_squares,
     has_sound_sizes,
@@ -201,19 +200,6 @@ class RecursiveAccumulator(Accumulator):
         adding = adding_squares(self._squares, sample, w, decay)
         return (*calls, adding, *self._sketch.plan_row(sample, w, decay)), state
 
-    def _plan_followed_sums(self, followed: Followed, decay: float) -> tuple[Calls, State]:
-        """Plan what `plan_followed` does to the sums of products, and to nothing else."""
-        values, targets = followed.values, followed.targets
-        added = np.concatenate(((values**2).sum(axis=0), (targets**2).sum(axis=0)))
-        news = {
-            "_squares": decay * (self._squares + added),
-            "_sketch": self._sketch.learnt(values, targets, decay),
-            "_targets_taken": decay * self._targets_taken,
-            "_taken": decay * self._taken,
-            "recursion": followed.recursion,
-        }
-        return (), tuple((self, name, value) for name, value in news.items())
-
     def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         features, targets = (each * decay for each in self._raw_squares())
         features += rows.sign * rows.squares()
@@ -224,16 +210,16 @@ class RecursiveAccumulator(Accumulator):
             assert self._gram is not None
             calls, state = self._gram._plan_sums(rows, decay)
             return calls, (*state, *noted)
-        if decay == 0.0:
-            recursion = Recursion(self._n_features, self._n_targets, recursion.ridge)
-        elif decay != 1.0:
-            recursion = recursion.scaled(decay)
-        used, sketch = np.flatnonzero(rows.weights()), self._sketch.scaled(decay)
-        if len(used) and self._n_features:
+        recursion = rows.followed or _decayed(recursion, decay)
+        weights, sketch = rows.weights(), self._sketch.scaled(decay)
+        if weights.any() and self._n_features:
+            # As they are, they are not copied.
+            used = slice(None) if weights.all() else np.flatnonzero(weights)
             values = np.asarray(rows.values[used], dtype=np.float64)
             targets = rows.dense_targets(slice(0, self._n_targets))[used]
-            w = rows.sign * rows.weights()[used]
-            recursion = recursion.learnt(values, targets, w)
+            w = rows.sign * weights[used]
+            if rows.followed is None:
+                recursion = recursion.learnt(values, targets, w)
             sketch.learn(values, targets, w)
         taken = decay * self._targets_taken
         if rows.sign < 0.0:
@@ -376,3 +362,10 @@ def check_fixable(ridge: Any) -> None:
             f"ridge={ridge!r} must be a number greater than 0 for the recursive form, which holds "
             'an inverse. Pass a positive ridge, or accumulator="gram" or "orthogonal".'
         )
+
+
+def _decayed(recursion: Recursion, decay: float) -> Recursion:
+    """Return a recursion whose rows weigh a factor of what they did; of 0 it knows nothing."""
+    if decay == 0.0:
+        return Recursion(recursion.n_features, recursion.n_targets, recursion.ridge)
+    return recursion.scaled(decay) if decay != 1.0 else recursion

@@ -6,7 +6,19 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import ddot, dgemm, dgemv, dger, dsymm, dsymv, dsyr, dsyrk, dtrsm
+from scipy.linalg.blas import (
+    dasum,
+    ddot,
+    dgemm,
+    dgemv,
+    dger,
+    dsymm,
+    dsymv,
+    dsyr,
+    dsyrk,
+    dtrmm,
+    dtrsm,
+)
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
@@ -57,39 +69,35 @@ def _is_sound(recursion: Any) -> bool:
 
 
 class Innovations(NamedTuple):
-    """Rows Z and targets Y before they are learnt: the factor of S = I + Z P Z' = L L'.
+    """Rows Z and targets Y before they are learnt: of the factor of S = I + Z P Z' = L L'.
 
     Attributes
     ----------
-    image : ndarray (n_features, n)
-        P Z'.
-    factor : ndarray (n, n)
-        L', in Fortran order.
+    gains : ndarray (n_features, n)
+        P Z' L^-T: row i takes column i times itself out of P.
     shares : ndarray (n, n_targets)
         The innovations L^-1 (Y - Z W): their squares are what the rows add to the penalised sum of
         squares.
     scores : ndarray (n, n_targets)
         Of every row, by the rows before it.
+    alone : ndarray (n,)
+        Leverages z'P z of every row before all of them.
+    taken : ndarray (n, n)
+        Column i squared is what the rows before row i take from its leverage: L' without its
+        diagonal; below it stands anything.
     """
 
-    image: Floats
-    factor: Floats
+    gains: Floats
     shares: Floats
     scores: Floats
-
-    def first(self, n_rows: int) -> Innovations:
-        """Return the innovations of the first rows."""
-        image, factor, shares, scores = self
-        if n_rows == len(factor):
-            return self
-        part = slice(0, n_rows)
-        return Innovations(image[:, part], factor[part, part], shares[part], scores[part])
+    alone: Floats
+    taken: Floats
 
     @property
-    def gains(self) -> Floats:
-        """P Z' L^-T, (n_features, n): row i takes column i times itself out of P."""
-        gains: Floats = dtrsm(1.0, self.factor, self.image, 1)
-        return gains
+    def leverages(self) -> Floats:
+        """Leverages of every row by the rows before it, (n,)."""
+        leverages: Floats = self.alone - (np.triu(self.taken, 1) ** 2).sum(axis=0)
+        return leverages
 
 
 @savable(
@@ -355,6 +363,29 @@ class Recursion:
         new.level, new.units = self.level, self.units.copy()
         return new
 
+    def with_intercept(self, weight: float) -> Recursion:
+        """Return a copy for rows about their mean so far, of this weight, and 1 after each of them.
+
+        The 1 has no penalty, so its weight corrects the mean.
+        """
+        size = self.n_features + 1
+        base = np.zeros((size, size), order="F")
+        weights = np.zeros((size, self.n_targets), order="F")
+        np.divide(self._folded(), self._scale, out=base[:-1, :-1])
+        base[-1, -1] = 1.0 / weight
+        weights[:-1] = self.weights
+        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
+        new.level, new.units = self.level, np.append(self.units, 0.0)
+        return new
+
+    def without_intercept(self) -> Recursion:
+        """Return a copy for rows about their mean, as `with_intercept` was given one."""
+        base = self._base[:-1, :-1].copy(order="F")
+        weights = self.weights[:-1].copy(order="F")
+        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
+        new.level, new.units = self.level, self.units[:-1]
+        return new
+
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
         """Return a copy that has learnt rows, or given them back, of weights of one sign, not 0.
 
@@ -392,7 +423,7 @@ class Recursion:
         self,
         rows: Floats,
         targets: Floats,
-        note: Callable[[Floats, Innovations, Floats], None] | None = None,
+        note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows, in place; return what the rows before it add to the scores of every row.
 
@@ -406,14 +437,13 @@ class Recursion:
             In C order.
         targets : ndarray (n, n_targets)
         note : callable, optional
-            Called with the rows of every block that is learnt, their innovations and the weights
-            before them.
+            Called with the innovations of every block that is learnt, and the weights before it.
 
         Returns
         -------
         scores : ndarray (n, n_targets)
-            Of the scaled rows that are learnt: those before the first block that would outweigh
-            what was known in some direction by 1e4, and its first rows.
+            Of the scaled rows that are learnt: those before the first one that outweighs what was
+            known in some direction by 1e4.
 
         References
         ----------
@@ -434,58 +464,60 @@ class Recursion:
             self._scale = 1.0
         scores = np.empty(targets.shape, order="F")
         size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
-        for start in range(0, len(rows), size):
+        start = 0
+        while start < len(rows):
             part = slice(start, start + size)
             found = self.innovations(rows[part], targets[part], FOLLOWED)
             n_learnt = len(found.scores)
-            stop = start + n_learnt
-            scores[start:stop] = found.scores
-            if note is not None and n_learnt:
-                note(rows[start:stop], found, self.weights)
+            if not n_learnt:
+                break
+            scores[start : start + n_learnt] = found.scores
+            if note is not None:
+                note(found, self.weights)
             self.learn_innovations(found, n_learnt)
-            if n_learnt < len(rows[part]):
-                return scores[:stop]
-        return scores
+            start += n_learnt
+        return scores[:start]
 
-    def innovations(self, rows: Floats, targets: Floats, most: float = np.inf) -> Innovations:
+    def innovations(self, rows: Floats, targets: Floats, most: float | None = None) -> Innovations:
         """Answer a few rows as `answer_and_learn` does, of a copy whose scale is 1; learn nothing.
 
-        Only the first rows are answered whose leverages z'P z come to no more than `most`: the
-        digits that a block costs are those of I + Z P Z'.
+        The digits that a block costs are those of I + Z P Z'. Only the first rows are answered
+        whose leverages z'P z come to no more than `most`; without it more than 1e14 raise
+        ValueError.
         """
         columns, n_rows = rows.T, len(rows)
         image = dsymm(1.0, self._base, columns)
         system = dgemm(1.0, columns, image, 0.0, None, 1)
-        leverages = system.ravel("K")[:: n_rows + 1]
-        if not leverages.sum() <= most:
+        entries = system.ravel("K")
+        leverages = entries[:: n_rows + 1]
+        # Measured: a quarter of the time of leverages.sum().
+        total = dasum(entries, n_rows, 0, n_rows + 1)
+        if most is None:
+            _check_pivot(1.0 + total, 1.0)
+        elif not total <= most:
             n_answered = int(np.argmax(~(leverages.cumsum() <= most)))
             if not n_answered:
-                return Innovations(image[:, :0], system[:0, :0], targets[:0], targets[:0])
-            return self.innovations(rows[:n_answered], targets[:n_answered])
+                nothing = targets[:0]
+                return Innovations(image[:, :0], nothing, nothing, leverages[:0], system[:0, :0])
+            return self.innovations(rows[:n_answered], targets[:n_answered], most)
+        alone = leverages.copy()
         leverages += 1.0
-        factor, failed = dpotrf(system, 0, 1, 1)
-        diagonal = factor.ravel("K")[:: n_rows + 1]
-        roots = diagonal.copy()
-        pivot = roots.max(initial=0.0) ** 2
-        if failed or not pivot <= OUTWEIGHED:
-            _check_pivot(0.0 if failed else pivot, 1.0)
+        factor, failed = dpotrf(system, 0, 0, 1)
+        if failed:
+            _check_pivot(0.0, 1.0)
+        gains = dtrsm(1.0, factor, image, 1, 0, 0, 0, 1)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
-        shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1)
+        shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
         # Without its diagonal, L holds for every row the rows before it.
-        diagonal[:] = 0.0
-        scores = dgemm(1.0, factor, shares, 1.0, known, 1, 0, 1)
-        diagonal[:] = roots
-        return Innovations(image, factor, shares, scores)
+        factor.ravel("K")[:: n_rows + 1] = 0.0
+        scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
+        return Innovations(gains, shares, scores, alone, factor)
 
     def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
-        """Learn the first rows of a block that is answered, in place, and let all rows decay.
-
-        The factor of S for the first rows is a leading part of the factor for all of them.
-        """
+        """Learn the first rows of a block that is answered, in place, and let all rows decay."""
         if not n_rows:
             return
-        found = found.first(n_rows)
-        gains, shares = found.gains, found.shares
+        gains, shares = found.gains[:, :n_rows], found.shares[:n_rows]
         dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
         self.level *= decay

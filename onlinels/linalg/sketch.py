@@ -100,12 +100,6 @@ class GramSketch:
         fading = ((dscal, decay, each) for each in (products.ravel("K"), self.peaks))
         return (*fading, adding)
 
-    def learnt(self, rows: Floats, targets: Floats, decay: float) -> GramSketch:
-        """Return a copy that has added rows, and in which all rows have decayed then."""
-        new = self.scaled(decay)
-        new.learn(rows, targets, np.full(len(rows), decay))
-        return new
-
     def learn(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Add rows (n, n_features) with targets (n, n_targets) of weights (n,), in place."""
         used = self.vectors.any(axis=0)

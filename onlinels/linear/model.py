@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.base import Accumulator, Covariance, Followed, Rows
+from onlinels.accumulators.base import Accumulator, Covariance, Rows
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.accumulators.grouped import ClasswiseAccumulator, FoldedAccumulator
@@ -721,12 +721,8 @@ class LinearModel(base.Estimator, ABC):
         news: dict[str, Any],
         block: slice,
         events: Events | None,
-        followed: Followed | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met.
-
-        A recursion inside the statistics may have followed them.
-        """
+        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
         size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
         statistics = self._statistics.grown(*size).named(news["_columns"].names)
         penalty, recursion = self._penalty, None
@@ -740,9 +736,7 @@ class LinearModel(base.Estimator, ABC):
             penalty, statistics, recursion = _with_units(
                 penalty, events, block, rows, decay, statistics, recursion
             )
-        if followed is not None:
-            calls, changes = statistics.plan_followed(rows, decay, followed)
-        elif n_rows > 1:
+        if n_rows > 1:
             calls, changes = statistics.plan(rows, decay)
         else:
             row = *rows.sample(n_targets), decay

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator, Followed, Rows
+from onlinels.accumulators.base import Accumulator, Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
 from onlinels.labels import Label
 from onlinels.linalg.recursion import N_RECENT, Innovations, Recursion
@@ -27,7 +27,10 @@ SHORTEST = 4
 """Rows from which a block costs less than its rows one by one."""
 
 BLOCK_ENTRIES = 2**16
-"""Entries of the rows that are answered at once: 512 KiB, which stay in the cache."""
+"""Entries of the rows that are answered at once: 512 KiB, which stay in the cache.
+
+Of many features the rows have half as many entries as the solution that is copied for them.
+"""
 
 FAINTEST_WEIGHT = 1e-200
 """Weight with which a row without weight is answered among others."""
@@ -223,7 +226,7 @@ def _block_end(
     if not statistics.weight or (inside is None and (clock.forgets or statistics.holds_ridge)):
         return start
     size = statistics.n_features + statistics.n_targets
-    n_rows = min(len(rows.targets) - start, max(N_RECENT, BLOCK_ENTRIES // size))
+    n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
     if model._is_chosen:
         if penalty.until_time is not None:
             return start
@@ -258,21 +261,19 @@ class Spread:
     def __init__(self, statistics: Accumulator, recursion: Recursion) -> None:
         self.penalties, self.is_centred = recursion.penalties[:, None], statistics.is_centred
         self.squares, self.weight = statistics.target_squares, statistics.weight
-        weights = recursion.weights
+        weights, n_features = recursion.weights, statistics.n_features
         with np.errstate(**OVERFLOW):
-            residual = self.squares - statistics.explained_squares(weights)
+            residual = self.squares - statistics.explained_squares(weights[:n_features])
         self.penalised = (self.penalties * weights**2).sum(axis=0)
         self.total = np.maximum(residual, 0.0) + self.penalised
         inside = float(recursion.penalties @ recursion.inverse().diagonal())
-        self.n_parameters = recursion.n_features - inside + self.is_centred
+        self.n_parameters = recursion.n_features - inside
         # By block: residual sums of squares, effective numbers of parameters, leverages.
         self.noted: list[tuple[Floats, Floats, Floats]] = []
 
-    def note(self, rows: Floats, found: Innovations, weights: Floats) -> None:
+    def note(self, found: Innovations, weights: Floats) -> None:
         """Take note of a block of rows, which is learnt next, and of the weights before it."""
-        shares, gains = found.shares, found.gains
-        before = np.triu(found.factor, 1) ** 2
-        leverages = (rows.T * found.image).sum(axis=0) - before.sum(axis=0)
+        shares, gains, leverages = found.shares, found.gains, found.leverages
         scaled = self.penalties * gains
         products = gains.T @ scaled
         added = products.diagonal()
@@ -284,17 +285,15 @@ class Spread:
         self.penalised, self.total = penalised[-1], total[-1]
         self.n_parameters = float(n_parameters[-1])
 
-    def variances(self, w: Floats, targets: Floats, weights: Floats, kept: Floats) -> Floats:
+    def variances(self, roots: Floats, targets: Floats, kept: Floats) -> Floats:
         """Return the variances (n, n_targets) of the rows that were noted.
 
         Parameters
         ----------
-        w : ndarray (n,)
-            Weights with which the rows were scaled.
+        roots : ndarray (n,)
+            Factors of rows and targets: roots of their weights, as if nothing decayed.
         targets : ndarray (n, n_targets)
-            Scaled targets.
-        weights : ndarray (n,)
-            Weights of the rows, as if nothing decayed.
+            Scaled targets, about their mean before the rows.
         kept : ndarray (n,)
             Factor to which the past has decayed before each row.
         """
@@ -302,10 +301,14 @@ class Spread:
             np.concatenate([block[part] for block in self.noted]) for part in range(3)
         )
         n_rows = len(residuals)
-        squares = _sums_before(self.squares, targets[: n_rows - 1] ** 2)
-        total = self.weight + np.cumsum(weights[:n_rows]) - weights[:n_rows]
-        w, kept = w[:n_rows], kept[:n_rows]
-        about = 1.0 + (np.maximum(leverages, 0.0) / w + self.is_centred / total) / kept
+        before = slice(0, n_rows - 1)
+        total = self.weight + np.cumsum(np.append(0.0, roots[before] ** 2))
+        squares = _sums_before(self.squares, targets[before] ** 2)
+        if self.is_centred:
+            sums = _sums_before(np.zeros(targets.shape[1]), roots[before, None] * targets[before])
+            squares -= sums**2 / total[:, None]
+        w, kept = roots[:n_rows] ** 2, kept[:n_rows]
+        about = 1.0 + np.maximum(leverages, 0.0) / w / kept
         total, residuals = kept * total, np.maximum(residuals, ROUNDING * squares)
         free = total - n_parameters
         is_known = free > FEWEST_FREE * total
@@ -333,49 +336,63 @@ def _answer_block(
     rows = rows._replace(news=news, n_targets=n_targets)
     statistics = model._statistics.grown(len(columns), n_targets).named(columns.names)
     inside = statistics.recursion is not None
-    recursion = followed.grown(len(columns), n_targets).copied()
     clock, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
-    learnt = Rows(uncast(rows.values), rows.targets, weights)
     # The past as it is; rows weigh more instead of it weighing less.
-    now = learnt._replace(w=learnt.w / past)
-    running = statistics.running(now)
-    # A row without weight is answered, and learnt too faintly to be seen.
-    roots = np.sqrt(np.maximum(running.w, FAINTEST_WEIGHT))[:, None]
-    values, targets = running.values * roots, running.targets * roots
-    spread = None if variances is None else Spread(statistics, recursion)
-    found = recursion.answer_and_learn(values, targets, None if spread is None else spread.note)
+    now = Rows(uncast(rows.values), rows.targets, weights / past)
+    kept = None
+    if variances is not None:
+        kept = np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
+    solution = followed.grown(len(columns), n_targets)
+    found, recursion, fresh = _answered_and_learnt(statistics, solution, now, kept)
     n_answered = len(found)
-    if inside and 0 < n_answered < len(targets):
-        # Means and weights are those after the last row.
-        part = slice(0, n_answered)
-        fresh = None if variances is None else variances[part]
-        return _answer_block(model, rows.part(part), scores[part], fresh)
     if not n_answered:
         return 0
-    if spread is not None and variances is not None:
-        kept = np.append(1.0, model._clock.decays(len(targets), rows.times)[:-1])
-        weighed = roots[:, 0] ** 2, targets, now.weights(), kept
-        variances[:n_answered] = spread.variances(*weighed)
-    found /= roots[:n_answered]
-    found += running.target_means[:n_answered]
+    if variances is not None:
+        variances[:n_answered] = fresh
     scores[:n_answered, :n_targets] = found
     model._correct_before(scores[:, :n_targets], now)
+    rows = rows.part(slice(0, n_answered))
     if inside:
+        clock, past, weights = model._clock.tick(rows.w, n_answered, rows.times)
+        recursion = recursion.scaled(past) if past != 1.0 else recursion
+        learnt = Rows(uncast(rows.values), rows.targets, weights, followed=recursion)
         events = model._events_of(rows.values, rows.w, rows.times)
         news |= {"_clock": clock}
-        unweighted = running.w == 0.0
-        values[unweighted], targets[unweighted] = 0.0, 0.0
-        every = slice(0, n_answered)
-        now_faded = recursion.scaled(past) if past != 1.0 else recursion
-        follows = Followed(values, targets, running.mean, now_faded)
-        apply(model._plan_rows(learnt, past, n_targets, news, every, events, follows))
+        apply(model._plan_rows(learnt, past, n_targets, news, slice(0, n_answered), events))
         return n_answered
     until = model._goes_on_until
-    model._learn_checked(rows.part(slice(0, n_answered)))
+    model._learn_checked(rows)
     if model._is_settled:
         model._recursion, model._goes_on_until = recursion, until
         model._asked_at = model.count
     return n_answered
+
+
+def _answered_and_learnt(
+    statistics: Accumulator, solution: Recursion, rows: Rows, kept: Floats | None
+) -> tuple[Floats, Recursion, Floats | None]:
+    """Return scores of rows before each is learnt, the solution after them, and variances.
+
+    Only the first rows may be answered. Variances are asked for by the factors to which the past
+    has decayed before each row.
+    """
+    values, targets, mean = statistics.augmented(rows)
+    is_centred = statistics.is_centred
+    recursion = solution.with_intercept(statistics.weight) if is_centred else solution.copied()
+    # A row without weight is answered, and learnt too faintly to be seen.
+    roots = np.sqrt(np.maximum(rows.weights(), FAINTEST_WEIGHT))[:, None]
+    if (roots != 1.0).any():
+        values *= roots
+        targets *= roots
+    spread = None if kept is None else Spread(statistics, recursion)
+    found = recursion.answer_and_learn(values, targets, None if spread is None else spread.note)
+    variances = None
+    if spread is not None and kept is not None and len(found):
+        variances = spread.variances(roots[:, 0], targets, kept)
+    if (roots != 1.0).any():
+        found /= roots[: len(found)]
+    found += mean
+    return found, recursion.without_intercept() if is_centred else recursion, variances
 
 
 def _solution(model: LinearModel) -> Recursion | None:
