@@ -190,16 +190,24 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
             remedy = "Pass list(X), or a stream of pairs (x, y) without y."
             raise TypeError(f"X is of type {type(X).__name__}, expected a table. {remedy}")
         return TableReader(X, y, w, t, several)
-    if isinstance(X, (np.ndarray, *SPARSE)) or hasattr(X, "columns") or isinstance(X, Mapping):
-        raise TypeError(f"y is None beside X of type {type(X).__name__}, expected targets. Pass y.")
-    if not isinstance(X, Iterable):
-        came = f"X is of type {type(X).__name__}, expected a table or a stream"
-        raise TypeError(f"{came}. {OF_ORDER}")
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
             remedy = f'Pass triples (x, y, {{"{name}": …}}).'
             raise TypeError(f"{name} is given beside a stream, expected None. {remedy}")
-    return StreamReader(X)
+    return StreamReader(_stream(X))
+
+
+def _stream(X: Any) -> Iterable[Any]:
+    """Return what may be a stream, which comes without `y`."""
+    if isinstance(X, (np.ndarray, *SPARSE)) or hasattr(X, "columns") or isinstance(X, Mapping):
+        raise TypeError(f"y is None beside X of type {type(X).__name__}, expected targets. Pass y.")
+    if isinstance(X, (str, bytes, os.PathLike)):
+        remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
+        raise TypeError(f"X={X!r} is a text or a path, expected rows. {remedy}")
+    if not isinstance(X, Iterable):
+        came = f"X is of type {type(X).__name__}, expected a table or a stream"
+        raise TypeError(f"{came}. {OF_ORDER}")
+    return X
 
 
 # Metrics
@@ -480,7 +488,9 @@ def _checked(
         raise TypeError(f"{came}. Pass one such as metric=river.metrics.Accuracy(). {OF_ORDER}")
     if not metric.works_with(model):
         remedy = "Pass a metric of labels for a classifier, of numbers for a regressor."
-        came = f"metric={type(metric).__name__}() does not work with {type(model).__name__}"
+        came = (
+            f"metric={type(metric).__name__}() does not work with {type(last_step(model)).__name__}"
+        )
         raise TypeError(f"{came}. {remedy}")
     _check_delay(moment, delay)
     batch_size = check_count("batch_size", batch_size, 1)

@@ -268,8 +268,12 @@ def check_mapping(x: Any) -> None:
         raise TypeError(f"x is of type {type(x).__name__}, expected a dict of features. {remedy}")
 
 
-def read_row(x: Row, remedies: Mapping[str, str] = OF_FEATURES) -> tuple[Layout, Floats]:
+def read_row(
+    x: Row, remedies: Mapping[str, str] = OF_FEATURES, argument: str = "x"
+) -> tuple[Layout, Floats]:
     """Read one river sample: names to numbers, or to arrays of numbers.
+
+    It is called `argument` in errors.
 
     Examples
     --------
@@ -289,12 +293,12 @@ def read_row(x: Row, remedies: Mapping[str, str] = OF_FEATURES) -> tuple[Layout,
     parts = []
     for name, value in zip(plain_names(x), x.values(), strict=True):
         if isinstance(value, np.ndarray) and value.ndim:
-            check_values(f"x[{name!r}]", value)
+            check_values(f"{argument}[{name!r}]", value)
             layout.append(ArrayFeature(name, value.size))
             parts.append(value.astype(np.float64).ravel())
         else:
             layout.append(name)
-            parts.append(np.array([read_number(f"x[{name!r}]", value, remedies)]))
+            parts.append(np.array([read_number(f"{argument}[{name!r}]", value, remedies)]))
     return tuple(layout), np.concatenate(parts)
 
 
@@ -334,7 +338,12 @@ def _read_samples(X: Sequence[Any]) -> Batch:
                 f"X[{number}] is of type {type(row).__name__}, expected dicts in a list. "
                 "Make an array of rows of numbers, with np.asarray."
             )
-    read = [read_row(row) for row in X]
+    try:
+        read = [read_row(row) for row in X]
+    except (TypeError, ValueError):
+        for number, row in enumerate(X):
+            read_row(row, argument=f"X[{number}]")
+        raise
     layouts = tuple(dict.fromkeys(layout for layout, _ in read))
     if len(layouts) == 1:
         stacked = np.stack([values for _, values in read])

@@ -36,7 +36,7 @@ from onlinels.linear.prequential import (
     probabilities_before,
     table_before,
 )
-from onlinels.numerics import Lock, Update, all_held, apply, zero_added
+from onlinels.numerics import Lock, State, Update, all_held, apply, zero_added
 from onlinels.pipelines import (
     FIXED,
     emptied,
@@ -371,7 +371,8 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             if learning_step(self.classifier) is None:
-                self._in_blocks(X, y, w, kwargs)
+                *_, state = self._in_blocks(X, y, w, kwargs)
+                apply(Update(state=state))
             else:
                 self._one_by_one(X, y, w, kwargs)
 
@@ -405,9 +406,11 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             if learning_step(self.classifier) is None:
-                labels = self._in_blocks(X, y, w, kwargs)
-            else:
-                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
+                labels, _, state = self._in_blocks(X, y, w, kwargs)
+                predicted = labels_like(source_of(X), labels)
+                apply(Update(state=state))
+                return predicted
+            labels = self._one_by_one(X, y, w, kwargs, "predict_one")
             return labels_like(source_of(X), labels)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
@@ -424,9 +427,13 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             if learning_step(self.classifier) is None:
-                rows = self._in_blocks(X, y, w, kwargs, lambda answers, _: dicts_before(answers))
-            else:
-                rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
+                rows, last, state = self._in_blocks(
+                    X, y, w, kwargs, lambda answers, _: dicts_before(answers)
+                )
+                table = table_of(source_of(X), rows, last.classes)
+                apply(Update(state=state))
+                return table
+            rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
             return table_of(source_of(X), rows, self.classes)
 
     def _in_blocks(
@@ -436,12 +443,12 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         w: Any,
         others: dict[str, Any],
         tell: Callable[[Answers, list[Any]], list[Any]] = lambda _, labels: labels,
-    ) -> list[Any]:
-        """Learn rows in blocks that end where the detector alarms, all or none.
+    ) -> tuple[list[Any], Any, State]:
+        """Learn rows in blocks that end where the detector alarms; nothing changes yet.
 
         A copy answers and learns every block. On an alarm the model as it was before the block
         learns the rows up to the alarm, and the next block begins after it. What is told of the
-        answers, by default the labels, is returned.
+        answers, by default the labels, is returned, with the copy and the new state.
         """
         check_aligned(X, y=y, w=w, **others)
         X = self._batch_features(X)
@@ -483,8 +490,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
                 start, size, n_alarms = alarm + 1, FEWEST_ROWS, n_alarms + 1
             told += tell(answers, predicted)[: start - block.start]
         state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
-        apply(Update(state=(*becoming(last, own), *state)))
-        return told
+        return told, own, (*becoming(last, own), *state)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""

@@ -120,11 +120,15 @@ def test_the_detector_hears_of_errors_made_before_learning(case, data):
     for x, y in zip(rows.dicts(), rows.y, strict=True):
         if plain.classes:
             errors.append(float(plain.predict_one(x) != y))
+            # At a tie rounding decides.
+            if len(plain.classes) > 1 and plain.margin_one(x) < 1e-9:
+                errors[-1] = None
         plain.learn_one(x, y)
     for batch in data.draw(strategies.splits(len(rows))):
         part = rows.take(batch)
         model.learn_many(part.dicts(), part.y)
-    assert model.detector.seen == errors
+    for seen, error in zip(model.detector.seen, errors, strict=True):
+        assert error is None or seen == error
 
 
 def changing(n_rows=1200):

@@ -839,10 +839,10 @@ class Accumulator(ABC):
 
     # What follows from the statistics.
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
+    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, float] | None:
         """Return a solution that may follow single rows beside the sums; None if it cannot.
 
-        Beside it stands whether it needs no refining.
+        Beside it stands how far it can be trusted: below 1 it needs refining.
         """
         return None
 

@@ -224,13 +224,13 @@ class GramAccumulator(Accumulator):
         n_rows = self._count if n_rows is None else n_rows
         return solve_gram(self._gram, self._cross, ridge, diagonal, n_rows)
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, bool] | None:
+    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, float] | None:
         """Return a solution that may follow single rows; None where rounding would mislead it."""
         inverse = inverse_of_gram(self._gram, ridge)
         if inverse is None:
             return None
         weights = np.array(output_weights, order="F")
-        return Recursion.of_inverse(inverse[0], weights, ridge), inverse[1] >= TRUSTED
+        return Recursion.of_inverse(inverse[0], weights, ridge), min(1.0, inverse[1] / TRUSTED)
 
     def refine(self, solution: Recursion) -> None:
         """Bring a solution that followed single rows nearer to that of the sums, in place."""

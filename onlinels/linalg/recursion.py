@@ -423,6 +423,7 @@ class Recursion:
         self,
         rows: Floats,
         targets: Floats,
+        most: float = FOLLOWED,
         note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows, in place; return what the rows before it add to the scores of every row.
@@ -436,6 +437,8 @@ class Recursion:
         rows : ndarray (n, n_features)
             In C order.
         targets : ndarray (n, n_targets)
+        most : float
+            Largest ratio of the rows of a block to what was known in some direction.
         note : callable, optional
             Called with the innovations of every block that is learnt, and the weights before it.
 
@@ -443,7 +446,7 @@ class Recursion:
         -------
         scores : ndarray (n, n_targets)
             Of the scaled rows that are learnt: those before the first one that outweighs what was
-            known in some direction by 1e4.
+            known in some direction by `most`.
 
         References
         ----------
@@ -467,7 +470,7 @@ class Recursion:
         start = 0
         while start < len(rows):
             part = slice(start, start + size)
-            found = self.innovations(rows[part], targets[part], FOLLOWED)
+            found = self.innovations(rows[part], targets[part], most)
             n_learnt = len(found.scores)
             if not n_learnt:
                 break

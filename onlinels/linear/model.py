@@ -85,9 +85,9 @@ from onlinels.rows import (
 )
 from onlinels.saving import (
     ANYTHING,
-    FLAG,
     MATRIX,
     NOTHING,
+    POSITIVE,
     REAL,
     TEXT,
     VECTOR,
@@ -309,7 +309,7 @@ LINEAR = {
     "_recursion": maybe(made_of(Recursion)),
     "_goes_on_until": WHOLE,
     "_asked_at": maybe(WHOLE),
-    "_is_refined": FLAG,
+    "_trust": POSITIVE,
     "_lock": made_of(Lock),
     "_reader": NOTHING,
     "_layout": NOTHING,
@@ -382,8 +382,8 @@ class LinearModel(base.Estimator, ABC):
         self._recursion: Recursion | None = None
         self._goes_on_until = 0
         self._asked_at: int | None = None
-        # Whether rounding lets the recursion need no refining when somebody asks.
-        self._is_refined = True
+        # Below 1 rounding makes the recursion need refining whenever somebody asks.
+        self._trust = 1.0
         self._reader: RowReader | None = None
         self._layout: Layout | None = None
         # Count of rows with which something is due, and features that have not varied so far with
@@ -1054,7 +1054,7 @@ class LinearModel(base.Estimator, ABC):
         if count >= self._goes_on_until:
             return None
         if count != self._asked_at:
-            if not self._is_refined:
+            if self._trust < 1.0:
                 statistics.refine(recursion)
             # With every prediction: `__setattr__` here is Python, and takes longer.
             vars(self)["_asked_at"] = count
@@ -1082,7 +1082,7 @@ class LinearModel(base.Estimator, ABC):
             if going_on is not None and units is not None:
                 scale = np.where(units > 0.0, units, 1.0)
                 going_on = going_on[0].rescaled(scale), going_on[1]
-        self._recursion, self._is_refined = (None, True) if going_on is None else going_on
+        self._recursion, self._trust = (None, 1.0) if going_on is None else going_on
         step = max(ANEW, FEATURES_ANEW << max(0, self._statistics.n_features - 1).bit_length())
         self._goes_on_until = (self.count // step + 1) * step
 

@@ -10,7 +10,7 @@ import numpy as np
 from onlinels.accumulators.base import Accumulator, Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
 from onlinels.labels import Label
-from onlinels.linalg.recursion import N_RECENT, Innovations, Recursion
+from onlinels.linalg.recursion import FOLLOWED, N_RECENT, Innovations, Recursion
 from onlinels.linear.model import (
     FEWEST_FREE,
     OVERFLOW,
@@ -238,7 +238,7 @@ def _block_end(
         part = rows.part(slice(start, start + n_rows))
         kept = inside.level * clock.decays(n_rows, part.times)
         n_rows = min([n_rows, *np.flatnonzero(kept < inside.least * inside.ridge)[:1]])
-    if inside is None and model._recursion is not None and not model._is_refined:
+    if inside is None and model._recursion is not None and model._trust < 1.0:
         n_rows = min(n_rows, N_RECENT)
     return start + max(0, int(n_rows))
 
@@ -343,7 +343,8 @@ def _answer_block(
     if variances is not None:
         kept = np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
     solution = followed.grown(len(columns), n_targets)
-    found, recursion, fresh = _answered_and_learnt(statistics, solution, now, kept)
+    most = FOLLOWED if inside else FOLLOWED * model._trust
+    found, recursion, fresh = _answered_and_learnt(statistics, solution, now, most, kept)
     n_answered = len(found)
     if not n_answered:
         return 0
@@ -360,21 +361,23 @@ def _answer_block(
         news |= {"_clock": clock}
         apply(model._plan_rows(learnt, past, n_targets, news, slice(0, n_answered), events))
         return n_answered
-    until = model._goes_on_until
+    until, trust = model._goes_on_until, model._trust
     model._learn_checked(rows)
     if model._is_settled:
-        model._recursion, model._goes_on_until = recursion, until
+        model._recursion, model._goes_on_until, model._trust = recursion, until, trust
         model._asked_at = model.count
+        if trust < 1.0:
+            model._statistics.refine(recursion)
     return n_answered
 
 
 def _answered_and_learnt(
-    statistics: Accumulator, solution: Recursion, rows: Rows, kept: Floats | None
+    statistics: Accumulator, solution: Recursion, rows: Rows, most: float, kept: Floats | None
 ) -> tuple[Floats, Recursion, Floats | None]:
     """Return scores of rows before each is learnt, the solution after them, and variances.
 
-    Only the first rows may be answered. Variances are asked for by the factors to which the past
-    has decayed before each row.
+    Only the first rows may be answered, before one that outweighs by `most` what was known in some
+    direction. Variances are asked for by the factors to which the past has decayed before each row.
     """
     values, targets, mean = statistics.augmented(rows)
     is_centred = statistics.is_centred
@@ -385,7 +388,8 @@ def _answered_and_learnt(
         values *= roots
         targets *= roots
     spread = None if kept is None else Spread(statistics, recursion)
-    found = recursion.answer_and_learn(values, targets, None if spread is None else spread.note)
+    note = None if spread is None else spread.note
+    found = recursion.answer_and_learn(values, targets, most, note)
     variances = None
     if spread is not None and kept is not None and len(found):
         variances = spread.variances(roots[:, 0], targets, kept)
