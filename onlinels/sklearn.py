@@ -480,7 +480,7 @@ class IncrementalModel(BaseEstimator):
             ridge, units, weights, intercept, _ = model._solved()
             inside = model._statistics.recursion
             if inside is not None and model.scaling is not None:
-                units = inside.units
+                units = np.sqrt(inside.full_penalties / inside.ridge)
             order = model._columns.locate(new._layout)
             new._model = remade(model, **new._settings())
             solution = Solution(weights[order], intercept, ridge, units)

@@ -431,7 +431,7 @@ class MemoryLog:
             A, Y, self.activations, self.targets, strict=True
         ):
             row[: len(activations)], other[: len(targets)] = activations, targets
-        diagonal = np.full(n_activations, expert.level)
+        diagonal = expert.penalties
         assert ((diagonal >= RIDGE * LEAST_RIDGE) & (diagonal <= RIDGE)).all()
         assert_solves_weighted_ridge(expert.weights, diagonal, A, Y, self.weights(long))
 

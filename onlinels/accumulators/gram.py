@@ -229,14 +229,16 @@ class GramAccumulator(Accumulator):
         inverse = inverse_of_gram(self._gram, ridge)
         if inverse is None:
             return None
-        weights = np.array(output_weights, order="F")
-        return Recursion.of_inverse(inverse[0], weights, ridge), min(1.0, inverse[1] / TRUSTED)
+        weights, penalties = np.array(output_weights, order="F"), np.full(self._n_features, ridge)
+        return Recursion.of_inverse(inverse[0], weights, penalties, ridge), min(
+            1.0, inverse[1] / TRUSTED
+        )
 
     def refine(self, solution: Recursion) -> None:
         """Bring a solution that followed single rows nearer to that of the sums, in place."""
         weights = solution.weights
-        penalties = solution.ridge * solution.units[:, None] ** 2
-        solution.correct(self._cross - self._gram.times(weights) - penalties * weights)
+        penalised = solution.penalties[:, None] * weights
+        solution.correct(self._cross - self._gram.times(weights) - penalised)
 
     def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + c I)^-1; see `Accumulator.covariance`."""

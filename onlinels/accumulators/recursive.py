@@ -148,7 +148,7 @@ class RecursiveAccumulator(Accumulator):
         inside = self.recursion
         if units is None:
             units = np.ones(self._n_features)
-            if inside is not None and ridge == inside.ridge and (inside.units == 1.0).all():
+            if inside is not None and (inside.full_penalties == ridge).all():
                 return self
         new, sums = self.copied(), self._sums()
         if inside is None:
@@ -165,7 +165,8 @@ class RecursiveAccumulator(Accumulator):
     def with_units(self, features: Integers, units: Floats) -> Self:
         """Return it with other units of features that are constant so far; see `Accumulator`."""
         new = shallow_copy(self)
-        new.recursion = self.recursion and self.recursion.with_units(features, units)
+        inside = self.recursion
+        new.recursion = inside and inside.with_penalties(features, inside.ridge * units**2)
         return new
 
     def _sums(self) -> GramAccumulator:
@@ -261,27 +262,29 @@ class RecursiveAccumulator(Accumulator):
             sketch.absorb(learnt, w)
             self._sketch = sketch
             ridge = self.recursion.ridge
-            units = self.recursion.units
+            units = np.sqrt(self.recursion.full_penalties / ridge)
             if w > 0.0:
                 self.recursion = self._recursion_of(sums, ridge, units)
             else:
-                own = sums.rescaled(1.0 / units)
-                weights = own.solve(ridge, self.diagonal / units**2)
-                self.recursion = Recursion.of_gram(own.gram, weights, ridge).rescaled(units)
+                weights = sums.rescaled(1.0 / units).solve(ridge, self.diagonal / units**2)
+                weights /= units[:, None]
+                penalties = self.recursion.full_penalties
+                self.recursion = Recursion.of_gram(sums.gram, weights, penalties, ridge)
                 self._check_digits("rows to take out leave")
 
     def _recursion_of(self, sums: GramAccumulator, ridge: float, units: Floats) -> Recursion:
         """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
         sums = sums.rescaled(1.0 / units)
         gram, weights = sums.gram, sums.solve(ridge, self.diagonal / units**2)
+        penalties = np.full(len(gram), ridge)
         try:
-            recursion = Recursion.of_gram(gram, weights, ridge)
+            recursion = Recursion.of_gram(gram, weights, penalties, ridge)
         except ValueError:
             eigenvalues, vectors = eigh(gram)
             gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
             # Eigenvalues next to 0 may be below it once more.
             gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
-            recursion = Recursion.of_gram(gram, weights, ridge)
+            recursion = Recursion.of_gram(gram, weights, penalties, ridge)
         return recursion.rescaled(units)
 
     def forget_unused(self) -> None:

@@ -64,7 +64,7 @@ def _is_sound(recursion: Any) -> bool:
     size, n_recent = len(recursion._base), recursion._recent.shape[1]
     fits = recursion._base.shape == (size, size) and size == len(recursion.weights)
     fits = fits and recursion._recent.shape == (size, N_RECENT if size > SMALL else 0)
-    fits = fits and len(recursion.units) == size
+    fits = fits and len(recursion.full_penalties) == size
     return bool(fits and recursion._n_recent <= n_recent)
 
 
@@ -104,8 +104,8 @@ class Innovations(NamedTuple):
     {
         "ridge": POSITIVE,
         "least": POSITIVE,
-        "level": POSITIVE,
-        "units": VECTOR,
+        "share": POSITIVE,
+        "full_penalties": VECTOR,
         "_base": COLUMNS,
         "_scale": POSITIVE,
         "_recent": COLUMNS,
@@ -115,27 +115,26 @@ class Innovations(NamedTuple):
     _is_sound,
 )
 class Recursion:
-    """Hold P = (A'A + d U^2)^-1 and the output weights W = P A'Y for rows that come and go.
+    """Hold P = (A'A + D)^-1 and the output weights W = P A'Y for rows that come and go.
 
-    The units U of features, on the diagonal, are 1 unless others are set: the ridge acts on
-    features in these units. Rows may be forgotten: then A'A and d decay with every row, and once d
-    is below a share of the ridge c it is brought back to c, by one factor of I + (c - d) U P U,
-    which is well conditioned.
+    D, on the diagonal, is the penalty of every feature. Rows may be forgotten: then A'A and D decay
+    with every row, and once D has fallen below a share of what it was, it is brought back, by one
+    factor of I + sqrt(E) P sqrt(E) for the part E that is missing, which is well conditioned.
 
     Parameters
     ----------
     n_features, n_targets : int
     ridge : float
-        The ridge c > 0.
+        The penalty of features until another one is set, over 0.
     least : float
-        Share of c below which d does not stay.
+        Share of the penalties below which they do not stay.
 
     Attributes
     ----------
-    level : float
-        The ridge d in force, from ``least * c`` to c.
-    units : ndarray (n_features,)
-        Units of features, over 0.
+    full_penalties : ndarray (n_features,)
+        The penalties before they decay, at least 0.
+    share : float
+        The share of them that is in force, from `least` to 1.
 
     Examples
     --------
@@ -148,37 +147,40 @@ class Recursion:
     """
 
     def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.5) -> None:
-        self.ridge, self.least, self.level = float(ridge), least, float(ridge)
+        self.ridge, self.least, self.share = float(ridge), least, 1.0
         # The inverse is scale^-1 (B - U U'): B here, of which the upper triangle is read, in
         # Fortran order, as BLAS would silently work on a copy of anything else.
         self._base = np.zeros((n_features, n_features), order="F")
         self._base.flat[:: n_features + 1] = 1.0 / self.ridge
         self._scale = 1.0
-        self.units = np.ones(n_features)
+        self.full_penalties = np.full(n_features, self.ridge)
         self._recent = np.zeros((n_features, N_RECENT if n_features > SMALL else 0), order="F")
         self._n_recent = 0
         self.weights = np.zeros((n_features, n_targets), order="F")
 
     @classmethod
-    def of_gram(cls, gram: Floats, weights: Floats, ridge: float, least: float = 0.5) -> Recursion:
+    def of_gram(
+        cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = 0.5
+    ) -> Recursion:
         """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
 
         Raises
         ------
         ValueError
-            If A'A + c I is not positive definite.
+            If A'A + D is not positive definite.
         """
         matrix = np.array(gram, order="F")
-        matrix.flat[:: len(matrix) + 1] += ridge
-        return cls.of_inverse(inverted(matrix), np.array(weights, order="F"), ridge, least)
+        matrix.flat[:: len(matrix) + 1] += penalties
+        weights = np.array(weights, order="F")
+        return cls.of_inverse(inverted(matrix), weights, penalties, ridge, least)
 
     @classmethod
     def of_inverse(
-        cls, inverse: Floats, weights: Floats, ridge: float, least: float = 0.5
+        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = 0.5
     ) -> Recursion:
         """Return the recursion of P and W, which are not copied, both in Fortran order."""
         new = cls(0, 0, ridge, least)
-        new._base, new.weights, new.units = inverse, weights, np.ones(len(inverse))
+        new._base, new.weights, new.full_penalties = inverse, weights, penalties
         new._recent = np.zeros((len(inverse), N_RECENT if len(inverse) > SMALL else 0), order="F")
         return new
 
@@ -199,8 +201,8 @@ class Recursion:
 
     @property
     def penalties(self) -> Floats:
-        """The ridge in force on each feature, (n_features,): d U^2."""
-        penalties: Floats = self.level * self.units**2
+        """The penalty in force on each feature, (n_features,)."""
+        penalties: Floats = self.share * self.full_penalties
         return penalties
 
     def scores(self, row: Floats) -> Floats:
@@ -242,8 +244,8 @@ class Recursion:
         w : float
             Its weight; below 0 it is taken out.
         decay : float
-            From 1e-6 to 1. Where the ridge falls below its least share, it is brought back, in
-            about ``3 M^3`` operations.
+            From 1e-6 to 1. Penalties that fall below their least share are brought back, in about
+            ``3 M^3`` operations.
         most : float
             Largest ratio of the row to what was known in its direction; digits are lost by it.
 
@@ -252,8 +254,8 @@ class Recursion:
         ValueError
             If the row cannot be added, or taken out, in float64.
         """
-        base, scale, level = self._base, self._scale * decay, self.level * decay
-        if level < self.least * self.ridge or not len(base):
+        base, scale, share = self._base, self._scale * decay, self.share * decay
+        if share < self.least or not len(base):
             return self._plan_aside(row, errors, w, decay)
         image = dsymv(1.0, base, row)
         if self._n_recent:
@@ -262,12 +264,12 @@ class Recursion:
         total = scale + w * ddot(image, row)
         if not 0.0 < total <= most * scale:
             _check_pivot(total / scale, w, most)
-        share = w / total
+        gain = w / total
         # By position, which takes half the time of names: the other ones are the defaults.
-        learn = (dger, share, image, errors, 1, 1, self.weights, 0, 0, 1)
+        learn = (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1)
         if decay == 1.0 and self._recent.shape[1] and w > 0.0:
-            return self._plan_recent(image, share, learn)
-        calls: Calls = ((dsyr, -share, image, 0, 1, 0, len(image), base, 1), learn)
+            return self._plan_recent(image, gain, learn)
+        calls: Calls = ((dsyr, -gain, image, 0, 1, 0, len(image), base, 1), learn)
         if decay == 1.0:
             return calls, ()
         if self._n_recent:
@@ -275,7 +277,7 @@ class Recursion:
         if scale < SMALLEST_SCALE:
             calls = (*calls, (np.divide, base, scale, base))
             scale = 1.0
-        return calls, ((self, "level", level), (self, "_n_recent", 0), (self, "_scale", scale))
+        return calls, ((self, "share", share), (self, "_n_recent", 0), (self, "_scale", scale))
 
     def correct(self, residual: Floats) -> None:
         """Add P times a residual (n_features, n_targets) to the weights, in place: W + P R."""
@@ -290,14 +292,14 @@ class Recursion:
         return step
 
     def _plan_recent(
-        self, image: Floats, share: float, learn: tuple[Any, ...]
+        self, image: Floats, gain: float, learn: tuple[Any, ...]
     ) -> tuple[Calls, State]:
         """Plan to gather a column: of many features, faster than to take in one at a time."""
         start = self._n_recent
         calls: Calls = (learn,)
         if start == N_RECENT:
             calls, start = (self._folding(self._base), learn), 0
-        column = (np.multiply, image, share**0.5, self._recent[:, start])
+        column = (np.multiply, image, gain**0.5, self._recent[:, start])
         return (*calls, column), ((self, "_n_recent", start + 1),)
 
     def _folding(self, base: Floats) -> tuple[Any, ...]:
@@ -306,7 +308,7 @@ class Recursion:
     def _plan_aside(
         self, row: Floats, errors: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
-        """Plan what `plan` does where the ridge comes back to c, and without features."""
+        """Plan what `plan` does where the penalties come back, and without features."""
         new, row = self.scaled(decay), row[: self.n_features]
         if len(row):
             apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
@@ -326,41 +328,40 @@ class Recursion:
         new._base /= factors
         new._base /= factors[:, None]
         new.weights /= factors[:, None]
-        new.units = new.units * factors
+        new.full_penalties = new.full_penalties * factors**2
         return new
 
-    def with_units(self, features: Integers, units: Floats) -> Recursion:
-        """Return it with other units of features that are constant so far; it may share arrays."""
+    def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
+        """Return it with other penalties of features that are 0 so far; it may share arrays."""
         new = shallow_copy(self)
-        new._base, new.units = self._base.copy(order="F"), self.units.copy()
-        new.units[features] = units
-        new._base[features, features] = self._scale / (self.level * units**2)
+        new._base, new.full_penalties = self._base.copy(order="F"), self.full_penalties.copy()
+        new.full_penalties[features] = penalties
+        new._base[features, features] = self._scale / (self.share * penalties)
         return new
 
     def restored(self) -> Recursion:
-        """Return a copy whose ridge is c."""
-        return self.rescaled(1.0 / self.units)._restored().rescaled(self.units)
-
-    def _restored(self) -> Recursion:
-        """Return a copy whose ridge is c, for units of 1."""
-        new, amount = self.copied(), self.ridge - self.level
-        if amount > 0.0 and self.n_features:
+        """Return a copy whose penalties are whole again."""
+        new, roots = self.copied(), np.sqrt((1.0 - self.share) * self.full_penalties)
+        if roots.any():
             inverse = symmetric(new._base)
-            system = amount * inverse
+            inverse *= roots
+            system = roots[:, None] * inverse
             system.flat[:: len(system) + 1] += 1.0
             factor, _ = dpotrf(system, lower=0)
             columns = dtrsm(1.0, factor, inverse, side=1)
-            new.weights -= amount * (columns @ dtrsm(1.0, factor, new.weights, trans_a=1))
-            new._base = dsyrk(-amount, columns, 1.0, inverse, overwrite_c=1)
-        new.level = self.ridge
+            missing = dtrsm(1.0, factor, roots[:, None] * new.weights, trans_a=1)
+            new.weights -= columns @ missing
+            new._base = dsyrk(-1.0, columns, 1.0, new._base, overwrite_c=1)
+        new.share = 1.0
         return new
 
     def copied(self) -> Recursion:
         """Return a copy that has learnt the same, of scale 1, and learns on its own."""
         base = self._folded()
         base /= self._scale
-        new = Recursion.of_inverse(base, self.weights.copy(order="F"), self.ridge, self.least)
-        new.level, new.units = self.level, self.units.copy()
+        weights, penalties = self.weights.copy(order="F"), self.full_penalties.copy()
+        new = Recursion.of_inverse(base, weights, penalties, self.ridge, self.least)
+        new.share = self.share
         return new
 
     def with_intercept(self, weight: float) -> Recursion:
@@ -374,16 +375,17 @@ class Recursion:
         np.divide(self._folded(), self._scale, out=base[:-1, :-1])
         base[-1, -1] = 1.0 / weight
         weights[:-1] = self.weights
-        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
-        new.level, new.units = self.level, np.append(self.units, 0.0)
+        penalties = np.append(self.full_penalties, 0.0)
+        new = Recursion.of_inverse(base, weights, penalties, self.ridge, self.least)
+        new.share = self.share
         return new
 
     def without_intercept(self) -> Recursion:
         """Return a copy for rows about their mean, as `with_intercept` was given one."""
         base = self._base[:-1, :-1].copy(order="F")
         weights = self.weights[:-1].copy(order="F")
-        new = Recursion.of_inverse(base, weights, self.ridge, self.least)
-        new.level, new.units = self.level, self.units[:-1]
+        new = Recursion.of_inverse(base, weights, self.full_penalties[:-1], self.ridge, self.least)
+        new.share = self.share
         return new
 
     def learnt(self, rows: Floats, targets: Floats, w: Floats) -> Recursion:
@@ -402,12 +404,12 @@ class Recursion:
         """
         new, sign = self.copied(), float(np.sign(w[0]))
         # A product with the inverse is rarely needed to be sure.
-        if w @ np.square(rows / new.units).sum(axis=1) > 0.5 * OUTWEIGHED * new.level:
+        if w @ (rows**2 @ (1.0 / new.full_penalties)) > 0.5 * OUTWEIGHED * new.share:
             image = dsymm(1.0, new._base, np.asfortranarray(rows.T))
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
         if len(rows) > new.n_features:
-            # By way of A'A + d I.
+            # By way of A'A + D.
             matrix = inverted(new._base)
             scaled = rows * np.sqrt(abs(w))[:, None]
             new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1))
@@ -523,7 +525,7 @@ class Recursion:
         gains, shares = found.gains[:, :n_rows], found.shares[:n_rows]
         dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
-        self.level *= decay
+        self.share *= decay
 
     def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
         """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
@@ -546,20 +548,20 @@ class Recursion:
     def scaled(self, factor: float) -> Recursion:
         """Return a copy whose rows weigh a factor > 0 of what they did.
 
-        The ridge has decayed with them, unless that would be below its least share: then it is c.
+        The penalties have decayed with them, unless that would be below their least share.
         """
         if not FAINTEST <= factor <= 1.0:
-            # By way of A'A: the ridge would grow with the rows, or all but vanish.
-            own = self.rescaled(1.0 / self.units)
-            gram = factor * own.information()
-            cross = gram @ own.weights + factor * own.level * own.weights
-            new = Recursion.of_gram(gram, cross, self.ridge, self.least)
+            # By way of A'A: the penalties would grow with the rows, or all but vanish.
+            gram = factor * self.information()
+            cross = gram @ self.weights + factor * self.penalties[:, None] * self.weights
+            penalties = self.full_penalties.copy()
+            new = Recursion.of_gram(gram, cross, penalties, self.ridge, self.least)
             new.weights = np.asfortranarray(new.inverse() @ cross)
-            return new.rescaled(self.units)
+            return new
         new = self.copied()
         new._base /= factor
-        new.level *= factor
-        return new.restored() if new.level < new.least * new.ridge else new
+        new.share *= factor
+        return new.restored() if new.share < new.least else new
 
     def grown(self, n_features: int, n_targets: int) -> Recursion:
         """Return it with room for features and targets that were 0 in every row so far.
@@ -577,9 +579,9 @@ class Recursion:
         """Return it with features and targets at given places among more; it may share arrays."""
         new, others = shallow_copy(self), np.setdiff1d(np.arange(n_features), places)
         new._base = spread(symmetric(self._base), (n_features, n_features), places, places)
-        new._base[others, others] = self._scale / self.level
-        new.units = np.ones(n_features)
-        new.units[places] = self.units
+        new._base[others, others] = self._scale / (self.share * self.ridge)
+        new.full_penalties = np.full(n_features, self.ridge)
+        new.full_penalties[places] = self.full_penalties
         recent = np.arange(self._recent.shape[1])
         shape = n_features, N_RECENT if n_features > SMALL else 0
         new._recent = spread(self._recent, shape, places, recent)
@@ -597,7 +599,7 @@ class Recursion:
         new = self.copied()
         places = np.flatnonzero(features)
         new._base[places], new._base[:, places] = 0.0, 0.0
-        new._base[places, places] = 1.0 / (self.level * self.units[places] ** 2)
+        new._base[places, places] = 1.0 / self.penalties[places]
         new.weights[places] = 0.0
         return new
 
@@ -606,7 +608,7 @@ class Recursion:
         return symmetric(self.copied()._base)
 
     def information(self) -> Floats:
-        """Return A'A, (n_features, n_features), from P^-1 - d U^2, in ``M^3`` operations."""
+        """Return A'A, (n_features, n_features), from P^-1 - D, in ``M^3`` operations."""
         full = symmetric(inverted(np.asfortranarray(self.inverse())))
         full.flat[:: self.n_features + 1] -= self.penalties
         return full

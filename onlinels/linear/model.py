@@ -226,7 +226,7 @@ def _with_units(
         return penalty, statistics, recursion
     units = penalty.units.copy()
     units[begins] = own
-    recursion = recursion and recursion.with_units(begins, own)
+    recursion = recursion and recursion.with_penalties(begins, recursion.ridge * own**2)
     return penalty._replace(units=units), statistics.with_units(begins, own), recursion
 
 

@@ -236,8 +236,8 @@ def _block_end(
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
     if inside is not None and clock.forgets and n_rows > 0:
         part = rows.part(slice(start, start + n_rows))
-        kept = inside.level * clock.decays(n_rows, part.times)
-        n_rows = min([n_rows, *np.flatnonzero(kept < inside.least * inside.ridge)[:1]])
+        kept = inside.share * clock.decays(n_rows, part.times)
+        n_rows = min([n_rows, *np.flatnonzero(kept < inside.least)[:1]])
     if inside is None and model._recursion is not None and model._trust < 1.0:
         n_rows = min(n_rows, N_RECENT)
     return start + max(0, int(n_rows))

@@ -155,7 +155,7 @@ class Memories:
     def n_until_restored(self) -> int:
         """Return how many rows come before the next one at which the ridge is restored."""
         short = self.short
-        return max(0, int(log(short.least * short.ridge / short.level) / log(SHORT_MEMORY)))
+        return max(0, int(log(short.least / short.share) / log(SHORT_MEMORY)))
 
 
 Compare = Callable[[int, Sequence[Floats]], Iterable[Sequence[float]]]
