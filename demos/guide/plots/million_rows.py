@@ -7,6 +7,7 @@ between the answers and the targets without their noise, beside its expectation 
 from __future__ import annotations
 
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from drawing import BLUE, GREY, VERMILLION, figure, label_log_ends, output_of
@@ -56,7 +57,8 @@ def main() -> None:
 
 def answers_of_river(X: Floats, y: Floats) -> Floats:
     """Return what river's linear regression answers row by row."""
-    model, answers = linear_model.LinearRegression(), np.empty(len(y))
+    model: Any = linear_model.LinearRegression()
+    answers = np.empty(len(y))
     for row in track(range(len(y)), "river, row by row"):
         x = dict(enumerate(X[row].tolist()))
         answers[row] = model.predict_one(x)
