@@ -48,7 +48,7 @@ from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varyin
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
 from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, holding, noise_variances
-from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, settled
+from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, penalties_of, settled
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
 from onlinels.rows import Batch, Layout, label_array, read_batch
@@ -532,11 +532,8 @@ def solved(
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     alphas = np.broadcast_to(alpha, statistics.n_targets)
     for each in np.unique(alphas).tolist():
-        own, factors = at(statistics, each, units)
-        some = own.solve(each)
-        if factors is not None:
-            some *= factors[:, None]
-        weights[:, alphas == each] = some[:, alphas == each]
+        own, penalties = at(statistics, each, units)
+        weights[:, alphas == each] = own.solve(*penalties)[:, alphas == each]
     intercept = statistics.intercept(weights)
     order = model._columns.locate(layout)
     return Solution(weights[order], intercept, alpha, units)
@@ -623,15 +620,12 @@ def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -
 
 def at(
     statistics: Accumulator, alpha: float, units: Floats | None
-) -> tuple[Accumulator, Floats | None]:
-    """Return statistics to be solved for an alpha, and by what features are multiplied there."""
+) -> tuple[Accumulator, tuple[float | Floats, Floats | None]]:
+    """Return statistics to be solved for an alpha, and the penalties and diagonal to solve with."""
     if statistics.fixed_ridge is not None and alpha > 0.0:
         inside = None if units is None else np.where(units > 0.0, units, 1.0)
-        return statistics.with_ridge(alpha, inside), None
-    if units is None:
-        return statistics, None
-    factors = reciprocal(units)
-    return statistics.rescaled(factors), factors
+        return statistics.with_ridge(alpha, inside), (alpha, None)
+    return statistics, penalties_of(alpha, units, statistics)
 
 
 class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
@@ -807,10 +801,13 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         weights = np.empty_like(solution.weights)
         weights[model._columns.locate(self._layout)] = solution.weights
         for each in np.unique(alphas).tolist():
-            own, factors = at(statistics, each, solution.units)
-            covariance = own.covariance(each)
+            own, penalties = at(statistics, each, solution.units)
+            covariance = own.covariance(*penalties)
             noise = noise_variances(statistics, weights, covariance)
-            leverages = covariance.leverages(rows if factors is None else rows * factors)
+            varying = rows
+            if solution.units is not None and own is statistics:
+                varying = np.where(solution.units > 0.0, rows, statistics.feature_mean)
+            leverages = covariance.leverages(varying)
             here = alphas == each
             variances[:, here] = np.outer(1.0 + leverages, noise[here])
         return np.sqrt(variances)

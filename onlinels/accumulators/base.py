@@ -163,9 +163,9 @@ class Covariance:
     Parameters
     ----------
     matrix : ndarray (n_features, n_features)
-        (A'A + c I)^-1.
+        (A'A + D)^-1.
     n_parameters : float
-        Effective number of parameters, the trace of (A'A + c I)^-1 A'A; plus 1 for an intercept.
+        Effective number of parameters, the trace of (A'A + D)^-1 A'A; plus 1 for an intercept.
     origin : ndarray (n_features,), optional
         The mean of the features if there is an intercept, else None.
     intercept_share : float
@@ -812,23 +812,6 @@ class Accumulator(ABC):
     def _keep_sums(self, columns: Integers) -> None:
         """Drop the sums of all targets but some, in new arrays."""
 
-    def rescaled(self, factors: Floats) -> Self:
-        """Return a copy of what is solved, as if features had been multiplied by factors.
-
-        Parameters
-        ----------
-        factors : ndarray (n_features,)
-            At least 0.
-        """
-        new = shallow_copy(self)
-        new._taken = self._taken * factors**2
-        new._rescale_sums(factors)
-        return new
-
-    @abstractmethod
-    def _rescale_sums(self, factors: Floats) -> None:
-        """Multiply features by factors in the sums, in new arrays."""
-
     def unfolded(self) -> Accumulator:
         """Return the same statistics in one fold: these, if they are; a new sum, otherwise."""
         return self
@@ -839,7 +822,9 @@ class Accumulator(ABC):
 
     # What follows from the statistics.
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, float] | None:
+    def recursion_of(
+        self, output_weights: Floats, ridge: float, penalties: Floats
+    ) -> tuple[Recursion, float] | None:
         """Return a solution that may follow single rows beside the sums; None if it cannot.
 
         Beside it stands how far it can be trusted: below 1 it needs refining.
@@ -856,14 +841,18 @@ class Accumulator(ABC):
 
     @abstractmethod
     def solve(
-        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
     ) -> Floats:
         """Return the output weights (n_features, n_targets).
 
         Parameters
         ----------
-        ridge : float
-            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        ridge : float, or ndarray (n_features,)
+            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
+            minimum norm.
         diagonal : ndarray (n_features,), optional
             Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
         n_rows : int, optional
@@ -883,11 +872,11 @@ class Accumulator(ABC):
         """Return sums of products in new memory, from which a ridge is chosen."""
 
     @abstractmethod
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
         """Return the covariance of the weights that `solve` gives; parameters are those of it.
 
-        A feature without data, always 0 (with an intercept: constant), has the variance 1 / c; at
-        ridge 0 it has none.
+        A feature without data, always 0 (with an intercept: constant), has one over its penalty as
+        variance; without a penalty it has none.
         """
 
     @abstractmethod

@@ -309,7 +309,10 @@ class CentredAccumulator(Accumulator):
         return new
 
     def solve(
-        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
     ) -> Floats:
         """Return the output weights (n_features, n_targets); the ridge spares the intercept."""
         n_rows = self._count if n_rows is None else n_rows
@@ -323,11 +326,6 @@ class CentredAccumulator(Accumulator):
         """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
-
-    def _rescale_sums(self, factors: Floats) -> None:
-        self.comoments = self.comoments.rescaled(factors)
-        by_column = np.concatenate((factors, np.ones(self._n_targets)))
-        self._origin, self._offset = self._origin * by_column, self._offset * by_column
 
     def sums(self) -> Sums:
         """Return the co-moments in new memory; the intercept is one parameter more."""
@@ -352,8 +350,8 @@ class CentredAccumulator(Accumulator):
             n_free=1,
         )
 
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (C + c I)^-1 for rows about the mean; the intercept is one parameter more."""
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
+        """Return (C + D)^-1 for rows about the mean; the intercept is one parameter more."""
         diagonal = self.diagonal if diagonal is None else diagonal
         slopes = self.comoments.covariance(ridge, diagonal)
         return replace(

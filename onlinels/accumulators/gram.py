@@ -19,7 +19,7 @@ from onlinels.accumulators.base import (
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import Sums, check_ridge
+from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, VECTOR, made_of, savable
@@ -191,14 +191,18 @@ class GramAccumulator(Accumulator):
         self._cross = np.asfortranarray(self._cross[:, columns])
 
     def solve(
-        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
     ) -> Floats:
-        """Return the output weights W of (A'A + c I) W = A'Y.
+        """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
 
         Parameters
         ----------
-        ridge : float
-            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        ridge : float, or ndarray (n_features,)
+            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
+            minimum norm.
         diagonal : ndarray (n_features,), optional
             Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
 
@@ -219,17 +223,19 @@ class GramAccumulator(Accumulator):
         >>> acc.solve(ridge=0.0)
         array([[4.]])
         """
-        check_ridge(ridge)
+        check_penalties(ridge)
         diagonal = self.diagonal if diagonal is None else diagonal
         n_rows = self._count if n_rows is None else n_rows
         return solve_gram(self._gram, self._cross, ridge, diagonal, n_rows)
 
-    def recursion_of(self, output_weights: Floats, ridge: float) -> tuple[Recursion, float] | None:
+    def recursion_of(
+        self, output_weights: Floats, ridge: float, penalties: Floats
+    ) -> tuple[Recursion, float] | None:
         """Return a solution that may follow single rows; None where rounding would mislead it."""
-        inverse = inverse_of_gram(self._gram, ridge)
+        inverse = inverse_of_gram(self._gram, penalties)
         if inverse is None:
             return None
-        weights, penalties = np.array(output_weights, order="F"), np.full(self._n_features, ridge)
+        weights = np.array(output_weights, order="F")
         return Recursion.of_inverse(inverse[0], weights, penalties, ridge), min(
             1.0, inverse[1] / TRUSTED
         )
@@ -240,8 +246,8 @@ class GramAccumulator(Accumulator):
         penalised = solution.penalties[:, None] * weights
         solution.correct(self._cross - self._gram.times(weights) - penalised)
 
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
+        """Return (A'A + D)^-1; see `Accumulator.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
         return Covariance(*invert_gram(self._gram, ridge, diagonal))
 
@@ -250,10 +256,6 @@ class GramAccumulator(Accumulator):
         shortfall = 2.0 * self._cross - self._gram.times(output_weights)
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
-
-    def _rescale_sums(self, factors: Floats) -> None:
-        self._gram = self._gram.scaled(factors)
-        self._cross = self._cross * factors[:, None]
 
     def sums(self) -> Sums:
         """Return the sums in new memory."""

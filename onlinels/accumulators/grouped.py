@@ -224,9 +224,6 @@ class GroupedAccumulator(Accumulator):
         ]
         self._sum = None
 
-    def _rescale_sums(self, factors: Floats) -> None:
-        self._sum = self.total.rescaled(factors)
-
     def _keep_sums(self, columns: Integers) -> None:
         self._prototype, *self._members = [
             each.with_targets(columns) for each in (self._prototype, *self._members)

@@ -9,7 +9,7 @@ import numpy as np
 from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import spread
-from onlinels.linalg.selection import Sums, check_ridge
+from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, VECTOR, savable
@@ -141,14 +141,18 @@ class OrthogonalAccumulator(Accumulator):
         self._rotated = np.asfortranarray(self._rotated[:, columns])
 
     def solve(
-        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
     ) -> Floats:
-        """Return the output weights W of (A'A + c I) W = A'Y.
+        """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
 
         Parameters
         ----------
-        ridge : float
-            The ridge c; 0.0 gives the pseudo-inverse solution of minimum norm.
+        ridge : float, or ndarray (n_features,)
+            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
+            minimum norm.
         diagonal : ndarray (n_features,), optional
             Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
 
@@ -160,12 +164,12 @@ class OrthogonalAccumulator(Accumulator):
         -----
         See `onlinels.linalg.solve.solve_factor` for cost and rank tolerance.
         """
-        check_ridge(ridge)
+        check_penalties(ridge)
         diagonal = self.diagonal if diagonal is None else diagonal
         return solve_factor(self.factor, self.rotated_targets, ridge, diagonal)
 
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + c I)^-1; see `Accumulator.covariance`."""
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
+        """Return (A'A + D)^-1; see `Accumulator.covariance`."""
         diagonal = self.diagonal if diagonal is None else diagonal
         return Covariance(*invert_factor(self.factor, ridge, diagonal))
 
@@ -174,9 +178,6 @@ class OrthogonalAccumulator(Accumulator):
         rotated = self.factor @ output_weights
         explained: Floats = (rotated * (2.0 * self.rotated_targets - rotated)).sum(axis=0)
         return explained
-
-    def _rescale_sums(self, factors: Floats) -> None:
-        self._factor = self._factor * factors
 
     def sums(self) -> Sums:
         """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""

@@ -20,8 +20,9 @@ from onlinels.accumulators.base import (
 from onlinels.accumulators.gram import GramAccumulator
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
-from onlinels.linalg.selection import Sums, check_ridge
+from onlinels.linalg.selection import Sums, check_penalties, check_ridge
 from onlinels.linalg.sketch import GramSketch
+from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
 
@@ -146,18 +147,19 @@ class RecursiveAccumulator(Accumulator):
         """Return it with a ridge inside, in place of one that may be there."""
         check_fixable(ridge)
         inside = self.recursion
-        if units is None:
-            units = np.ones(self._n_features)
-            if inside is not None and (inside.full_penalties == ridge).all():
-                return self
+        penalties = np.full(self._n_features, float(ridge))
+        if units is not None:
+            penalties *= units**2
+        elif inside is not None and (inside.full_penalties == ridge).all():
+            return self
         new, sums = self.copied(), self._sums()
         if inside is None:
             new._sketch = self._sketch.with_sums(sums.gram, sums.cross)
-        new.recursion, new._gram = self._recursion_of(sums, float(ridge), units), None
+        new.recursion, new._gram = self._recursion_of(sums, float(ridge), penalties), None
         if inside is not None:
             # The sums come from an inverse, which holds few digits of what its ridge outweighs, or
             # of what rows that were taken out outweighed.
-            is_faint = ridge * units**2 < FAINT * inside.penalties
+            is_faint = penalties < FAINT * inside.penalties
             if self._sketch.peaks.any() or is_faint.any():
                 new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
         return new
@@ -261,31 +263,28 @@ class RecursiveAccumulator(Accumulator):
                 learnt.absorb(grown.with_sums(theirs.gram, theirs.cross), -1.0)
             sketch.absorb(learnt, w)
             self._sketch = sketch
-            ridge = self.recursion.ridge
-            units = np.sqrt(self.recursion.full_penalties / ridge)
+            ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
             if w > 0.0:
-                self.recursion = self._recursion_of(sums, ridge, units)
+                self.recursion = self._recursion_of(sums, ridge, penalties)
             else:
-                weights = sums.rescaled(1.0 / units).solve(ridge, self.diagonal / units**2)
-                weights /= units[:, None]
-                penalties = self.recursion.full_penalties
+                weights = sums.solve(penalties, self.diagonal)
                 self.recursion = Recursion.of_gram(sums.gram, weights, penalties, ridge)
                 self._check_digits("rows to take out leave")
 
-    def _recursion_of(self, sums: GramAccumulator, ridge: float, units: Floats) -> Recursion:
+    def _recursion_of(self, sums: GramAccumulator, ridge: float, penalties: Floats) -> Recursion:
         """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
-        sums = sums.rescaled(1.0 / units)
-        gram, weights = sums.gram, sums.solve(ridge, self.diagonal / units**2)
-        penalties = np.full(len(gram), ridge)
+        weights = sums.solve(penalties, self.diagonal)
         try:
-            recursion = Recursion.of_gram(gram, weights, penalties, ridge)
+            return Recursion.of_gram(sums.gram, weights, penalties, ridge)
         except ValueError:
-            eigenvalues, vectors = eigh(gram)
+            units = ridge_and_units(penalties)[1]
+            eigenvalues, vectors = eigh(sums.gram / units / units[:, None])
             gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
             # Eigenvalues next to 0 may be below it once more.
             gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
-            recursion = Recursion.of_gram(gram, weights, penalties, ridge)
-        return recursion.rescaled(units)
+            gram *= units
+            gram *= units[:, None]
+            return Recursion.of_gram(gram, weights, penalties, ridge)
 
     def forget_unused(self) -> None:
         """Forget what is known of features of which only rounding errors are left, in place."""
@@ -314,24 +313,17 @@ class RecursiveAccumulator(Accumulator):
         if self._gram is not None:
             self._gram = self._gram.with_targets(columns)
 
-    def _rescale_sums(self, factors: Floats) -> None:
-        by_column = np.concatenate((factors, np.ones(self._n_targets)))
-        self._squares = self._squares * by_column**2
-        self._sketch = self._sketch.rescaled(factors)
-        self._gram = self._gram and self._gram.rescaled(factors)
-        self.recursion = self.recursion and self.recursion.rescaled(factors)
-
     def sums(self) -> Sums:
         """Return A'A and A'Y in new memory, in about 2 M^3 operations from a recursion."""
         sums = self._sums().sums()
         return replace(sums, target_squares=self.target_squares, weight=self.weight)
 
-    def covariance(self, ridge: float, diagonal: Floats | None = None) -> Covariance:
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + D)^-1; see `Accumulator.covariance`."""
-        if self.recursion is None or ridge != self.recursion.ridge:
+        if self.recursion is None or not self._is_inside(ridge):
             return self._sums().covariance(ridge, self.diagonal if diagonal is None else diagonal)
         matrix = self.recursion.inverse()
-        penalties = self.ridge_diagonal(ridge)
+        penalties = self.recursion.penalties
         parameters = self._n_features - float(penalties @ matrix.diagonal())
         return Covariance(matrix, parameters)
 
@@ -339,18 +331,25 @@ class RecursiveAccumulator(Accumulator):
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of the Gram."""
         return self._sums().explained_squares(output_weights)
 
+    def _is_inside(self, ridge: float | Floats) -> bool:
+        """Tell whether a ridge is the number inside."""
+        return np.ndim(ridge) == 0 and ridge == self.fixed_ridge
+
     def solve(
-        self, ridge: float, diagonal: Floats | None = None, n_rows: int | None = None
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
     ) -> Floats:
         """Return the output weights (n_features, n_targets) as a new array."""
-        check_ridge(ridge)
-        if ridge == 0.0 and self.recursion is not None:
+        check_penalties(ridge)
+        if self.recursion is not None and not np.all(ridge):
             raise ValueError(
                 "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
                 'or accumulator="gram" or "orthogonal".'
             )
         diagonal = self.diagonal if diagonal is None else diagonal
-        if self.recursion is None or ridge != self.recursion.ridge:
+        if self.recursion is None or not self._is_inside(ridge):
             return self._sums().solve(ridge, diagonal, n_rows)
         weights = self.recursion.weights.copy(order="F")
         weights[diagonal <= 0.0] = 0.0

@@ -322,15 +322,6 @@ class Recursion:
             function(*args)
         return base
 
-    def rescaled(self, factors: Floats) -> Recursion:
-        """Return a copy as if features had been multiplied by factors (n_features,) over 0."""
-        new = self.copied()
-        new._base /= factors
-        new._base /= factors[:, None]
-        new.weights /= factors[:, None]
-        new.full_penalties = new.full_penalties * factors**2
-        return new
-
     def with_penalties(self, features: Integers, penalties: Floats) -> Recursion:
         """Return it with other penalties of features that are 0 so far; it may share arrays."""
         new = shallow_copy(self)

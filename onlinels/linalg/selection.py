@@ -619,6 +619,12 @@ Ridge = float | str | KFold
 """A setting: a number, "paper", "auto" or KFold."""
 
 
+def check_penalties(ridge: Any) -> None:
+    """Raise unless it is a ridge, as `check_ridge`, or a vector of penalties, which are checked."""
+    if np.ndim(ridge) == 0:
+        check_ridge(ridge)
+
+
 def check_ridge(ridge: Any) -> None:
     """Raise unless `ridge` is a finite number of at least 0, "paper", "auto" or a KFold.
 

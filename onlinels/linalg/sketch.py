@@ -132,14 +132,6 @@ class GramSketch:
         )
         return new
 
-    def rescaled(self, factors: Floats) -> GramSketch:
-        """Return a sketch as if features had been multiplied by factors (n_features,)."""
-        new = self.copied()
-        new.vectors = self.vectors / np.where(factors, factors, 1.0)[:, None]
-        new.products[: len(factors)] *= factors[:, None]
-        new.peaks *= factors**2
-        return new
-
     def placed(
         self, features: Integers, targets: Integers, n_features: int, n_targets: int
     ) -> GramSketch:

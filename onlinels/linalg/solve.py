@@ -83,9 +83,9 @@ def are_few(n_rows: int, n_features: int) -> bool:
 
 
 def solve_gram(
-    gram: PackedSymmetric, cross: Floats, ridge: float, diagonal: Floats, n_rows: int
+    gram: PackedSymmetric, cross: Floats, ridge: float | Floats, diagonal: Floats, n_rows: int
 ) -> Floats:
-    """Solve (A'A + c I) W = A'Y for the output weights W.
+    """Solve (A'A + D) W = A'Y for the output weights W, with D = c I or of any diagonal.
 
     Parameters
     ----------
@@ -93,9 +93,9 @@ def solve_gram(
         A'A.
     cross : ndarray (n_features, n_targets), float64
         A'Y.
-    ridge : float
-        The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
-        times Y, as in the paper's W_out = Y A^+.
+    ridge : float or ndarray (n_features,)
+        The ridge c >= 0, or the penalty of every feature. At 0.0 the result is the minimum-norm
+        solution, the pseudo-inverse of A times Y, as in the paper's W_out = Y A^+.
     diagonal : ndarray (n_features,), float64
         The Gram's diagonal, with 0 for features that hold nothing but rounding errors: they get
         no weight.
@@ -126,21 +126,22 @@ def solve_gram(
     active = np.flatnonzero(diagonal > 0.0)
     if not (active.size and cross.any()):
         return weights
-    scale = _scale_of(diagonal, ridge)
-    if are_few(n_rows, active.size) and ridge * (scale[active] ** 2).min() > LEAST_RIDGE:
-        solved = _solve_by_rank(gram, cross, ridge, scale, n_rows)
+    penalties = np.broadcast_to(ridge, diagonal.shape)
+    scale = _scale_of(diagonal, penalties)
+    if are_few(n_rows, active.size) and (penalties * scale**2)[active].min() > LEAST_RIDGE:
+        solved = _solve_by_rank(gram, cross, penalties, scale, n_rows)
         if solved is not None:
             return solved
-    factor, smallest = _cholesky_factor(gram, scale) if ridge > 0.0 else (gram, 0.0)
+    factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
     if not smallest < SMALLEST_EIGENVALUE:
         return solve_factored(factor, cross * scale[:, None]) * scale[:, None]
     square = gram.upper()[np.ix_(active, active)]
-    weights[active] = _solve_in_eigenbasis(square, cross[active], ridge, scale[active])
+    weights[active] = _solve_in_eigenbasis(square, cross[active], penalties[active], scale[active])
     return weights
 
 
 def _solve_by_rank(
-    gram: PackedSymmetric, cross: Floats, ridge: float, scale: Floats, n_rows: int
+    gram: PackedSymmetric, cross: Floats, penalties: Floats, scale: Floats, n_rows: int
 ) -> Floats | None:
     """Solve by Woodbury's identity and the columns of a factor; None if rows are more than said.
 
@@ -158,7 +159,7 @@ def _solve_by_rank(
         columns[:, rank], rank = column, rank + 1
         left -= column**2
         left[pivot] = 0.0
-    columns, penalty = columns[:, :rank], np.where(scale > 0.0, ridge * scale**2, np.inf)
+    columns, penalty = columns[:, :rank], np.where(scale > 0.0, penalties * scale**2, np.inf)
     divided = columns / penalty[:, None]
     system = product(columns.T, divided)
     system.flat[:: rank + 1] += 1.0
@@ -171,15 +172,17 @@ def _solve_by_rank(
         return solved
 
     weights = solve(cross)
-    weights += solve(cross - gram.times(weights) - ridge * weights)
+    weights += solve(cross - gram.times(weights) - penalties[:, None] * weights)
     return np.asfortranarray(weights)
 
 
-def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
-    """Return (A'A + c I)^-1 and its trace with A'A, the effective number of parameters.
+def invert_gram(
+    gram: PackedSymmetric, ridge: float | Floats, diagonal: Floats
+) -> tuple[Floats, float]:
+    """Return (A'A + D)^-1 and its trace with A'A, the effective number of parameters.
 
-    Parameters are those of `solve_gram`. A feature whose diagonal is 0 has 1 / c on the diagonal,
-    at ridge 0 it has 0; a direction that counts as linearly dependent has 0.
+    Parameters are those of `solve_gram`. A feature whose diagonal is 0 has one over its penalty on
+    the diagonal, without a penalty it has 0; a direction that counts as linearly dependent has 0.
 
     Notes
     -----
@@ -191,26 +194,33 @@ def invert_gram(gram: PackedSymmetric, ridge: float, diagonal: Floats) -> tuple[
     (array([[0.25, 0.  ],
            [0.  , 1.  ]]), 0.75)
     """
-    inverse = np.diag(np.full(gram.size, 1.0 / ridge if ridge > 0.0 else 0.0))
+    penalties = np.broadcast_to(ridge, diagonal.shape)
+    inverse = _of_penalties_alone(penalties)
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
-    chosen, rank = np.ix_(active, active), active.size
-    scale = _scale_of(diagonal, ridge)
-    factor, smallest = _cholesky_factor(gram, scale) if ridge > 0.0 else (gram, 0.0)
+    chosen, rank, own = np.ix_(active, active), float(active.size), penalties[active]
+    scale = _scale_of(diagonal, penalties)
+    factor, smallest = _cholesky_factor(gram, scale) if penalties.any() else (gram, 0.0)
     if smallest < SMALLEST_EIGENVALUE:
         square = gram.upper()[chosen]
-        solved = _solve_in_eigenbasis(square, np.eye(active.size), ridge, scale[active])
+        solved = _solve_in_eigenbasis(square, np.eye(active.size), own, scale[active])
         # The trace of a projection is its rank, up to rounding.
-        rank = np.rint(np.sum(solved.T * symmetric(square)) + ridge * np.trace(solved))
+        rank = float(np.rint(np.sum(solved.T * symmetric(square)) + own @ solved.diagonal()))
     else:
         solved = _scaled(symmetric(inverse_of_factored(factor)), scale)[chosen]
     inverse[chosen] = solved
-    return inverse, float(rank - ridge * np.trace(solved))
+    return inverse, float(rank - own @ solved.diagonal())
 
 
-def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float] | None:
-    """Return (A'A + c I)^-1, its upper triangle, and the least eigenvalue; None if singular.
+def _of_penalties_alone(penalties: Floats) -> Floats:
+    """Return the inverse of features without data: 0 for those without a penalty."""
+    nothing = np.zeros(len(penalties))
+    return np.diag(np.divide(1.0, penalties, out=nothing, where=penalties > 0.0))
+
+
+def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Floats, float] | None:
+    """Return (A'A + D)^-1, its upper triangle, and the least eigenvalue; None if singular.
 
     The eigenvalue is that of the system scaled to unit diagonal.
     """
@@ -221,10 +231,10 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float) -> tuple[Floats, float]
     return None if smallest < FOLLOWED else (_scaled(inverse_of_factored(factor), scale), smallest)
 
 
-def _scale_of(diagonal: Floats, ridge: float) -> Floats:
+def _scale_of(diagonal: Floats, penalties: Floats) -> Floats:
     """Return what scales the system to unit diagonal: 0 for features that have no weight."""
     scale = np.zeros(len(diagonal))
-    return np.divide(1.0, np.sqrt(diagonal + ridge), out=scale, where=diagonal > 0.0)
+    return np.divide(1.0, np.sqrt(diagonal + penalties), out=scale, where=diagonal > 0.0)
 
 
 def _scaled(gram: Floats, scale: Floats) -> Floats:
@@ -246,30 +256,51 @@ def _cholesky_factor(gram: PackedSymmetric, scale: Floats) -> tuple[PackedSymmet
     return system, smallest_eigenvalue(system) if factor_in_place(system) else 0.0
 
 
-def _solve_in_eigenbasis(gram: Floats, cross: Floats, ridge: float, scale: Floats) -> Floats:
+def _solve_in_eigenbasis(gram: Floats, cross: Floats, penalties: Floats, scale: Floats) -> Floats:
     """Solve in the directions that are present, kept orthogonal to the null space."""
+    ridge, units = ridge_and_units(penalties)
     eigenvalues, eigenvectors = eigh(_scaled(gram, scale), lower=False, overwrite_a=True)
     present = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
-    basis = eigenvectors[:, present] * scale[:, None]
-    projected = basis.T @ cross
+    scale = (scale * units)[:, None]
+    basis = eigenvectors[:, present] * scale
+    projected = basis.T @ (cross / units[:, None])
     if not present.all():
         absent = eigenvectors[:, ~present]
         # Rounding errors, which the scale of a small feature would blow up.
         absent[np.abs(absent) < NULL_ENTRY] = 0.0
-        null_space = qr(absent * scale[:, None], mode="economic")[0]
+        null_space = qr(absent * scale, mode="economic")[0]
         basis -= null_space @ (null_space.T @ basis)
-    # Scaled by the diagonal and the ridge, no entry is over 1: the system stays definite.
+    # Scaled by the diagonal and the penalties, no entry is over 1: the system stays definite.
     shrunk = np.sqrt(ridge) * basis
     system = shrunk.T @ shrunk
     system.flat[:: len(system) + 1] += eigenvalues[present]
     solution: Floats = basis @ cho_solve(cho_factor(system), projected)
+    solution /= units[:, None]
     return solution
 
 
-def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats) -> Floats:
-    """Solve the least-squares problem min |R W - Z|^2 + c |W|^2 for the output weights W.
+def ridge_and_units(penalties: Floats) -> tuple[float, Floats]:
+    """Return the ridge c and the units u of features with c u^2 as penalties.
 
-    With A = Q R and Z = Q'Y that is (A'A + c I) W = A'Y.
+    What a ridge makes of directions of which rows say nothing is that of features in these units:
+    the least norm there. Features without a penalty have the unit 1.
+
+    Examples
+    --------
+    >>> ridge_and_units(np.array([4.0, 1.0]))
+    (4.0, array([1. , 0.5]))
+    """
+    ridge = float(penalties.max(initial=0.0))
+    units = np.ones(len(penalties))
+    return ridge, np.sqrt(penalties / (ridge or 1.0), out=units, where=penalties > 0.0)
+
+
+def solve_factor(
+    factor: Floats, rotated: Floats, ridge: float | Floats, diagonal: Floats
+) -> Floats:
+    """Solve the least-squares problem min |R W - Z|^2 + |sqrt(D) W|^2 for the output weights W.
+
+    With A = Q R and Z = Q'Y that is (A'A + D) W = A'Y.
 
     Parameters
     ----------
@@ -277,9 +308,9 @@ def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats
         Upper triangular R.
     rotated : ndarray (n_features, n_targets), float64
         Z.
-    ridge : float
-        The ridge c >= 0. At 0.0 the result is the minimum-norm solution, the pseudo-inverse of A
-        times Y.
+    ridge : float or ndarray (n_features,)
+        The ridge c >= 0, or the penalty of every feature. At 0.0 the result is the minimum-norm
+        solution, the pseudo-inverse of A times Y.
     diagonal : ndarray (n_features,), float64
         Sums of squares of the columns of R, with 0 for features that hold nothing but rounding
         errors: they get no weight.
@@ -290,12 +321,13 @@ def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats
 
     Notes
     -----
-    The ridge is M more rows, sqrt(c) I, in a copy of the factor, for 2/3 M^3 operations. Then one
-    triangular solve is all, unless features are linearly dependent: the factor's columns scaled to
-    unit length (so that units do not matter) have a singular value of at most max(1e-12, 10 eps M)
-    of the largest, and the ridge is too small to hide that. An SVD, in about 20 M^3 operations,
-    then finds these directions, and more rows with targets of 0 keep the weights out of them: what
-    the ridge, or the minimum norm, makes of directions in which the rows say nothing.
+    The penalties are M more rows, sqrt(D), in a copy of the factor, for 2/3 M^3 operations. Then
+    one triangular solve is all, unless features are linearly dependent: the factor's columns scaled
+    to unit length (so that units do not matter) have a singular value of at most
+    max(1e-12, 10 eps M) of the largest, and the penalties are too small to hide that. An SVD, in
+    about 20 M^3 operations, then finds these directions, and more rows with targets of 0 keep the
+    weights out of them: what the penalties, or the minimum norm, make of directions in which the
+    rows say nothing.
 
     Examples
     --------
@@ -306,16 +338,18 @@ def solve_factor(factor: Floats, rotated: Floats, ridge: float, diagonal: Floats
     weights = np.zeros(rotated.shape, order="F")
     active = np.flatnonzero(diagonal > 0.0)
     if active.size and rotated.size:
-        triangle, turned, _ = _system(factor, rotated, ridge, diagonal, active)
+        penalties = np.broadcast_to(ridge, diagonal.shape)
+        triangle, turned, _ = _system(factor, rotated, penalties, diagonal, active)
         weights[active] = dtrtrs(triangle, turned)[0]
     return weights
 
 
-def invert_factor(factor: Floats, ridge: float, diagonal: Floats) -> tuple[Floats, float]:
-    """Return (R'R + c I)^-1 and its trace with R'R, the effective number of parameters.
+def invert_factor(factor: Floats, ridge: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
+    """Return (R'R + D)^-1 and its trace with R'R, the effective number of parameters.
 
-    Parameters are those of `solve_factor`. A feature whose diagonal is 0 has 1 / c on the diagonal,
-    at ridge 0 it has 0; a direction that counts as linearly dependent has 0.
+    Parameters are those of `solve_factor`. A feature whose diagonal is 0 has one over its penalty
+    on the diagonal, without a penalty it has 0; a direction that counts as linearly dependent has
+    0.
 
     Notes
     -----
@@ -328,13 +362,14 @@ def invert_factor(factor: Floats, ridge: float, diagonal: Floats) -> tuple[Float
     (array([[0.2, 0. ],
            [0. , 1. ]]), 0.8)
     """
-    inverse = np.diag(np.full(len(factor), 1.0 / ridge if ridge > 0.0 else 0.0))
+    penalties = np.broadcast_to(ridge, diagonal.shape)
+    inverse = _of_penalties_alone(penalties)
     active = np.flatnonzero(diagonal > 0.0)
     if not active.size:
         return inverse, 0.0
     nothing = np.zeros((len(factor), 0), order="F")
-    triangle, _, of_rows = _system(factor, nothing, ridge, diagonal, active)
-    # S with S'S = (A'A + c I)^-1.
+    triangle, _, of_rows = _system(factor, nothing, penalties, diagonal, active)
+    # S with S'S = (A'A + D)^-1.
     root = dtrtrs(triangle, np.eye(len(triangle), order="F"), trans=1)[0]
     if of_rows is not None:
         root = of_rows @ dtrtrs(triangle, root)[0]
@@ -343,7 +378,7 @@ def invert_factor(factor: Floats, ridge: float, diagonal: Floats) -> tuple[Float
 
 
 def _system(
-    factor: Floats, rotated: Floats, ridge: float, diagonal: Floats, active: Integers
+    factor: Floats, rotated: Floats, penalties: Floats, diagonal: Floats, active: Integers
 ) -> tuple[Floats, Floats, Floats | None]:
     """Return T and Z of T W = Z for the output weights W of the active features.
 
@@ -354,22 +389,23 @@ def _system(
         # What is left of a triangle without some columns is made triangular again.
         empty = np.zeros((active.size, active.size)), np.zeros((active.size, rotated.shape[1]))
         system = with_rows(*empty, factor[:, active], lambda part: rotated[:, part])
-    squares, rows = diagonal[active], system[0]
-    if ridge > 0.0:
-        ridge_rows = np.zeros(rows.shape, order="F")
-        np.fill_diagonal(ridge_rows, np.sqrt(ridge))
-        system = with_rows(*system, ridge_rows, n_triangular=len(ridge_rows))
+    squares, rows, penalties = diagonal[active], system[0], penalties[active]
+    if penalties.any():
+        more = np.zeros(rows.shape, order="F")
+        np.fill_diagonal(more, np.sqrt(penalties))
+        system = with_rows(*system, more, n_triangular=len(more))
     # The estimate, in the 1-norm, is off by a factor of up to M, and some.
     full_rank = 10.0 * len(rows) * _rank_tolerance(len(rows))
     if (
         _reciprocal_condition(rows, squares) > full_rank
-        or _reciprocal_condition(system[0], squares + ridge) > WELL_CONDITIONED
+        or _reciprocal_condition(system[0], squares + penalties) > WELL_CONDITIONED
     ):
         return *system, None
-    dependent = _null_rows(rows, np.sqrt(squares))
+    units = ridge_and_units(penalties)[1]
+    dependent = _null_rows(rows / units, np.sqrt(squares) / units)
     if dependent is None:
         return *system, None
-    return *with_rows(*system, dependent), system[0]
+    return *with_rows(*system, np.asfortranarray(dependent * units)), system[0]
 
 
 def _reciprocal_condition(triangle: Floats, squares: Floats) -> float:

@@ -43,7 +43,7 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import KFold, Ridge, check_ridge, reciprocal
+from onlinels.linalg.selection import KFold, Ridge, check_ridge
 from onlinels.linalg.solve import are_few
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
@@ -56,6 +56,7 @@ from onlinels.linear.penalty import (
     events_of,
     is_selected,
     own_units,
+    penalties_of,
     ridge_of,
 )
 from onlinels.numerics import (
@@ -1032,14 +1033,9 @@ class LinearModel(base.Estimator, ABC):
             if following is not None:
                 weights = following.weights.copy(order="F")
             else:
-                factors, statistics = None, self._statistics
-                if units is not None:
-                    factors = reciprocal(units)
-                    statistics = statistics.rescaled(factors)
-                weights = statistics.solve(ridge)
-                self._go_on_from(statistics, weights, ridge, units)
-                if factors is not None:
-                    weights *= factors[:, None]
+                penalties, diagonal = penalties_of(ridge, units, self._statistics)
+                weights = self._statistics.solve(penalties, diagonal)
+                self._go_on_from(weights, ridge, penalties)
             self._asked_at = self.count
             solution = Solution(ridge, units, weights, self._statistics.intercept(weights))
             self._solution = solution
@@ -1060,13 +1056,9 @@ class LinearModel(base.Estimator, ABC):
             vars(self)["_asked_at"] = count
         return recursion
 
-    def _go_on_from(
-        self, statistics: Accumulator, weights: Floats, ridge: float, units: Floats | None
-    ) -> None:
-        """Let a solution go on row by row, if statistics are sums that are far from singular.
-
-        Statistics and weights are of features in units of the penalty.
-        """
+    def _go_on_from(self, weights: Floats, ridge: float, penalties: float | Floats) -> None:
+        """Let a solution go on row by row, if statistics are sums that are far from singular."""
+        statistics = self._statistics
         if are_few(statistics.count, statistics.n_features):
             return  # Solved as fast as it could go on.
         if self._recursion is None:
@@ -1078,10 +1070,8 @@ class LinearModel(base.Estimator, ABC):
                 return
         going_on = None
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
-            going_on = statistics.recursion_of(weights, ridge)
-            if going_on is not None and units is not None:
-                scale = np.where(units > 0.0, units, 1.0)
-                going_on = going_on[0].rescaled(scale), going_on[1]
+            full = np.array(np.broadcast_to(penalties, statistics.n_features))
+            going_on = statistics.recursion_of(weights, ridge, full)
         self._recursion, self._trust = (None, 1.0) if going_on is None else going_on
         step = max(ANEW, FEATURES_ANEW << max(0, self._statistics.n_features - 1).bit_length())
         self._goes_on_until = (self.count // step + 1) * step
@@ -1177,10 +1167,9 @@ class LinearModel(base.Estimator, ABC):
         if solution.spread is not None:
             return solution.spread
         with np.errstate(**OVERFLOW):
-            own = statistics
-            if solution.units is not None:
-                own = statistics.rescaled(reciprocal(solution.units))
-            covariance = own.covariance(solution.ridge)
+            covariance = statistics.covariance(
+                *penalties_of(solution.ridge, solution.units, statistics)
+            )
             noise = noise_variances(statistics, solution.output_weights, covariance)
         self._solution = solution._replace(spread=(noise, covariance))
         return noise, covariance
@@ -1200,8 +1189,7 @@ class LinearModel(base.Estimator, ABC):
         with np.errstate(**OVERFLOW):
             if units is not None:
                 apart = (known != mean) & (units == 0.0)
-                # Held inside, units are in the covariance.
-                known = np.where(units > 0.0, known, mean) if inside else known * reciprocal(units)
+                known = np.where(units > 0.0, known, mean)
                 # Of the size that they would have if this row had been learnt.
                 weight = self._statistics.weight or 1.0
                 unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5

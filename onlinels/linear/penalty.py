@@ -381,3 +381,16 @@ def ridge_of(ridge: Any, statistics: Accumulator, penalty: Penalty, units: Float
     if units is not None:
         diagonal = diagonal * reciprocal(units) ** 2
     return paper_ridge(diagonal, statistics.n_targets)
+
+
+def penalties_of(
+    ridge: float, units: Floats | None, statistics: Accumulator
+) -> tuple[float | Floats, Floats | None]:
+    """Return the penalty of every feature, and the diagonal by which weights are solved.
+
+    With units the penalties are c u^2; features of the unit 0, which are constant, have no weight.
+    """
+    if units is None:
+        return ridge, None
+    varies = units > 0.0
+    return ridge * np.where(varies, units, 1.0) ** 2, np.where(varies, statistics.diagonal, 0.0)
