@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -90,12 +92,17 @@ class TableReader:
         if t is not None:
             self._options["t"] = _times(t, n_rows)
         self.n_rows = n_rows
-        self._next = 0
+        self.n_read = 0
+
+    @property
+    def given(self) -> set[str]:
+        """Names of the arguments of `learn_one` that come with the rows."""
+        return set(self._options)
 
     def read(self, size: int) -> Batch:
         """Return the next rows, at most `size`; none at the end of the table."""
-        part = slice(self._next, min(self._next + size, self.n_rows))
-        self._next = part.stop
+        part = slice(self.n_read, min(self.n_read + size, self.n_rows))
+        self.n_read = part.stop
         X, y = (
             each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
             for each in (self._X, self._y)
@@ -113,6 +120,27 @@ class TableReader:
                 yield x, y, {name: values[row] for name, values in options.items()}
 
 
+class Careful:
+    """Takes several items of an iterator; what it raises is raised after the items before it."""
+
+    def __init__(self, each: Iterator[Any]) -> None:
+        self.each = each
+        self._error: BaseException | None = None
+
+    def taken(self, size: int) -> list[Any]:
+        """Return the next items, at most `size`; none at the end."""
+        if self._error is not None:
+            raise self._error
+        items: list[Any] = []
+        try:
+            items.extend(islice(self.each, size))
+        except BaseException as error:
+            if not items:
+                raise
+            self._error = error
+        return items
+
+
 class StreamReader:
     """Reads pairs (x, y), or triples with arguments of `learn_one`, from an iterable."""
 
@@ -121,18 +149,20 @@ class StreamReader:
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self._rows = map(_read_pair, enumerate(stream))
+        self.allowed: set[str] | None = None
+        self._rows = Careful(map(_read_pair, enumerate(stream)))
+        self.n_read = 0
 
     def read(self, size: int) -> Batch:
-        """Return the next rows, at most `size`; none at the end of the stream."""
-        rows = list(islice(self._rows, size))
+        """Return the next rows, at most `size`; none at the end of the stream.
+
+        If the stream raises, the rows before come first.
+        """
+        rows = self._rows.taken(size)
+        self.n_read += len(rows)
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
-        if given - {"w", "t"}:
-            odd = sorted(given - {"w", "t"})
-            raise TypeError(
-                f"The stream has arguments {odd}, expected w and t only. Leave them out."
-            )
+        check_options(given, self.allowed)
         options: dict[str, Any] = {}
         if "w" in given:
             options["w"] = [options.get("w", 1.0) for _, _, options in rows]
@@ -144,7 +174,9 @@ class StreamReader:
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        return self._rows
+        for row in self._rows.each:
+            check_options(set(row[2]), self.allowed)
+            yield row
 
 
 Reader = TableReader | StreamReader
@@ -158,8 +190,28 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
     if options and not isinstance(options[0], Mapping):
         came = f"Row {number} of the stream has {options[0]!r} as its third entry, expected a dict"
         raise TypeError(f"{came}. {OF_STREAMS}")
-    # A copy: river takes the weight out of it.
+    if isinstance(y, Mapping) and not isinstance(x, Mapping):
+        came = f"Row {number} of the stream is a pair (y, x), expected (x, y)"
+        raise TypeError(f"{came}. {OF_STREAMS}")
+    # Copies: a stream may use its dict again, and river takes the weight out of the options.
+    x = x.copy() if type(x) is dict else x
     return x, y, dict(options[0]) if options else {}
+
+
+def check_options(given: set[str], allowed: set[str] | None) -> None:
+    """Raise unless the arguments that come with rows are among those that a model takes."""
+    odd = sorted(given - allowed) if allowed is not None else []
+    if odd:
+        expected = " and ".join(sorted(allowed or ())) or "none"
+        came = f"Rows come with {' and '.join(odd)}, expected {expected} for this model"
+        raise TypeError(f"{came}: it learns without. Leave {' and '.join(odd)} out.")
+
+
+def options_of(model: Any) -> set[str]:
+    """Return which of w and t a model with `predict_learn_many` takes."""
+    parameters = inspect.signature(last_step(model).predict_learn_many).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    return {name for name in ("w", "t") if takes_any or name in parameters}
 
 
 def _is_table(y: Any) -> bool:
@@ -203,7 +255,7 @@ def _stream(X: Any) -> Iterable[Any]:
         raise TypeError(f"y is None beside X of type {type(X).__name__}, expected targets. Pass y.")
     if isinstance(X, (str, bytes, os.PathLike)):
         remedy = "Read the file, as with pandas.read_csv, or pass river's stream.iter_csv(path)."
-        raise TypeError(f"X={X!r} is a text or a path, expected rows. {remedy}")
+        raise TypeError(f"X={reprlib.repr(X)} is a text or a path, expected rows. {remedy}")
     if not isinstance(X, Iterable):
         came = f"X is of type {type(X).__name__}, expected a table or a stream"
         raise TypeError(f"{came}. {OF_ORDER}")
@@ -344,7 +396,12 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
         known = set(_names_of(model))
         # Dicts hold the classes that were known, in the middle of a batch, too.
         X = list(samples_of(batch.X)) if are_dicts and np.ndim(batch.X) == 2 else batch.X
-        answers = learn(X, batch.y, **batch.options)
+        try:
+            answers = learn(X, batch.y, **batch.options)
+        except (TypeError, ValueError) as error:
+            first = reader.n_read - len(batch.truths)
+            error.add_note(f"Rows are counted in a batch: its row 0 is row {first:,} of X.")
+            raise
         listed = _listed(answers, _names_of(model))
         if isinstance(listed[0], dict):
             listed = _of_known_names(listed, batch.truths, known)
@@ -399,10 +456,10 @@ def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
                 waiting.append((predict(row[0]), row))
                 row = next(rows, None)
 
-    pairs = learnt()
+    pairs = Careful(learnt())
 
     def answer_rows(size: int) -> tuple[Sequence[Any], Sequence[Any]]:
-        part = list(islice(pairs, size))
+        part = pairs.taken(size)
         return [y for y, _ in part], [answer for _, answer in part]
 
     return answer_rows
@@ -480,14 +537,18 @@ def _checked(
 ) -> Evaluation:
     """Check everything but the single rows, and choose how to go through them."""
     if not hasattr(model, "learn_one") or isinstance(model, type):
-        came = f"model={model!r} is no model with learn_one"
+        came = f"model={reprlib.repr(model)} is no model with learn_one"
         raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
     reader = _reader_of(model, X, y, w, t)
     if not hasattr(metric, "works_with") or isinstance(metric, type):
-        came = f"metric={metric!r} is no metric of river's"
-        raise TypeError(f"{came}. Pass one such as metric=river.metrics.Accuracy(). {OF_ORDER}")
+        came = f"metric={reprlib.repr(metric)} is no metric of river's"
+        remedy = "Pass one such as metric=river.metrics.Accuracy(), or several joined by +."
+        raise TypeError(f"{came}. {remedy} {OF_ORDER}")
     if not metric.works_with(model):
-        remedy = "Pass a metric of labels for a classifier, of numbers for a regressor."
+        remedy = (
+            "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
+            "targets one such as metrics.multioutput.MicroAverage(metrics.MAE())."
+        )
         came = (
             f"metric={type(metric).__name__}() does not work with {type(last_step(model)).__name__}"
         )
@@ -499,6 +560,10 @@ def _checked(
     learn = None
     if answers_at_once(model, learn_many.__name__):
         learn = partial(learn_many, model)
+        if isinstance(reader, StreamReader):
+            reader.allowed = options_of(model)
+        else:
+            check_options(reader.given, options_of(model))
     answer_rows = None
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
@@ -609,6 +674,12 @@ class ProgressiveScore:
         scores = (self, *others)
         for score in others:
             check_kind("others", score, (ProgressiveScore,))
+            if score.window != self.window:
+                windows = f"{score.window:,} rows, {self.name} of {self.window:,}"
+                came = f"{score.name} has windows of {windows}"
+                raise ValueError(
+                    f"{came}, expected equal ones. Evaluate both with the same window."
+                )
         name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
         curves = [score._curves(name) for score in scores]
         axes: Axes
@@ -632,7 +703,9 @@ class ProgressiveScore:
         if name not in names:
             came = f"The score of {self.name} has the metrics {names}, not {name!r}"
             raise ValueError(f"{came}. Pass one of them, or scores by the same metric.")
-        curves = (each.reshape(len(self.rows), -1) for each in (self.cumulative, self.windowed))
+        curves = (
+            each.reshape(len(self.rows), len(names)) for each in (self.cumulative, self.windowed)
+        )
         cumulative, windowed = (each[:, names.index(name)] for each in curves)
         if np.isnan(cumulative).all():
             came = (
@@ -852,6 +925,9 @@ def iter_progressive_val_score(
     [500, 1000, 1250]
     """
     step = check_count("step", step, 1)
+    check_flag("measure_time", measure_time)
+    check_flag("measure_memory", measure_memory)
+    check_flag("yield_predictions", yield_predictions)
     evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
     if evaluation.answer_rows is None:
         rows: Any = evaluation.reader.rows()
@@ -903,8 +979,16 @@ def _values_of(metric: Any) -> list[float]:
 
 def _text_of(metric: Any) -> str:
     """Return a metric in one line; of tables the name alone."""
-    texts = ((repr(each), type(each).__name__) for each in _parts_of(metric))
+    texts = ((_repr_of(each), type(each).__name__) for each in _parts_of(metric))
     return ", ".join(name if "\n" in text or not text else text for text, name in texts)
+
+
+def _repr_of(metric: Any) -> str:
+    """Return a metric as text; nothing where river cannot say it, as of labels of several types."""
+    try:
+        return repr(metric)
+    except TypeError:
+        return ""
 
 
 @contextmanager
@@ -914,13 +998,15 @@ def _bar(name: str | None, n_rows: int | None) -> Iterator[Callable[[int, Any], 
         yield lambda done, metric: None
         return
     try:
+        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
     except ImportError as error:
         problem = "rich is not installed. Install it with: pip install onlinels[demos]"
         raise ImportError(problem) from error
     before = TextColumn("{task.description}", markup=False)
     after = TextColumn("{task.fields[value]}", markup=False)
-    with Progress(before, BarColumn(), MofNCompleteColumn(), after) as shown:
+    columns = before, BarColumn(), MofNCompleteColumn(), after
+    with Progress(*columns, console=Console(stderr=True)) as shown:
         task = shown.add_task(name, total=n_rows, value="")
 
         def show(done: int, metric: Any) -> None:

@@ -38,6 +38,7 @@ from onlinels import (
     LeastSquaresRegressor,
     ProgressiveScore,
     ShallowConvClassifier,
+    StreamClassifier,
     iter_progressive_val_score,
     progressive_val_score,
 )
@@ -538,7 +539,7 @@ def test_what_is_refused_on_the_way():
     for stream, error, message in [
         ([row], TypeError, "Row 0 of the stream is .*expected a pair.*Pass pairs"),
         ([(row, "a"), (row, "a", 2.0)], TypeError, "Row 1 .*third entry, expected a dict"),
-        ([(row, "a", {"x": 2.0})], TypeError, r"arguments \['x'\], expected w and t only"),
+        ([(row, "a", {"x": 2.0})], TypeError, "Rows come with x, expected t and w for"),
         ([(row, "a", {"t": 2.0}), (row, "b")], ValueError, "no t, expected a time in every row"),
     ]:
         with pytest.raises(error, match=message):
@@ -576,7 +577,7 @@ def test_a_bar_shows_how_far_an_evaluation_is(capsys, monkeypatch):
     stream = datasets.Phishing()
     model = naive_bayes.GaussianNB()
     progressive_val_score(model, stream, metric=metrics.Accuracy(), name="[b]mine", progress=True)
-    shown = capsys.readouterr().out
+    shown = capsys.readouterr().err
     assert "[b]mine" in shown
     assert "1250/1250" in shown
     assert "Accuracy: " in shown
@@ -594,7 +595,7 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
 
     metric = metrics.Accuracy() + metrics.LogLoss()
     one = score_of(metric, window=100, name="one")
-    other = score_of(metrics.Accuracy(), window=50, name="other")
+    other = score_of(metrics.Accuracy(), n_rows=200, window=100, name="other")
     mine = Figure().add_subplot()
     assert one.plot(other, path_or_axes=mine) is mine
     windowed, cumulative, *of_other = mine.lines
@@ -616,7 +617,13 @@ def test_learning_curves_are_drawn(tmp_path, monkeypatch):
     matrix = score_of(metrics.ConfusionMatrix())
     for score, others, options, error, message in [
         (one, (3,), {}, TypeError, "others=3 must be a ProgressiveScore"),
-        (one, (score_of(metrics.F1()),), {}, ValueError, "has the metrics .*F1.*not 'Accuracy'"),
+        (
+            one,
+            (score_of(metrics.F1(), window=100),),
+            {},
+            ValueError,
+            "has the metrics .*F1.*not 'Accuracy'",
+        ),
         (one, (), {"metric": "R2"}, ValueError, "not 'R2'. Pass one of them"),
         (matrix, (), {}, ValueError, "ConfusionMatrix of .*no values to draw"),
         (one, (), {"path_or_axes": 5}, TypeError, "path_or_axes=5 is neither a path nor axes"),
@@ -641,3 +648,100 @@ def test_classes_that_are_forgotten_at_an_alarm(kind):
     expected = evaluate.progressive_val_score(rows_of, other, metrics.CrossEntropy())
     assert found.metric.get() == pytest.approx(expected.get())
     assert model.n_alarms == other.n_alarms > 0
+
+
+PAIRS = list(datasets.Phishing().take(300))
+
+
+def broken_off(pairs, after):
+    for number, pair in enumerate(pairs):
+        if number == after:
+            raise OSError("the line is dead")
+        yield pair
+
+
+@pytest.mark.parametrize("delay", [None, 10])
+def test_rows_before_an_error_of_the_stream_count(delay):
+    model, metric = LeastSquaresClassifier(1.0), metrics.ConfusionMatrix()
+    stream = broken_off(PAIRS, 230)
+    with pytest.raises(OSError, match="the line is dead"):
+        progressive_val_score(model, stream, metric=metric, delay=delay, batch_size=50)
+    learnt = 230 - (delay or 0)
+    # Answers that are None are not counted: those before the first row is learnt.
+    assert (model.count, metric.n_samples) == (learnt, learnt - (delay or 1))
+
+
+def test_errors_say_where_their_batch_begins():
+    X, y = np.zeros((500, 2)), ["a", "b"] * 250
+    X[321, 1] = np.nan
+    with pytest.raises(ValueError, match=r"position \(21, 1\)") as caught:
+        progressive_val_score(LeastSquaresClassifier(1.0), X, y, metrics.Accuracy(), batch_size=100)
+    assert "row 0 is row 300 of X" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("delay", [None, 3])
+def test_weights_are_refused_where_none_are_learnt(delay):
+    stream = [(x, y, {"w": 2.0}) for x, y in PAIRS]
+    model = StreamClassifier()
+    with pytest.raises(TypeError, match=r"Rows come with w, expected none .* Leave w out"):
+        progressive_val_score(model, stream, metric=metrics.Accuracy(), delay=delay)
+    X, y = [x for x, _ in PAIRS], [y for _, y in PAIRS]
+    with pytest.raises(TypeError, match="Rows come with w"):
+        progressive_val_score(model, X, y, metrics.Accuracy(), w=2.0, delay=delay)
+    assert not model.classes
+
+
+def test_a_stream_may_use_its_dict_again():
+    def rows():
+        x = {}
+        for pair in PAIRS:
+            x.clear()
+            x.update(pair[0])
+            yield x, pair[1]
+
+    found, expected = (
+        progressive_val_score(LeastSquaresClassifier(1.0), stream, metric=metrics.Accuracy())
+        for stream in (rows(), PAIRS)
+    )
+    assert found.metric.get() == expected.metric.get()
+
+
+def test_short_errors_for_what_is_no_model_no_metric_or_no_pair():
+    accuracy = metrics.Accuracy()
+    for call, said in (
+        (lambda: progressive_val_score(PAIRS, LeastSquaresClassifier(), metric=accuracy), "order"),
+        (lambda: progressive_val_score(LeastSquaresClassifier(), "f.csv", metric=accuracy), "file"),
+        (
+            lambda: progressive_val_score(LeastSquaresClassifier(), PAIRS, metric=[accuracy]),
+            r"joined by \+",
+        ),
+        (
+            lambda: progressive_val_score(
+                LeastSquaresClassifier(), [(y, x) for x, y in PAIRS], metric=accuracy
+            ),
+            r"Row 0 of the stream is a pair \(y, x\)",
+        ),
+    ):
+        with pytest.raises(TypeError, match=said) as caught:
+            call()
+        assert len(str(caught.value)) < 400
+
+
+def test_scores_that_cannot_be_drawn_or_said():
+    nothing = progressive_val_score(LeastSquaresClassifier(), [], metric=metrics.Accuracy())
+    with pytest.raises(ValueError, match="has no values to draw"):
+        nothing.plot()
+    wide, narrow = (
+        progressive_val_score(
+            LeastSquaresClassifier(), PAIRS, metric=metrics.Accuracy(), window=window
+        )
+        for window in (200, 100)
+    )
+    with pytest.raises(ValueError, match=r"windows of 100 rows, .* of 200"):
+        wide.plot(narrow)
+    labels = [1, "a", (1, 2)] * 10
+    stream = [({"a": float(number)}, label) for number, label in enumerate(labels)]
+    mixed = progressive_val_score(
+        LeastSquaresClassifier(), stream, metric=metrics.ConfusionMatrix()
+    )
+    assert repr(mixed) == "ConfusionMatrix (LeastSquaresClassifier, 30 rows)"

@@ -287,3 +287,78 @@ def test_a_batch_costs_no_more_digits_than_its_rows(rows, ridge, accumulator, fi
         for each in (model, single)
     )
     assert found <= 1e-9 + 100.0 * expected
+
+
+@pytest.mark.parametrize("size", [7, 37, 60])
+def test_whole_half_lives_bring_the_ridge_back_at_the_same_row(size):
+    """After them the ridge has come to just the share below which it does not stay."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    y = X @ [1.0, 2.0]
+    for half_life in range(1, 40):
+        model, single = (
+            LeastSquaresRegressor(10.0, "recursive", False, half_life=float(half_life))
+            for _ in range(2)
+        )
+        found = [
+            model.predict_learn_many(X[start : start + size], y[start : start + size])
+            for start in range(0, len(X), size)
+        ]
+        ones = np.ones(len(X))
+        expected = one_by_one(single, X, y, ones, None, LeastSquaresRegressor.predict_one)
+        np.testing.assert_allclose(np.concatenate(found), expected, rtol=0.0, atol=1e-9)
+        np.testing.assert_allclose(model.ridge_diagonal, single.ridge_diagonal, rtol=1e-9)
+
+
+@pytest.mark.parametrize("ridge", [1e-12, 1e-6, 1.0])
+@pytest.mark.parametrize("spread", [1e-4, 0.1])
+@pytest.mark.parametrize("size", [64, 800])
+def test_values_that_grow_without_end_do_not_lead_a_solution_astray(ridge, spread, size):
+    """Beside sums that become nearly singular a solution is refined, trusted less, or made anew."""
+    random = np.random.default_rng(0)
+    z = 1.03 ** np.maximum(0, np.arange(1000) - 200) * random.normal(size=1000)
+    X = np.stack([z, z + spread * random.normal(size=1000)], axis=1)
+    y = (X[:, 0] - X[:, 1]) / spread + 0.1 * random.normal(size=1000)
+    model = LeastSquaresRegressor(ridge)
+    model.learn_many(X[:200], y[:200])
+    for start in range(200, 1000, size):
+        part = slice(start, start + size)
+        assert np.abs(model.predict_learn_many(X[part], y[part])).max() < 3.0 * np.abs(y).max()
+
+
+@pytest.mark.parametrize("X", [[{}] * 12, np.zeros((12, 0))])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_rows_without_features(X, fit_intercept, accumulator):
+    model = LeastSquaresRegressor(1.0, accumulator, fit_intercept)
+    expected = np.append(0.0, np.ones(11)) * fit_intercept
+    assert list(model.predict_learn_many(X, [1.0] * 12)) == pytest.approx(expected)
+
+
+def test_rare_classes_keep_the_digits_of_their_weight_beside_a_heavy_row():
+    random = np.random.default_rng(0)
+    X, y, w = random.normal(size=(30, 3)), ["b"] + ["a", "c"] * 14 + ["b"], np.ones(30)
+    w[0], w[-1] = 1e-7, 1e10
+    model = LeastSquaresClassifier(1.0, balance="priors")
+    single = copy.deepcopy(model)
+    found = model.predict_proba_learn_many(X, y, w)
+    rows = one_by_one(single, X, y, w, None, LeastSquaresClassifier.predict_proba_one)
+    expected = [[row.get(label, 0.0) for label in model.classes] for row in rows]
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-6)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize(("value", "w"), [(0.1 + 0.2, 1.0), (5.0, 0.0)])
+def test_deviations_of_rows_in_which_a_constant_differs(accumulator, value, w):
+    """By rounding alone, or in a row without weight, which leaves it constant."""
+    random = np.random.default_rng(0)
+    X = np.c_[random.normal(size=400) * 1e4, random.normal(size=400), np.full(400, 0.3)]
+    y = X[:, 0] / 1e4 + X[:, 1] + 0.5 * random.normal(size=400)
+    X[350, 2], weights = value, np.ones(400)
+    weights[350] = w
+    model = LeastSquaresRegressor("auto", accumulator)
+    single = copy.deepcopy(model)
+    found = model.predict_learn_many(X, y, weights, with_dist=True)[1][350]
+    single.learn_many(X[:350], y[:350])
+    expected = single.predict_one(dict(enumerate(X[350].tolist())), with_dist=True).sigma
+    assert found == pytest.approx(expected, rel=1e-6)

@@ -831,9 +831,12 @@ class Accumulator(ABC):
         """
         return None
 
-    def refine(self, solution: Recursion) -> None:
-        """Bring a solution that followed single rows nearer to that of the sums, in place."""
-        return
+    def refine(self, solution: Recursion) -> float:
+        """Bring a solution that followed rows nearer to that of the sums, in place.
+
+        Returns how far it can be trusted; 0 where it cannot go on.
+        """
+        return 1.0
 
     def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""

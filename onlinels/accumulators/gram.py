@@ -20,7 +20,12 @@ from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import PANEL, PackedSymmetric, spread
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import Sums, check_penalties
-from onlinels.linalg.solve import inverse_of_gram, invert_gram, solve_gram
+from onlinels.linalg.solve import (
+    SMALLEST_FOLLOWED,
+    inverse_of_gram,
+    invert_gram,
+    solve_gram,
+)
 from onlinels.numerics import Calls, State, enlarged, product
 from onlinels.saving import COLUMNS, VECTOR, made_of, savable
 
@@ -240,11 +245,20 @@ class GramAccumulator(Accumulator):
             1.0, inverse[1] / TRUSTED
         )
 
-    def refine(self, solution: Recursion) -> None:
-        """Bring a solution that followed single rows nearer to that of the sums, in place."""
-        weights = solution.weights
-        penalised = solution.penalties[:, None] * weights
+    def refine(self, solution: Recursion) -> float:
+        """Bring a solution that followed rows nearer to that of the sums, in place.
+
+        Returns how far it can be trusted, as `recursion_of`, as now seen in the variance inflation
+        of single features; 0 where rounding has the better of it, and nothing has changed.
+        """
+        weights, penalties = solution.weights, solution.penalties
+        inflation = (self._gram.diagonal() + penalties) * solution.variances()
+        largest = float(inflation.max(initial=1.0))
+        if not (inflation.min(initial=1.0) > 0.0 and largest * SMALLEST_FOLLOWED < 1.0):
+            return 0.0
+        penalised = penalties[:, None] * weights
         solution.correct(self._cross - self._gram.times(weights) - penalised)
+        return min(1.0, 1.0 / (largest * TRUSTED))
 
     def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
         """Return (A'A + D)^-1; see `Accumulator.covariance`."""

@@ -51,6 +51,12 @@ Measured, us a row with 16, 32, 64 and 128 rows a block: 1.3, 0.85, 1.2, 1.0 at 
 6.3, 7.4, 8.6 at 213; 169, 157, 109, 114 at 1,024.
 """
 
+LEAST = 0.5 * (1.0 - 1e-9)
+"""Share of the ridge below which it is brought back.
+
+Next to a half: decays of whole half-lives come to it but for rounding, by which nothing may hang.
+"""
+
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
@@ -146,7 +152,7 @@ class Recursion:
     array([[2.]])
     """
 
-    def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = 0.5) -> None:
+    def __init__(self, n_features: int, n_targets: int, ridge: float, least: float = LEAST) -> None:
         self.ridge, self.least, self.share = float(ridge), least, 1.0
         # The inverse is scale^-1 (B - U U'): B here, of which the upper triangle is read, in
         # Fortran order, as BLAS would silently work on a copy of anything else.
@@ -160,7 +166,7 @@ class Recursion:
 
     @classmethod
     def of_gram(
-        cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = 0.5
+        cls, gram: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = LEAST
     ) -> Recursion:
         """Return the recursion of A'A, of which the upper triangle is read, in ``M^3`` operations.
 
@@ -176,7 +182,7 @@ class Recursion:
 
     @classmethod
     def of_inverse(
-        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = 0.5
+        cls, inverse: Floats, weights: Floats, penalties: Floats, ridge: float, least: float = LEAST
     ) -> Recursion:
         """Return the recursion of P and W, which are not copied, both in Fortran order."""
         new = cls(0, 0, ridge, least)
@@ -419,7 +425,7 @@ class Recursion:
         most: float = FOLLOWED,
         note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
-        """Learn rows, in place; return what the rows before it add to the scores of every row.
+        """Learn rows, in place, of a copy; return the score of every row by the rows before it.
 
         With S = I + Z P Z' = L L' for rows Z and targets Y, scaled by the roots of their weights,
         the innovations L^-1 (Y - Z W) are independent of one another: the scores of row i before it
@@ -454,10 +460,6 @@ class Recursion:
         array([[0.],
                [2.]])
         """
-        if self._n_recent or self._scale != 1.0:
-            self._base, self._n_recent = self._folded(), 0
-            self._base /= self._scale
-            self._scale = 1.0
         scores = np.empty(targets.shape, order="F")
         size = SMALL_BLOCK if self.n_features <= SMALL else N_RECENT
         start = 0
@@ -493,14 +495,16 @@ class Recursion:
         elif not total <= most:
             n_answered = int(np.argmax(~(leverages.cumsum() <= most)))
             if not n_answered:
-                nothing = targets[:0]
-                return Innovations(image[:, :0], nothing, nothing, leverages[:0], system[:0, :0])
+                return self._nothing_answered(targets)
             return self.innovations(rows[:n_answered], targets[:n_answered], most)
         alone = leverages.copy()
         leverages += 1.0
         factor, failed = dpotrf(system, 0, 0, 1)
-        if failed:
+        if failed and most is None:
             _check_pivot(0.0, 1.0)
+        if failed:
+            # Rounding has the better of what is known; single rows may still be learnt.
+            return self._nothing_answered(targets)
         gains = dtrsm(1.0, factor, image, 1, 0, 0, 0, 1)
         known = dgemm(1.0, columns, self.weights, 0.0, None, 1)
         shares = dtrsm(1.0, factor, np.subtract(targets, known, order="F"), 0, 0, 1, 0, 1)
@@ -508,6 +512,11 @@ class Recursion:
         factor.ravel("K")[:: n_rows + 1] = 0.0
         scores = known + dtrmm(1.0, factor, shares, 0, 0, 1)
         return Innovations(gains, shares, scores, alone, factor)
+
+    def _nothing_answered(self, targets: Floats) -> Innovations:
+        nothing = np.zeros((0, 0))
+        gains = np.zeros((self.n_features, 0), order="F")
+        return Innovations(gains, targets[:0], targets[:0], nothing.ravel(), nothing)
 
     def learn_innovations(self, found: Innovations, n_rows: int, decay: float = 1.0) -> None:
         """Learn the first rows of a block that is answered, in place, and let all rows decay."""
@@ -593,6 +602,12 @@ class Recursion:
         new._base[places, places] = 1.0 / self.penalties[places]
         new.weights[places] = 0.0
         return new
+
+    def variances(self) -> Floats:
+        """Return the diagonal of P, (n_features,)."""
+        recent = self._recent[:, : self._n_recent]
+        variances: Floats = self._base.diagonal() - (recent**2).sum(axis=1)
+        return variances / self._scale
 
     def inverse(self) -> Floats:
         """Return P, (n_features, n_features), a new array."""

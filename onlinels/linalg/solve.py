@@ -23,7 +23,7 @@ from onlinels.numerics import product
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
 
-FOLLOWED = 1e-11
+SMALLEST_FOLLOWED = 1e-11
 """Least eigenvalue of the scaled system from which an inverse may follow single rows."""
 
 RANK_TOLERANCE = 1e-12
@@ -228,7 +228,11 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
         return None
     scale = 1.0 / np.sqrt(gram.diagonal() + ridge)
     factor, smallest = _cholesky_factor(gram, scale)
-    return None if smallest < FOLLOWED else (_scaled(inverse_of_factored(factor), scale), smallest)
+    return (
+        None
+        if smallest < SMALLEST_FOLLOWED
+        else (_scaled(inverse_of_factored(factor), scale), smallest)
+    )
 
 
 def _scale_of(diagonal: Floats, penalties: Floats) -> Floats:

@@ -275,7 +275,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _correct_before(self, scores: Floats, rows: Rows) -> None:
         if self.balance == "priors":
             weighed = rows.dense_targets(slice(0, scores.shape[1])) * rows.weights()[:, None]
-            before = self._statistics.held_targets() + np.cumsum(weighed, axis=0) - weighed
+            before = np.cumsum(np.vstack((self._statistics.held_targets(), weighed[:-1])), axis=0)
             scores *= balancing_factors(before)
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
@@ -307,10 +307,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
         Notes
         -----
-        In blocks of 64 rows, ``3 M^2`` operations a row for M features, by matrix products: with
-        accumulator="recursive", and in the Gram form wherever the last solution goes on from row
-        to row (see the notes of the class). Blocks end where the ridge is selected and before a new
-        class; where few rows are known, these are often. With ridge="paper" or 0.0,
+        In blocks of 32 or 64 rows, ``3 M^2`` operations a row for M features, by matrix products:
+        with accumulator="recursive", and in the Gram form wherever the last solution goes on from
+        row to row (see the notes of the class). Blocks end where the ridge is selected and before a
+        new class; where few rows are known, these are often. With ridge="paper" or 0.0,
         scaling="standard", balance="classwise", accumulator="orthogonal", or forgetting in the
         Gram form, every answer is solved anew, and the call costs what the loop costs.
 

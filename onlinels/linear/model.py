@@ -48,6 +48,7 @@ from onlinels.linalg.solve import are_few
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
     FIRST_ROWS,
+    JITTER,
     Events,
     Penalty,
     check_folds,
@@ -1050,11 +1051,21 @@ class LinearModel(base.Estimator, ABC):
         if count >= self._goes_on_until:
             return None
         if count != self._asked_at:
-            if self._trust < 1.0:
-                statistics.refine(recursion)
+            if self._trust < 1.0 and not self._refined(recursion):
+                return None
             # With every prediction: `__setattr__` here is Python, and takes longer.
             vars(self)["_asked_at"] = count
         return recursion
+
+    def _refined(self, recursion: Recursion) -> bool:
+        """Refine a solution that goes on by the sums; give it up where rounding has overgrown it.
+
+        It is trusted less as features become more collinear, and no more than at its beginning.
+        """
+        trust = min(self._trust, self._statistics.refine(recursion))
+        # With every prediction: `__setattr__` here is Python, and takes longer.
+        vars(self).update(_trust=trust or 1.0, _recursion=recursion if trust else None)
+        return trust > 0.0
 
     def _go_on_from(self, weights: Floats, ridge: float, penalties: float | Floats) -> None:
         """Let a solution go on row by row, if statistics are sums that are far from singular."""
@@ -1188,7 +1199,7 @@ class LinearModel(base.Estimator, ABC):
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
             if units is not None:
-                apart = (known != mean) & (units == 0.0)
+                apart = (np.abs(known - mean) > JITTER * np.abs(mean)) & (units == 0.0)
                 known = np.where(units > 0.0, known, mean)
                 # Of the size that they would have if this row had been learnt.
                 weight = self._statistics.weight or 1.0

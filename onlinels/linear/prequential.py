@@ -32,6 +32,9 @@ BLOCK_ENTRIES = 2**16
 Of many features the rows have half as many entries as the solution that is copied for them.
 """
 
+GROWTH = 16.0
+"""Growth of a feature's sum of squares after which a solution beside the sums is looked at anew."""
+
 FAINTEST_WEIGHT = 1e-200
 """Weight with which a row without weight is answered among others."""
 
@@ -82,6 +85,10 @@ def answered(
     variances = np.full(scores.shape, np.inf) if with_dist else None
     grows = np.append(known[1:], rows.n_targets) > known
     breaks = first_rows_that_vary(own._events_of(rows.values, rows.w, rows.times), n_rows)
+    if with_dist and own._is_chosen:
+        # A feature that is constant so far may have another value there, and keeps its unit.
+        unweighted = np.flatnonzero(np.broadcast_to(rows.w, n_rows) == 0.0)
+        breaks = np.union1d(breaks, unweighted)
     start = 0
     while start < n_rows:
         own._settle()
@@ -223,14 +230,17 @@ def _block_end(
     """
     statistics, clock, penalty = model._statistics, model._clock, model._penalty
     inside = statistics.recursion
-    if not statistics.weight or (inside is None and (clock.forgets or statistics.holds_ridge)):
-        return start
     size = statistics.n_features + statistics.n_targets
+    if not (statistics.weight and statistics.n_features):
+        return start
+    if inside is None and (clock.forgets or statistics.holds_ridge):
+        return start
     n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
     if model._is_chosen:
-        if penalty.until_time is not None:
-            return start
         n_rows = min(n_rows, penalty.until - statistics.count)
+        if penalty.until_time is not None and n_rows > 0:
+            latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
+            n_rows = min(n_rows, int(np.searchsorted(latest, penalty.until_time)) + 1)
         if penalty.units is not None:
             n_rows = min([n_rows, *(breaks[breaks >= start][:1] - start)])
     n_rows = min([n_rows, *np.flatnonzero(grows[start : start + n_rows])[:1]])
@@ -238,8 +248,6 @@ def _block_end(
         part = rows.part(slice(start, start + n_rows))
         kept = inside.share * clock.decays(n_rows, part.times)
         n_rows = min([n_rows, *np.flatnonzero(kept < inside.least)[:1]])
-    if inside is None and model._recursion is not None and model._trust < 1.0:
-        n_rows = min(n_rows, N_RECENT)
     return start + max(0, int(n_rows))
 
 
@@ -330,45 +338,82 @@ def _answer_block(
     followed = _solution(model)
     if followed is None:
         return 0
-    columns, n_targets = rows.news["_columns"], model._statistics.n_targets
-    # Names of targets that come later in the batch come with their first row.
-    news = {name: getattr(model, name) for name in rows.news} | {"_columns": columns}
-    rows = rows._replace(news=news, n_targets=n_targets)
+    inside = model._statistics.recursion is not None
+    trust = 1.0 if inside else model._trust
+    if not inside:
+        rows = rows.part(slice(0, _sound_rows(model, followed, rows)))
+    rows, news = _without_later_targets(model, rows)
+    columns, n_targets = news["_columns"], rows.n_targets
     statistics = model._statistics.grown(len(columns), n_targets).named(columns.names)
-    inside = statistics.recursion is not None
-    clock, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
+    _, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
     # The past as it is; rows weigh more instead of it weighing less.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    kept = None
-    if variances is not None:
-        kept = np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
+    decays = model._clock.decays(len(rows.targets), rows.times)
+    kept = None if variances is None else np.append(1.0, decays[:-1])
     solution = followed.grown(len(columns), n_targets)
-    most = FOLLOWED if inside else FOLLOWED * model._trust
-    found, recursion, fresh = _answered_and_learnt(statistics, solution, now, most, kept)
+    found, recursion, fresh = _answered_and_learnt(
+        statistics, solution, now, FOLLOWED * trust, kept
+    )
     n_answered = len(found)
     if not n_answered:
         return 0
     if variances is not None:
         variances[:n_answered] = fresh
     scores[:n_answered, :n_targets] = found
-    model._correct_before(scores[:, :n_targets], now)
+    model._correct_before(scores[: len(now.targets), :n_targets], now)
     rows = rows.part(slice(0, n_answered))
     if inside:
-        clock, past, weights = model._clock.tick(rows.w, n_answered, rows.times)
-        recursion = recursion.scaled(past) if past != 1.0 else recursion
-        learnt = Rows(uncast(rows.values), rows.targets, weights, followed=recursion)
-        events = model._events_of(rows.values, rows.w, rows.times)
-        news |= {"_clock": clock}
-        apply(model._plan_rows(learnt, past, n_targets, news, slice(0, n_answered), events))
+        _learn_followed(model, rows, news, recursion)
         return n_answered
-    until, trust = model._goes_on_until, model._trust
+    until = model._goes_on_until
     model._learn_checked(rows)
     if model._is_settled:
         model._recursion, model._goes_on_until, model._trust = recursion, until, trust
         model._asked_at = model.count
-        if trust < 1.0:
-            model._statistics.refine(recursion)
+        model._refined(recursion)
     return n_answered
+
+
+def _sound_rows(model: LinearModel, solution: Recursion, rows: Checked) -> int:
+    """Return after how many rows a solution beside the sums is to be looked at again, at least 1.
+
+    By then no feature may have grown far beyond what the solution was trusted for.
+    """
+    n_rows, statistics = len(rows.targets), model._statistics
+    if model._trust < 1.0:
+        n_rows = min(n_rows, N_RECENT)
+    n_known = statistics.n_features
+    most = np.full(rows.values.shape[1], GROWTH * solution.ridge)
+    most[:n_known] = GROWTH * (statistics.diagonal + solution.penalties)
+    values = uncast(rows.part(slice(0, n_rows)).values)
+    about = np.zeros(len(most))
+    about[:n_known] = statistics.feature_mean
+    apart = values - about
+    apart *= np.sqrt(np.broadcast_to(rows.w, len(rows.targets))[:n_rows, None])
+    if (np.einsum("ij,ij->j", apart, apart) <= most).all():
+        return n_rows
+    grown = (np.cumsum(apart**2, axis=0) > most).any(axis=1)
+    return max(1, int(grown.argmax()))
+
+
+def _learn_followed(
+    model: LinearModel, rows: Checked, news: dict[str, Any], recursion: Recursion
+) -> None:
+    """Learn rows that a copy of the recursion inside the statistics has learnt, but not faded."""
+    n_rows = len(rows.targets)
+    clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
+    recursion = recursion.scaled(past) if past != 1.0 else recursion
+    learnt = Rows(uncast(rows.values), rows.targets, weights, followed=recursion)
+    events = model._events_of(rows.values, rows.w, rows.times)
+    news |= {"_clock": clock}
+    apply(model._plan_rows(learnt, past, rows.n_targets, news, slice(0, n_rows), events))
+
+
+def _without_later_targets(model: LinearModel, rows: Checked) -> tuple[Checked, dict[str, Any]]:
+    """Return rows, and names to learn with them: those of targets come with their first row."""
+    news = {name: getattr(model, name) for name in rows.news}
+    news |= {"_columns": rows.news["_columns"]}
+    return rows._replace(news=news, n_targets=model._statistics.n_targets), news
 
 
 def _answered_and_learnt(
@@ -384,7 +429,8 @@ def _answered_and_learnt(
     recursion = solution.with_intercept(statistics.weight) if is_centred else solution.copied()
     # A row without weight is answered, and learnt too faintly to be seen.
     roots = np.sqrt(np.maximum(rows.weights(), FAINTEST_WEIGHT))[:, None]
-    if (roots != 1.0).any():
+    is_weighed = bool((roots != 1.0).any())
+    if is_weighed:
         values *= roots
         targets *= roots
     spread = None if kept is None else Spread(statistics, recursion)
@@ -393,7 +439,7 @@ def _answered_and_learnt(
     variances = None
     if spread is not None and kept is not None and len(found):
         variances = spread.variances(roots[:, 0], targets, kept)
-    if (roots != 1.0).any():
+    if is_weighed:
         found /= roots[: len(found)]
     found += mean
     return found, recursion.without_intercept() if is_centred else recursion, variances
