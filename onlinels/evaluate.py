@@ -494,11 +494,19 @@ def _by_river(
             n_came += 1
             yield row
 
-    for state in evaluate.iter_progressive_val_score(
+    states = evaluate.iter_progressive_val_score(
         counted(), model, metric, moment, delay, step=step, yield_predictions=True
-    ):
-        n_rows = state["Step"]
-        yield n_rows, state["Prediction"]
+    )
+    try:
+        for state in states:
+            n_rows = state["Step"]
+            yield n_rows, state["Prediction"]
+    except KeyError as error:
+        for name, feature in {"moment": moment, "delay": delay}.items():
+            if isinstance(feature, str) and error.args == (feature,):
+                came = f"{name}={feature!r} is no feature of row {n_came - 1} of the stream"
+                raise ValueError(f"{came}, expected the name of one. Pass a name.") from error
+        raise
     if n_came > n_rows:
         # River reports nothing if there are fewer rows than one step.
         yield n_came, None
@@ -787,7 +795,8 @@ def progressive_val_score(
     metric : river.metrics.base.Metric
         One of river's metrics, or several joined by ``+``. It is updated in place, as river does.
     w : float, or array, series or list of n_rows floats, optional
-        Weights for learning, at least 0. As in river, the metric does not use them.
+        Weights for learning, at least 0, for models that learn with weights. As in river, the
+        metric does not use them.
     t : number or datetime, or array, series or list of n_rows of them, optional
         Times of the rows, for models with a `half_life`.
     moment : str or function of x, optional
@@ -795,7 +804,8 @@ def progressive_val_score(
     delay : int, str, timedelta or function of x and y, optional
         How late the target is revealed, in rows or in units of `moment`, as in river's
         ``stream.simulate_qa``: a row of time s is learnt before the first row of time s + delay or
-        later is answered. A delay of 0 or 1 row is the same as None.
+        later is answered. A delay of 0 or 1 row is the same as None. A str is the name of the
+        feature that holds the delay.
     window : int
         Rows in a window of the learning curve, at least 1.
     batch_size : int
@@ -815,7 +825,8 @@ def progressive_val_score(
     ------
     TypeError, ValueError
         If an argument cannot be used; nothing has changed then. If the model refuses a row, the
-        batches before that row have been learnt, and the batch of the row has not.
+        batches before that row have been learnt, and the batch of the row has not; row by row, as
+        with a delay, all rows before it have. The metric counts the rows that have been learnt.
     ImportError
         If `progress` is True and rich is not installed.
 
