@@ -479,7 +479,6 @@ def test_the_ridge_is_chosen_again_at_checkpoints():
     assert np.mean(model.predict_many(X[-500:]) == np.array(y[-500:])) > 0.85
 
 
-@pytest.mark.filterwarnings("ignore:.*end of the range")
 def test_a_ridge_that_is_chosen_once_more_does_not_depend_on_the_cutting():
     """Rows say nothing of the targets: it stays at the end of the range searched."""
     random = np.random.default_rng(0)
@@ -499,14 +498,3 @@ def test_a_row_that_is_refused_leaves_the_units_of_features():
     model.learn_many(X, random.normal(size=300) + X[:, 0])
     row = {0: 1e60, 1: 0.0, 2: 7.0}  # The constant feature begins to vary.
     laws.assert_refused(lambda: model.learn_one(row, 1.0), model, "outweigh")
-
-
-def test_users_are_told_once_that_a_ridge_lies_at_the_end_of_the_range():
-    """Of targets that features explain wholly it is the smallest."""
-    X = np.random.default_rng(0).normal(size=(1200, 2))
-    model = LeastSquaresRegressor(accumulator="recursive")
-    with pytest.warns(UserWarning, match=r"chose .*, the end of the range searched: .* pass"):
-        model.learn_many(X[:400], X[:400, 0])
-    for start in range(400, 1200, 100):
-        model.learn_many(X[start : start + 100], X[start : start + 100, 0])
-        assert model.predict_one({0: 1.0, 1: 2.0}) == pytest.approx(1.0, rel=1e-3)

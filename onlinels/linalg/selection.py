@@ -101,14 +101,11 @@ class Choice(NamedTuple):
         better than another.
     tie : float
         Difference of the criterion that counts as none.
-    is_at_end : bool
-        Whether the ridge is the smallest or largest of those searched.
     """
 
     ridge: float
     criterion: float
     tie: float
-    is_at_end: bool
 
 
 def first_best(choices: Sequence[Choice]) -> int:
@@ -119,7 +116,7 @@ def first_best(choices: Sequence[Choice]) -> int:
 
     Examples
     --------
-    >>> raw, standardised = (Choice(1.0, each, 1e-3, False) for each in (0.5 + 1e-9, 0.5))
+    >>> raw, standardised = (Choice(1.0, each, 1e-3) for each in (0.5 + 1e-9, 0.5))
     >>> first_best([raw, standardised]), first_best([raw, standardised._replace(criterion=0.4)])
     (0, 1)
     """
@@ -302,7 +299,7 @@ def select_ridge(sums: Sums, n_rows: int, smallest: float | None = None) -> Choi
 
 def no_choice(power: int) -> Choice:
     """Return a ridge where nothing speaks for any, not to be compared with others."""
-    return Choice(10.0 ** (power / FINEST), np.inf, TIE, is_at_end=False)
+    return Choice(10.0 ** (power / FINEST), np.inf, TIE)
 
 
 def exponents(largest: float, smallest: float = SMALLEST_RIDGE) -> tuple[int, int]:
@@ -356,7 +353,7 @@ def best_of(
         if np.isfinite(before + after) and before + after > tie:
             best += round(0.5 * step * (before - after) / (before + after))
             least = min(least, *criterion(np.array([10.0 ** (best / FINEST)])).tolist())
-    return Choice(10.0 ** (best / FINEST), least, tie, best in (first, last))
+    return Choice(10.0 ** (best / FINEST), least, tie)
 
 
 def _least(

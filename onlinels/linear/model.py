@@ -430,7 +430,7 @@ class LinearModel(base.Estimator, ABC):
             self.clone({"ridge": ridge})  # Raises what making such a model raises.
             with self._lock:
                 check_folds(ridge, self._statistics)
-                news = {"_ridge": ridge, "_penalty": self._penalty.anew()}
+                news = {"_ridge": ridge, "_penalty": Penalty()}
                 if isinstance(ridge, numbers.Real) and self._scaling != "standard":
                     # Raises if it cannot be held beside rows that were taken out.
                     news["_statistics"] = self._statistics.with_ridge(float(ridge))
@@ -546,22 +546,12 @@ class LinearModel(base.Estimator, ABC):
             penalty = penalty._replace(is_due=False)
             apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
             return
-        penalty, is_at_end = choose(penalty, ridge, self._own_scaling, statistics, self._clock)
+        penalty = choose(penalty, ridge, self._own_scaling, statistics, self._clock)
         is_fixed = statistics.fixed_ridge is not None
         says = penalty.ridge is not None or not is_selected(ridge)
         if statistics.holds_ridge and says and (is_fixed or statistics.count >= FIRST_ROWS):
             statistics = holding(statistics, ridge, penalty)
-        warns = is_at_end and statistics.fixed_ridge is not None and not penalty.has_warned
-        penalty = penalty._replace(has_warned=penalty.has_warned or warns)
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
-        if warns:
-            warnings.warn(
-                f"ridge={ridge!r} chose {penalty.ridge:.3g}, the end of the range searched: "
-                "features say nothing of the targets, or all of them. If that cannot be, pass a "
-                "number as ridge.",
-                UserWarning,
-                stacklevel=2,
-            )
 
     # Rows in and out.
 
@@ -827,7 +817,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
-        news = {"_statistics": statistics, "_penalty": self._penalty.anew()}
+        news = {"_statistics": statistics, "_penalty": Penalty()}
         apply(Update(state=self._anew(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:

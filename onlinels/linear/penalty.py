@@ -102,7 +102,6 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
         "until": WHOLE,
         "until_time": maybe(FINITE),
         "values": maybe(VECTOR),
-        "has_warned": FLAG,
     }
 )
 class Penalty(NamedTuple):
@@ -121,8 +120,6 @@ class Penalty(NamedTuple):
         Count of rows, and time of the stream, at which everything is due next.
     values : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None: not known.
-    has_warned : bool
-        Whether its user was told that a ridge lies at the end of the range searched.
     """
 
     ridge: float | None = None
@@ -131,11 +128,6 @@ class Penalty(NamedTuple):
     until: int = FEWEST_ROWS
     until_time: float | None = None
     values: Floats | None = None
-    has_warned: bool = False
-
-    def anew(self) -> Penalty:
-        """Return one of which everything is due, from statistics of which nothing is known."""
-        return Penalty(has_warned=self.has_warned)
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return it for more features, of which those known so far stand at given places."""
@@ -316,8 +308,8 @@ def own_units(
 
 def choose(
     penalty: Penalty, ridge: Any, scaling: Any, statistics: Accumulator, clock: Clock
-) -> tuple[Penalty, bool]:
-    """Return the penalty that is chosen now, and whether at the end of the ridges searched."""
+) -> Penalty:
+    """Return the penalty that is chosen now."""
     check_folds(ridge, statistics)
     deviations = None if scaling is None else statistics.deviations
     units = deviations if scaling == "standard" else None
@@ -338,8 +330,7 @@ def choose(
             choice, which = select(sums, statistics.count, tried)
         units = tried[which]
     ridge = None if choice is None else choice.ridge
-    new = settled(penalty, ridge, units, statistics, clock)
-    return new, choice is not None and choice.is_at_end
+    return settled(penalty, ridge, units, statistics, clock)
 
 
 def settled(
