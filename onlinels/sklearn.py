@@ -245,7 +245,7 @@ class IncrementalModel(BaseEstimator):
 
     def _weights_of(self, targets: Targets, sample_weight: Any) -> float | Floats:
         """Return the weights of rows."""
-        return check_weights(sample_weight, len(targets[0]), "sample_weight")
+        return check_weights(sample_weight, len(targets.values), "sample_weight")
 
     @property
     def _layout(self) -> Layout:
@@ -737,10 +737,10 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
                 f"y has shape {y.shape}, expected {before} as before. Pass the same targets."
             )
         check_alphas(self.alpha, len(names))
-        return X, (targets.reshape(len(targets), -1), {"_target_names": names})
+        return X, Targets(targets.reshape(len(targets), -1), names)
 
     def _new_model(self, targets: Targets) -> LinearModel:
-        if targets[1]["_target_names"] == ("y",):
+        if targets.outputs == ("y",):
             return LeastSquaresRegressor(**self._settings())
         return LeastSquaresMultiTargetRegressor(**self._settings())
 
@@ -962,7 +962,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         known = self._declared if begins else united(self._declared, self._seen_labels())
         united(known, labels)
         classes = before.extended(labels.tolist())
-        return X, (classes.columns(labels.tolist())[which], {"_classes": classes})
+        return X, Targets(classes.columns(labels.tolist())[which], classes)
 
     def _new_model(self, targets: Targets) -> LinearModel:
         return LeastSquaresClassifier(**self._settings())
@@ -971,9 +971,9 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         weights = super()._weights_of(targets, sample_weight)
         if not isinstance(self.class_weight, dict):
             return weights
-        labels = targets[1]["_classes"].labels
+        labels = targets.outputs.labels
         factors = np.array([float(self.class_weight.get(label, 1.0)) for label in labels])
-        by_row: Floats = weights * factors[targets[0]]
+        by_row: Floats = weights * factors[targets.values]
         return by_row
 
     def _join(self, other: Self) -> None:

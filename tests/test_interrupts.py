@@ -166,7 +166,6 @@ ON_ACCUMULATORS = {
     "subtract": lambda acc: acc.subtract(copy.deepcopy(acc)),
     "scale": lambda acc: acc.scale(0.7),
     "grow": lambda acc: acc.grow(9, 9),
-    "keep": lambda acc: acc.keep_targets(np.array([2, 0])),
 }
 ROWS = np.random.default_rng(0).normal(size=(20, 3))
 

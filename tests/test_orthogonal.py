@@ -120,7 +120,7 @@ def test_scaling_and_dropping_targets(data, rows):
     factor = data.draw(st.sampled_from([0.0, 1e-3, 0.5, 4.0]))
     acc.scale(factor)
     kept = data.draw(st.permutations(range(Y.shape[1])))[: data.draw(st.integers(1, Y.shape[1]))]
-    acc.keep_targets(np.array(kept))
+    acc = acc.with_targets(np.array(kept))
     assert_factors(acc, rows.X.astype(float), Y[:, kept], factor * rows.w)
     acc.update(rows.X, Y[:, kept], rows.w)
     acc.merge(accumulated(rows.X, Y[:, kept], rows.w))

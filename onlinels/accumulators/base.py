@@ -793,10 +793,6 @@ class Accumulator(ABC):
         """
         return self
 
-    def keep_targets(self, columns: Integers) -> None:
-        """Drop all targets but those at the given columns, in place, in the order given."""
-        self._become(self.with_targets(columns))
-
     def with_targets(self, columns: Integers) -> Self:
         """Return it without all targets but those at the given columns, in the order given."""
         new = shallow_copy(self)

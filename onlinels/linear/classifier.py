@@ -153,6 +153,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     balance = setting("balance")
 
+    _names_outputs = "_classes"
+
     def __init__(
         self,
         ridge: Ridge = "auto",
@@ -219,7 +221,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
         classes = self._classes.extended(labels)
-        return classes.columns(labels), {"_classes": classes}
+        return Targets(classes.columns(labels), classes)
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         counts = self._counts_of(n_targets) + np.bincount(targets, minlength=n_targets)
@@ -230,8 +232,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return enlarged(np.array(self._class_counts, dtype=np.int64), n_classes)
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
-        targets, outputs = read
-        unknown = outputs["_classes"].labels[len(self.classes) :]
+        targets, classes = read
+        unknown = classes.labels[len(self.classes) :]
         if unknown:
             raise ValueError(
                 f"y holds {unknown[0]!r}, expected labels that were learnt. "
@@ -265,7 +267,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return per_class * balancing_factors(self._statistics.held_targets())
 
     def _target_of(self, read: Targets, row: int) -> Label:
-        return read[1]["_classes"].labels[read[0][row]]
+        return read.outputs.labels[read.values[row]]
 
     def _independent(self) -> Self:
         new = super()._independent()

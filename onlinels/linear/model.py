@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from sys import maxsize
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from river import base
@@ -103,9 +103,6 @@ from onlinels.saving import (
     settings_hold,
 )
 
-Targets = tuple[Matrix, dict[str, Any]]
-"""Targets by row, and the attribute that names the outputs, those of the rows included."""
-
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
     "gram": GramAccumulator,
     "orthogonal": OrthogonalAccumulator,
@@ -156,6 +153,21 @@ class Solution(NamedTuple):
     intercept: Floats
     # What predictive variances need: the noise of every target, and the covariance.
     spread: tuple[Floats, Covariance] | None = None
+
+
+class Targets(NamedTuple):
+    """Targets of rows that are read.
+
+    Attributes
+    ----------
+    values : ndarray (n,) of int, or (n, n_targets)
+        The column of every row's label, or its targets.
+    outputs : Classes, or tuple of names
+        Names of the outputs, those of the rows included.
+    """
+
+    values: Matrix
+    outputs: Any
 
 
 class Checked(NamedTuple):
@@ -414,6 +426,9 @@ class LinearModel(base.Estimator, ABC):
     def _mutable_attributes(self) -> set[str]:
         return {"ridge"}
 
+    _names_outputs: ClassVar[str]
+    """The attribute that names the outputs."""
+
     @property
     @abstractmethod
     def _outputs(self) -> Sequence[Any]:
@@ -613,15 +628,15 @@ class LinearModel(base.Estimator, ABC):
     def _checked(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> Checked:
         """Return rows whose targets are checked, all else checked, too."""
         targets, outputs = read
-        columns = self._columns.extended(batch.layouts)
-        n_targets = len(next(iter(outputs.values())))
+        columns, n_targets = self._columns.extended(batch.layouts), len(outputs)
         self._statistics.check_room(len(columns), n_targets)
         values = columns.place(batch.layouts, batch.matrix)
         check_mass(values, w, lambda: columns.names)
         if targets.ndim == 2:
-            check_mass(targets, w, lambda: outputs["_target_names"])
+            check_mass(targets, w, lambda: outputs)
         times = self._clock.read(t, len(batch))
-        return Checked(values, targets, w, times, outputs | {"_columns": columns}, n_targets)
+        news = {self._names_outputs: outputs, "_columns": columns}
+        return Checked(values, targets, w, times, news, n_targets)
 
     def _learn_checked(self, given: Checked) -> None:
         """Learn rows, all or nothing."""
@@ -798,7 +813,7 @@ class LinearModel(base.Estimator, ABC):
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
         """Take rows out whose targets are read, all or nothing."""
-        self._put_in_place(self._without(batch, read[0], w))
+        self._put_in_place(self._without(batch, read.values, w))
 
     def _without(self, batch: Batch, targets: Matrix, w: float | Floats) -> Accumulator:
         """Return the statistics without rows that are in."""
@@ -852,7 +867,7 @@ class LinearModel(base.Estimator, ABC):
         with all_held(self._lock, other._lock):
             columns = self._columns.extended(other._columns.layouts())
             places, outputs = self._matched(other)
-            size = len(columns), len(next(iter(outputs.values())))
+            size = len(columns), len(outputs[self._names_outputs])
             self._statistics.check_joins(other._statistics, *size)
             mine, theirs = self._alike(other)
             clock, past, other_past = self._clock.joined(other._clock)
@@ -878,10 +893,7 @@ class LinearModel(base.Estimator, ABC):
 
     @abstractmethod
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
-        """Return the columns of another model's targets here, and the attributes that name all.
-
-        The first of them has the length of all targets.
-        """
+        """Return the columns of another model's targets here, and the attributes that name all."""
 
     def __add__(self, other: Self) -> Self:
         """Return a new model that has learnt the rows of both."""

@@ -67,6 +67,8 @@ def check_level(level: Any) -> float:
 class RealValuedModel(LinearModel):
     """Linear least squares on real-valued targets, the same ones in every row."""
 
+    _names_outputs = "_target_names"
+
     # Targets that are known before the first row.
     _known_names: tuple[Name, ...] = ()
 
@@ -109,7 +111,7 @@ class RealValuedModel(LinearModel):
         """
         with self._lock:
             read = self._read_targets(y, None)
-            targets, names = read[0], read[1]["_target_names"]
+            targets, names = read
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
             if not (plain and self._learn_row(x, targets.tobytes())):
                 self._learn_sample(x, read, w, t)
@@ -198,10 +200,11 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
     _known_names = ("y",)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
-        outputs = {"_target_names": self._target_names}
         if n_rows is None:
-            return np.array([[read_number("y", y, OF_TARGETS)]]), outputs
-        return read_numbers(y, n_rows)[:, None], outputs
+            values = np.array([[read_number("y", y, OF_TARGETS)]])
+        else:
+            values = read_numbers(y, n_rows)[:, None]
+        return Targets(values, self._target_names)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
         """Return the prediction for one sample, or a normal distribution around it.
@@ -279,7 +282,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             return normals_like(batch.source, means[:, 0], variances[:, 0])
 
     def _target_of(self, read: Targets, row: int) -> Any:
-        return float(read[0][row, 0])
+        return float(read.values[row, 0])
 
     def predict_learn_many(
         self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
@@ -466,7 +469,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
                 f"y has {len(targets)} rows of {len(names)} targets, expected {n_rows} rows of at "
                 "least one. Pass a dict or a row of targets for every row."
             )
-        return targets, {"_target_names": names}
+        return Targets(targets, names)
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> dict[Name, Any]:
         """Return the prediction of every target for one sample; {} before anything is learnt.
@@ -520,7 +523,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             return self._pairs_like(batch.source, ("mean", "std"), means, np.sqrt(variances))
 
     def _target_of(self, read: Targets, row: int) -> Any:
-        return dict(zip(read[1]["_target_names"], read[0][row].tolist(), strict=True))
+        return dict(zip(read.outputs, read.values[row].tolist(), strict=True))
 
     def predict_learn_many(
         self, X: Any, y: Any, w: Any = None, t: Any = None, with_dist: bool = False
