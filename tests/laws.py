@@ -348,7 +348,7 @@ def assert_near(found, expected):
     assert type(found) is type(expected)
     if isinstance(found, Recursion):
         # The inverse may be held at another scale.
-        parts = ("level", "units", "weights"), (found, expected)
+        parts = ("penalties", "weights"), (found, expected)
         found, expected = ([getattr(each, name) for name in parts[0]] for each in parts[1])
         assert_near([parts[1][0].inverse(), *found], [parts[1][1].inverse(), *expected])
     elif isinstance(found, (float, np.ndarray)):
