@@ -33,6 +33,11 @@ class Update(NamedTuple):
     state: State = ()
 
 
+def becoming(instance: Any, other: Any) -> State:
+    """Return the changes by which an object takes over all attributes of another one."""
+    return tuple((instance, *item) for item in vars(other).items())
+
+
 def apply(update: tuple[Calls, State]) -> None:
     """Make all changes of an update in one C loop: an interrupt comes before it or after it.
 

@@ -30,13 +30,13 @@ from onlinels.linear.model import LinearModel
 from onlinels.linear.prequential import (
     Answers,
     alike,
-    becoming,
     labels_before,
     own_table,
     probabilities_before,
+    sums_before,
     table_before,
 )
-from onlinels.numerics import Lock, State, Update, all_held, apply, zero_added
+from onlinels.numerics import Lock, State, Update, all_held, apply, becoming, zero_added
 from onlinels.pipelines import (
     FIXED,
     emptied,
@@ -643,7 +643,7 @@ class CalibratedClassifier(WrappedClassifier):
             for n_known, rows in alike(part.known):
                 of_label = columns[block][rows], weights[block][rows], before[rows]
                 of_rows[rows] = log_losses(part.scores[rows, :n_known], *of_label)
-            running = np.cumsum(np.vstack((losses, of_rows)), axis=0)
+            running = sums_before(losses, of_rows)
             scales, losses = best_scales(running[:-1]), running[-1]
             probabilities[block] = probabilities_before(
                 part,

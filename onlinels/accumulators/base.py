@@ -30,7 +30,16 @@ from onlinels.checks import (
 from onlinels.linalg.packed import spread
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Sums
-from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, enlarged, shallow_copy
+from onlinels.numerics import (
+    Calls,
+    State,
+    Update,
+    apply,
+    apply_in_blocks,
+    becoming,
+    enlarged,
+    shallow_copy,
+)
 from onlinels.rows import Name
 from onlinels.saving import FLAG, SHARE, VECTOR, WHOLE, locked_copy, save_method
 
@@ -502,7 +511,7 @@ class Accumulator(ABC):
         """Take the state of statistics on whose behalf an update was planned, and apply that."""
         calls, changes = update
         state = tuple((self if each[0] is other else each[0], *each[1:]) for each in changes)
-        mine = () if other is self else tuple((self, *item) for item in vars(other).items())
+        mine = () if other is self else becoming(self, other)
         apply((calls, (*mine, *state)))
 
     def _read(self, activations: Matrix, targets: Matrix, w: Any) -> tuple[Rows, int]:

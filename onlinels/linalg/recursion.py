@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.packed import spread, symmetric
-from onlinels.numerics import Calls, State, apply, product, shallow_copy
+from onlinels.numerics import Calls, State, apply, becoming, product, shallow_copy
 from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
 
 EPS = float(np.finfo(np.float64).eps)
@@ -318,7 +318,7 @@ class Recursion:
         new, row = self.scaled(decay), row[: self.n_features]
         if len(row):
             apply(new.plan(row, errors + self.scores(row) - new.scores(row), w))
-        return (), tuple((self, name, value) for name, value in vars(new).items())
+        return (), becoming(self, new)
 
     def _folded(self) -> Floats:
         """Return the matrix B - U U' of the inverse, in new memory."""

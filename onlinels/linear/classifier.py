@@ -19,6 +19,7 @@ from onlinels.linear.prequential import (
     Answers,
     answered,
     label_and_learn,
+    sums_before,
     tabulate_and_learn,
 )
 from onlinels.numerics import enlarged
@@ -277,7 +278,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _correct_before(self, scores: Floats, rows: Rows) -> None:
         if self.balance == "priors":
             weighed = rows.dense_targets(slice(0, scores.shape[1])) * rows.weights()[:, None]
-            before = np.cumsum(np.vstack((self._statistics.held_targets(), weighed[:-1])), axis=0)
+            before = sums_before(self._statistics.held_targets(), weighed)[:-1]
             scores *= balancing_factors(before)
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:

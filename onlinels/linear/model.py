@@ -68,6 +68,7 @@ from onlinels.numerics import (
     all_held,
     apply,
     apply_in_blocks,
+    becoming,
     product,
     shallow_copy,
     zero_added,
@@ -677,7 +678,7 @@ class LinearModel(base.Estimator, ABC):
         aside._statistics = self._statistics.copied()
         for block in aside._blocks(n_rows, n_features, events):
             apply(plan(aside, block))
-        apply(Update(state=tuple((self, name, value) for name, value in vars(aside).items())))
+        apply(Update(state=becoming(self, aside)))
 
     def _events_of(self, values: Any, w: float | Floats, times: Floats | None) -> Events | None:
         """Return what comes in a batch, if anything is chosen at checkpoints."""

@@ -20,7 +20,7 @@ from onlinels.linear.model import (
     Targets,
 )
 from onlinels.linear.penalty import first_rows_that_vary
-from onlinels.numerics import State, Update, apply, enlarged
+from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like
 
 SHORTEST = 4
@@ -108,11 +108,6 @@ def answered(
             own.learn_one(*stream.example(own, start))
         start += n_answered
     return Answers(own, batch.source, scores, known, variances)
-
-
-def becoming(model: Any, learnt: Any) -> State:
-    """Return the changes by which a model becomes its copy that has learnt."""
-    return tuple((model, *item) for item in vars(learnt).items())
 
 
 def put_in_place(model: Any, answers: Answers) -> None:
@@ -286,9 +281,9 @@ class Spread:
         products = gains.T @ scaled
         added = products.diagonal()
         steps = scaled.T @ weights + np.tril(products, -1) @ shares
-        penalised = _sums_before(self.penalised, shares * (2.0 * steps + added[:, None] * shares))
-        total = _sums_before(self.total, shares**2)
-        n_parameters = _sums_before(np.array([self.n_parameters]), added[:, None])[:, 0]
+        penalised = sums_before(self.penalised, shares * (2.0 * steps + added[:, None] * shares))
+        total = sums_before(self.total, shares**2)
+        n_parameters = sums_before(np.array([self.n_parameters]), added[:, None])[:, 0]
         self.noted.append(((total - penalised)[:-1], n_parameters[:-1], leverages))
         self.penalised, self.total = penalised[-1], total[-1]
         self.n_parameters = float(n_parameters[-1])
@@ -311,9 +306,9 @@ class Spread:
         n_rows = len(residuals)
         before = slice(0, n_rows - 1)
         total = self.weight + np.cumsum(np.append(0.0, roots[before] ** 2))
-        squares = _sums_before(self.squares, targets[before] ** 2)
+        squares = sums_before(self.squares, targets[before] ** 2)
         if self.is_centred:
-            sums = _sums_before(np.zeros(targets.shape[1]), roots[before, None] * targets[before])
+            sums = sums_before(np.zeros(targets.shape[1]), roots[before, None] * targets[before])
             squares -= sums**2 / total[:, None]
         w, kept = roots[:n_rows] ** 2, kept[:n_rows]
         about = 1.0 + np.maximum(leverages, 0.0) / w / kept
@@ -326,7 +321,7 @@ class Spread:
         return fresh
 
 
-def _sums_before(start: Floats, added: Floats) -> Floats:
+def sums_before(start: Floats, added: Floats) -> Floats:
     """Return sums before each row is added to them, and after the last: one row more."""
     return np.cumsum(np.vstack((start, added)), axis=0)
 
@@ -348,8 +343,7 @@ def _answer_block(
     _, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
     # The past as it is; rows weigh more instead of it weighing less.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    decays = model._clock.decays(len(rows.targets), rows.times)
-    kept = None if variances is None else np.append(1.0, decays[:-1])
+    kept = None if variances is None else _kept_before(model, rows)
     solution = followed.grown(len(columns), n_targets)
     found, recursion, fresh = _answered_and_learnt(
         statistics, solution, now, FOLLOWED * trust, kept
@@ -372,6 +366,11 @@ def _answer_block(
         model._asked_at = model.count
         model._refined(recursion)
     return n_answered
+
+
+def _kept_before(model: LinearModel, rows: Checked) -> Floats:
+    """Return to which share the past has decayed before each row, (n,)."""
+    return np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
 
 
 def _sound_rows(model: LinearModel, solution: Recursion, rows: Checked) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Self
 
 from onlinels.checks import check_not_empty, checked_assignment
-from onlinels.numerics import Calls, Lock, State, Update, apply, apply_in_blocks
+from onlinels.numerics import Calls, Lock, State, Update, apply, apply_in_blocks, becoming
 from onlinels.rows import Name, check_aligned, source_of
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.features import Activations
@@ -140,4 +140,4 @@ def single_rows(start: int, stop: int) -> Iterator[slice]:
 
 def put_in_place(model: StreamModel, later: StreamModel) -> None:
     """Let a model become its copy that has learnt more, all at once."""
-    apply(Update(state=tuple((model, *item) for item in vars(later).items())))
+    apply(Update(state=becoming(model, later)))
