@@ -29,7 +29,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data  # type: ignore[attr-defined]
 
-from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import (
     Floats,
     Integers,
@@ -47,7 +47,7 @@ from onlinels.labels import Classes, read_labels
 from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varying_only
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
-from onlinels.linear.model import ACCUMULATORS, LinearModel, Targets, holding, noise_variances
+from onlinels.linear.model import SUMS, LinearModel, Targets, holding, noise_variances
 from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, penalties_of, settled
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
@@ -199,7 +199,7 @@ class IncrementalModel(BaseEstimator):
                         'needs a penalty. Pass a positive alpha, or solver="gram".'
                     )
         check_flag("fit_intercept", self.fit_intercept)
-        check_choice("solver", self.solver, ACCUMULATORS)
+        check_choice("solver", self.solver, SUMS)
         check_decay(self.forgetting_factor, None)
         if not (self.scaling is None or self.scaling in SCALINGS):
             raise ValueError(
@@ -399,7 +399,7 @@ class IncrementalModel(BaseEstimator):
             self._check_parameters()
             self._check_settled()
             with own_words():
-                alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
+                alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
                 solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
             self._solutions[asked] = solution
@@ -528,7 +528,7 @@ def solved(
     model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
 ) -> Solution:
     """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
-    statistics = model._statistics
+    statistics = model._statistics.total
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     alphas = np.broadcast_to(alpha, statistics.n_targets)
     for each in np.unique(alphas).tolist():
@@ -540,7 +540,7 @@ def solved(
 
 
 def alpha_of(
-    statistics: Accumulator, alpha: Any, scaling: str | None
+    statistics: Statistics, alpha: Any, scaling: str | None
 ) -> tuple[float | Floats, Floats | None]:
     """Return the alpha in force, or one for each target, and the units that it acts on."""
     deviations = None if scaling is None else statistics.deviations
@@ -619,8 +619,8 @@ def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -
 
 
 def at(
-    statistics: Accumulator, alpha: float, units: Floats | None
-) -> tuple[Accumulator, tuple[float | Floats, Floats | None]]:
+    statistics: Statistics, alpha: float, units: Floats | None
+) -> tuple[Statistics, tuple[float | Floats, Floats | None]]:
     """Return statistics to be solved for an alpha, and the penalties and diagonal to solve with."""
     if statistics.fixed_ridge is not None and alpha > 0.0:
         inside = None if units is None else np.where(units > 0.0, units, 1.0)
@@ -794,7 +794,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
-        statistics, n_targets = model._statistics, model._statistics.n_targets
+        statistics, n_targets = model._statistics.total, model._statistics.n_targets
         alphas = np.broadcast_to(solution.alpha, n_targets)
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), n_targets))

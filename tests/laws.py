@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import onlinels
 from onlinels import StreamClassifier
-from onlinels.accumulators.centred import CentredAccumulator
+from onlinels.accumulators.base import Accumulator
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Update, apply
 from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
@@ -302,7 +302,7 @@ def saved(model):
 
 def centred(accumulator):
     """Return statistics about the means."""
-    return CentredAccumulator(accumulator)
+    return Accumulator(accumulator._sums, is_centred=True)
 
 
 def assert_unchanged(before, model, dump):

@@ -174,10 +174,10 @@ def test_sums_of_whole_numbers_are_the_same_to_the_last_bit(accumulator):
     fitted = fit(model, array.from_array(X, chunks=(17, 4)), array.from_array(labels, chunks=50))
     model.learn_many(X, labels)
     if accumulator == "gram":
-        assert (fitted._statistics.gram == model._statistics.gram).all()
-        assert (fitted._statistics.cross == model._statistics.cross).all()
+        assert (fitted._statistics.sums().gram == model._statistics.sums().gram).all()
+        assert (fitted._statistics.sums().cross == model._statistics.sums().cross).all()
     else:
-        R, expected = fitted._statistics.factor, model._statistics.factor
+        R, expected = fitted._statistics._sums.factor, model._statistics._sums.factor
         np.testing.assert_allclose(R.T @ R, expected.T @ expected, rtol=1e-13, atol=1e-10)
 
 

@@ -183,7 +183,7 @@ def test_statistics_are_numbers(path):
         for odd in (np.nan, np.inf, 1e300):
             with_array(model, path, name, odd)
             refused(path, rf"{name} is .*, of values up to 1e\+150")
-    with_array(model, path, "_cross", np.nan)
+    with_array(model, path, "cross", np.nan)
     loaded = onlinels.load(path)
     with pytest.raises(ValueError, match="statistics that are not finite numbers"):
         loaded.learn_many([{"a": 1.0}] * 20, ["x", "y"] * 10)

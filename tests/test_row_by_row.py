@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import laws
 import strategies
-from onlinels import GramAccumulator, KFold, LeastSquaresClassifier
+from onlinels import KFold, LeastSquaresClassifier
+from onlinels.accumulators.gram import GramSums
 
 SETTINGS = [
     {"ridge": 1.0},
@@ -287,13 +288,13 @@ def test_many_features_are_predicted_and_learnt_row_by_row(settings, fit_interce
 
 def test_a_solution_that_goes_on_is_made_anew_after_so_many_rows(monkeypatch):
     """Predicting and learning in turn solves once in 1,024 rows, and not once a row."""
-    solved, solve = [], GramAccumulator.solve
+    solved, solve = [], GramSums.solve
 
     def counted(self, *arguments):
         solved.append(model.count)
         return solve(self, *arguments)
 
-    monkeypatch.setattr(GramAccumulator, "solve", counted)
+    monkeypatch.setattr(GramSums, "solve", counted)
     model, (X, y) = LeastSquaresClassifier(ridge=1.0), stream(4200)
     for x, label in zip(X, y, strict=True):
         model.predict_one(x)

@@ -6,22 +6,122 @@ from typing import Self
 
 import numpy as np
 
-from onlinels.accumulators.base import LEDGER, Accumulator, Covariance, Rows, has_sound_sizes
+from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.statistics import STATISTICS, is_sound
+from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
-from onlinels.linalg.packed import spread
-from onlinels.linalg.selection import Sums, check_penalties
+from onlinels.linalg.packed import gathered
 from onlinels.linalg.solve import invert_factor, solve_factor, with_rows
-from onlinels.numerics import Calls, State, enlarged, product
-from onlinels.saving import COLUMNS, VECTOR, savable
+from onlinels.numerics import Calls, State, enlarged, product, shallow_copy
+from onlinels.saving import COLUMNS, made_of, savable
 
 
 @savable(
-    {**LEDGER, "_factor": COLUMNS, "_rotated": COLUMNS, "_target_squares": VECTOR},
-    lambda acc: (
-        acc._factor.shape == (acc.n_features, acc.n_features)
-        and has_sound_sizes(acc, acc._rotated.shape)
-    ),
+    {"factor": COLUMNS, "rotated": COLUMNS},
+    lambda sums: sums.factor.shape == (len(sums.rotated), len(sums.rotated)),
 )
+class FactorSums(SumsOfProducts):
+    """R and Q'Y of A = QR: R'R = A'A and R'(Q'Y) = A'Y, neither of which is ever formed.
+
+    Examples
+    --------
+    >>> from onlinels.numerics import apply
+    >>> sums = FactorSums(1, 1)
+    >>> apply(sums.plan_rows(Rows(np.array([[3.0], [4.0]]), np.ones((2, 1))), decay=1.0))
+    >>> np.abs(sums.factor)
+    array([[5.]])
+    """
+
+    form = "orthogonal"
+    removal_error = (
+        "OrthogonalAccumulator cannot take rows out: a triangular factor has no stable way to do so"
+    )
+
+    def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
+        # Fortran order, as LAPACK takes and gives it.
+        self.factor = np.zeros((n_features, n_features), order="F")
+        self.rotated = np.zeros((n_features, n_targets), order="F")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        size: tuple[int, int] = self.rotated.shape
+        return size
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes of the factor and of the three that a solution is made from."""
+        return 32 * n_features * (n_features + n_targets)
+
+    def squares(self) -> Floats:
+        """Return every feature's weighted sum of squares, (n_features,)."""
+        squares: Floats = np.einsum("ij,ij->j", self.factor, self.factor)
+        return squares
+
+    def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan to let all rows decay and to rotate rows into the factor."""
+        factor, rotated = self.factor, self.rotated
+        if decay != 1.0:
+            factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
+        values, w = rows.with_shift()
+        if len(values) and len(factor):
+            root = np.sqrt(w)[:, None]
+            wide = np.asfortranarray(values * root)
+
+            def targets(columns: slice) -> Floats:
+                dense = rows.dense_targets(columns)
+                dense *= root
+                return dense
+
+            factor, rotated = with_rows(factor, rotated, wide, targets)
+        return (), ((self, "factor", factor), (self, "rotated", rotated))
+
+    def add(self, other: Self, w: float) -> None:
+        """Factor both factors, one above the other, in place."""
+        n_features = len(other.factor)
+        if n_features:
+            root = np.sqrt(w)
+            wide = enlarged(other.factor * root, n_features, len(self.factor))
+            targets = enlarged(other.rotated * root, n_features, self.rotated.shape[1])
+            self.factor, self.rotated = with_rows(
+                self.factor, self.rotated, wide, lambda part: targets[:, part], n_features
+            )
+
+    def reindexed(self, features: Integers, targets: Integers) -> Self:
+        """Return the sums of the given features and targets, new ones for -1."""
+        new = shallow_copy(self)
+        new.rotated = turned = gathered(self.rotated, features, targets)
+        new.factor = gathered(self.factor, features, features)
+        if (np.diff(features[features >= 0]) < 0).any():
+            # Not a triangle any more.
+            empty = FactorSums(len(features), len(targets))
+            new.factor, new.rotated = with_rows(
+                empty.factor, empty.rotated, new.factor, lambda part: turned[:, part]
+            )
+        return new
+
+    def products(self) -> tuple[Floats, Floats]:
+        """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""
+        return product(self.factor.T, self.factor), product(self.factor.T, self.rotated)
+
+    def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
+        """Return the W of (A'A + D) W = A'Y; see `onlinels.linalg.solve.solve_factor`."""
+        return solve_factor(*self._copies(), penalties, diagonal)
+
+    def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
+        """Return (A'A + D)^-1 and the trace of its product with A'A."""
+        return invert_factor(self._copies()[0], penalties, diagonal)
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
+        image = self.factor @ output_weights
+        explained: Floats = (image * (2.0 * self.rotated - image)).sum(axis=0)
+        return explained
+
+    def _copies(self) -> tuple[Floats, Floats]:
+        return self.factor.copy(order="F"), self.rotated.copy(order="F")
+
+
+@savable(STATISTICS | {"_sums": made_of(FactorSums)}, is_sound)
 class OrthogonalAccumulator(Accumulator):
     """Accumulate R and Q'Y of A = QR: least squares that keeps all digits of its condition.
 
@@ -62,125 +162,17 @@ class OrthogonalAccumulator(Accumulator):
     """
 
     __setattr__ = checked_assignment
-
-    by_target = (*Accumulator.by_target, "_target_squares")
+    _sums: FactorSums
 
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
-        super().__init__(n_features, n_targets)
-        self._target_squares = np.zeros(n_targets)
-        # Fortran order, as LAPACK takes and gives it.
-        self._factor = np.zeros((n_features, n_features), order="F")
-        self._rotated = np.zeros((n_features, n_targets), order="F")
-
-    def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes of the factor and of the three that a solution is made from."""
-        return 32 * n_features * (n_features + n_targets)
+        super().__init__(FactorSums(), n_features, n_targets)
 
     @property
     def factor(self) -> Floats:
         """R, upper triangular, (n_features, n_features), as a new array."""
-        return self._factor.copy(order="F")
+        return self._sums.factor.copy(order="F")
 
     @property
     def rotated_targets(self) -> Floats:
         """Q'Y, (n_features, n_targets), as a new array."""
-        return self._rotated.copy(order="F")
-
-    def _raw_squares(self) -> tuple[Floats, Floats]:
-        return np.einsum("ij,ij->j", self._factor, self._factor), self._target_squares
-
-    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        factor, rotated = self._factor, self._rotated
-        if decay != 1.0:
-            factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
-        if len(rows.values) and self._n_features:
-            root = np.sqrt(rows.weights())[:, None]
-            wide = np.asfortranarray(rows.values * root)
-
-            def targets(columns: slice) -> Floats:
-                dense = rows.dense_targets(columns)
-                dense *= root
-                return dense
-
-            factor, rotated = with_rows(factor, rotated, wide, targets)
-        squares = rows.added_target_squares(self._target_squares * decay)
-        state = (self, "_factor", factor), (self, "_rotated", rotated)
-        noted = self._squares_noted(rows, decay)
-        return (), (*state, (self, "_target_squares", squares), *noted)
-
-    def _absorb_sums(self, other: Self, w: float) -> None:
-        """Factor both factors, one above the other."""
-        squares = enlarged(other._target_squares, self._n_targets)
-        self._target_squares = self._target_squares + w * squares
-        if other.n_features:
-            root = np.sqrt(w)
-            wide = enlarged(other._factor * root, other.n_features, self._n_features)
-            targets = enlarged(other._rotated * root, other.n_features, self._n_targets)
-            both = self._factor, self._rotated
-            self._factor, self._rotated = with_rows(
-                *both, wide, lambda part: targets[:, part], len(wide)
-            )
-
-    def _check_subtracts(self) -> None:
-        raise ValueError(
-            f"{type(self).__name__} cannot take rows out: a triangular factor has no stable way to "
-            'do so. Keep the Gram form, GramAccumulator or accumulator="gram", to unlearn.'
-        )
-
-    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
-        n, n_targets = self._n_features, self._n_targets
-        self._factor = spread(self._factor, (n, n), features, features)
-        self._rotated = spread(self._rotated, (n, n_targets), features, targets)
-        if np.any(np.diff(features) < 0):
-            # Not a triangle any more.
-            rows, rotated = self._factor, self._rotated
-            empty = np.zeros((n, n)), np.zeros((n, n_targets))
-            self._factor, self._rotated = with_rows(*empty, rows, lambda part: rotated[:, part])
-
-    def _keep_sums(self, columns: Integers) -> None:
-        self._rotated = np.asfortranarray(self._rotated[:, columns])
-
-    def solve(
-        self,
-        ridge: float | Floats,
-        diagonal: Floats | None = None,
-        n_rows: int | None = None,
-    ) -> Floats:
-        """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
-
-        Parameters
-        ----------
-        ridge : float, or ndarray (n_features,)
-            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
-            minimum norm.
-        diagonal : ndarray (n_features,), optional
-            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
-
-        Returns
-        -------
-        ndarray (n_features, n_targets), float64
-
-        Notes
-        -----
-        See `onlinels.linalg.solve.solve_factor` for cost and rank tolerance.
-        """
-        check_penalties(ridge)
-        diagonal = self.diagonal if diagonal is None else diagonal
-        return solve_factor(self.factor, self.rotated_targets, ridge, diagonal)
-
-    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + D)^-1; see `Accumulator.covariance`."""
-        diagonal = self.diagonal if diagonal is None else diagonal
-        return Covariance(*invert_factor(self.factor, ridge, diagonal))
-
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
-        rotated = self.factor @ output_weights
-        explained: Floats = (rotated * (2.0 * self.rotated_targets - rotated)).sum(axis=0)
-        return explained
-
-    def sums(self) -> Sums:
-        """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""
-        factor, rotated = self._factor, self._rotated
-        gram, cross = product(factor.T, factor), product(factor.T, rotated)
-        return Sums(gram, cross, self.target_squares, self.weight)
+        return self._sums.rotated.copy(order="F")

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from sys import maxsize
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from onlinels.accumulators.base import (
-    LEDGER,
-    RESIDUE,
-    Accumulator,
-    Covariance,
-    Rows,
-    adding_squares,
-    has_sound_sizes,
-)
-from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.base import Accumulator
+from onlinels.accumulators.gram import GRAM, GramSums
+from onlinels.accumulators.statistics import STATISTICS, is_sound
+from onlinels.accumulators.sums import Rows, SumsOfProducts, adding_squares
 from onlinels.checks import Floats, Integers, checked_assignment
+from onlinels.linalg.packed import gathered, growth
 from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
-from onlinels.linalg.selection import Sums, check_penalties, check_ridge
-from onlinels.linalg.sketch import GramSketch
+from onlinels.linalg.selection import check_ridge
+from onlinels.linalg.sketch import RESIDUE, GramSketch
 from onlinels.linalg.solve import ridge_and_units
 from onlinels.numerics import Calls, State, enlarged, shallow_copy
 from onlinels.saving import VECTOR, made_of, savable
@@ -30,24 +26,237 @@ FAINT = 1e-9
 """Ridge, relative to the one inside, below which it is checked that the digits suffice for it."""
 
 
-def _is_sound(acc: Any) -> bool:
-    if (acc._gram is None) == (acc.recursion is None):
-        return False
-    inner = acc._gram or acc.recursion
-    sketched = acc._sketch.n_features, acc._sketch.n_targets
-    return has_sound_sizes(acc, (inner.n_features, inner.n_targets), sketched)
+@savable(*GRAM)
+class GramBeforeRidge(GramSums):
+    """Sums of rows that come before a ridge is known; a ridge turns them into an inverse."""
+
+    form = "recursive"
+    holds_ridge = True
+
+    def with_ridge(
+        self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
+    ) -> InverseSums:
+        """Return an inverse with a ridge on features in units inside."""
+        check_fixable(ridge)
+        new = InverseSums(*self.shape, ridge)
+        new.feature_squares = self.squares()
+        new.recursion = _recursion_of(self, diagonal, ridge, _penalties(ridge, units, diagonal))
+        new.sketch = new.sketch.with_sums(self.gram.full(), self.cross)
+        return new
+
+    def recursion_of(self, output_weights: Floats, ridge: float, penalties: Floats) -> None:
+        """Return None: the inverse is going to follow rows, once a ridge is known."""
+        return
 
 
 @savable(
-    {
-        **LEDGER,
-        "_gram": made_of(GramAccumulator, type(None)),
-        "recursion": made_of(Recursion, type(None)),
-        "_squares": VECTOR,
-        "_sketch": made_of(GramSketch),
-    },
-    _is_sound,
+    {"recursion": made_of(Recursion), "feature_squares": VECTOR, "sketch": made_of(GramSketch)},
+    lambda sums: (
+        (sums.sketch.n_features, sums.sketch.n_targets) == sums.shape
+        and len(sums.feature_squares) == sums.shape[0]
+    ),
 )
+class InverseSums(SumsOfProducts):
+    """P = (A'A + D)^-1 and W = P A'Y, with a sketch that shows how many of their digits are right.
+
+    Rows are learnt one by one in place, and in batches aside.
+
+    Examples
+    --------
+    >>> from onlinels.numerics import apply
+    >>> sums = InverseSums(1, 1, ridge=1.0)
+    >>> apply(sums.plan_rows(Rows(np.array([[2.0]]), np.array([[5.0]])), decay=1.0))
+    >>> sums.recursion.weights
+    array([[2.]])
+    """
+
+    form = "recursive"
+    recursion: Recursion
+    holds_ridge = True
+
+    def __init__(self, n_features: int, n_targets: int, ridge: float) -> None:
+        self.recursion = Recursion(n_features, n_targets, float(ridge))
+        self.feature_squares = np.zeros(n_features)
+        self.sketch = GramSketch(n_features, n_targets)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of features and of targets."""
+        return self.recursion.n_features, self.recursion.n_targets
+
+    def squares(self) -> Floats:
+        """Return every feature's weighted sum of squares, (n_features,)."""
+        return self.feature_squares
+
+    def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
+        """Plan to let all rows decay and to add one row, followed by its targets."""
+        recursion = self.recursion
+        if decay < FAINTEST:
+            return super().plan_row(sample, w, decay)
+        calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
+        row = sample[: len(self.feature_squares)]
+        adding = adding_squares(self.feature_squares, row, w, decay)
+        return (*calls, adding, *self.sketch.plan_row(sample, w, decay)), state
+
+    def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan to let all rows decay and to add rows, or take them out, in new objects."""
+        values, w = rows.with_shift()
+        recursion = rows.followed or _decayed(self.recursion, decay)
+        sketch = self.sketch.scaled(decay)
+        if w.any() and values.size:
+            # As they are, they are not copied.
+            used = slice(None) if w.all() else np.flatnonzero(w)
+            targets = rows.dense_targets(slice(0, self.shape[1]))[used]
+            values, w = values[used], rows.sign * w[used]
+            if rows.followed is None:
+                recursion = recursion.learnt(values, targets, w)
+            sketch.learn(values, targets, w)
+        squares = decay * self.feature_squares + rows.sign * rows.squares()
+        return (), (
+            (self, "recursion", recursion),
+            (self, "sketch", sketch),
+            (self, "feature_squares", squares),
+        )
+
+    def check_removal(self, before: Floats, target_squares: Floats) -> None:
+        """Raise ValueError if rows that were taken out have left too few digits."""
+        self.sketch.note_peaks(before)
+        self.sketch.check("rows to take out leave", self.recursion, target_squares)
+
+    def as_gram(self) -> GramSums:
+        """Return A'A and A'Y, in ``M^3`` operations."""
+        gram, weights = self.recursion.information(), self.recursion.weights
+        cross = gram @ weights + self.recursion.penalties[:, None] * weights
+        never = self.feature_squares == 0.0
+        gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
+        return GramSums.of(gram, cross)
+
+    def add(self, other: Any, w: float) -> None:
+        """Add w times sums of at most as many columns, in place, by way of A'A."""
+        sums, theirs, size = self.as_gram(), other.as_gram(), self.shape
+        sums.add(theirs, w)
+        places = [growth(*each) for each in zip(theirs.shape, size, strict=True)]
+        theirs, sketch = theirs.reindexed(*places), self.sketch.copied()
+        gram = theirs.gram.full()
+        learnt = sketch.with_sums(gram, theirs.cross)
+        if other.recursion is not None:
+            # The error of their inverse, which shows along their own vectors.
+            grown = other.sketch.reindexed(*places)
+            learnt.absorb(grown, 1.0)
+            learnt.absorb(grown.with_sums(gram, theirs.cross), -1.0)
+        sketch.absorb(learnt, w)
+        self.sketch = sketch
+        self.feature_squares = self.feature_squares + w * enlarged(other.squares(), size[0])
+        ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
+        self.recursion = _recursion_of(sums, self._held_squares(), ridge, penalties, w > 0.0)
+
+    def _held_squares(self) -> Floats:
+        """Return the features' squares, with 0 where only rounding errors can be left."""
+        squares, peaks = self.feature_squares, self.sketch.peaks[: len(self.feature_squares)]
+        return np.where(squares <= RESIDUE * peaks, 0.0, squares)
+
+    def with_ridge(
+        self, ridge: float, units: Floats | None, diagonal: Floats, target_squares: Floats
+    ) -> Self:
+        """Return an inverse with another ridge on features in units inside."""
+        check_fixable(ridge)
+        inside, penalties = self.recursion, _penalties(ridge, units, diagonal)
+        if units is None and (inside.full_penalties == ridge).all():
+            return self
+        new = shallow_copy(self)
+        new.recursion = _recursion_of(self.as_gram(), diagonal, ridge, penalties)
+        # The sums come from an inverse, which holds few digits of what its ridge outweighs, or of
+        # what rows that were taken out outweighed.
+        if self.sketch.peaks.any() or (penalties < FAINT * inside.penalties).any():
+            cause = f"ridge={ridge:g} in place of {inside.ridge:g} leaves"
+            self.sketch.check(cause, new.recursion, target_squares)
+        return new
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return the sums with other units of features that are constant so far."""
+        new, inside = shallow_copy(self), self.recursion
+        new.recursion = inside.with_penalties(features, inside.ridge * units**2)
+        return new
+
+    def restored(self) -> Self:
+        """Return the sums with the ridge inside back to c."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion.restored()
+        return new
+
+    def without(self, features: NDArray[np.bool_]) -> Self:
+        """Return the sums without what rounding has left of features, given as a mask."""
+        new = shallow_copy(self)
+        new.recursion, new.sketch = self.recursion.without(features), self.sketch.without(features)
+        return new
+
+    def reindexed(self, features: Integers, targets: Integers) -> Self:
+        """Return the sums of the given features and targets, new ones for -1."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion.reindexed(features, targets)
+        new.sketch = self.sketch.reindexed(features, targets)
+        new.feature_squares = gathered(self.feature_squares, features)
+        return new
+
+    def products(self) -> tuple[Floats, Floats]:
+        """Return A'A, of which the upper triangle is read, and A'Y, in 2 M^3 operations."""
+        return self.as_gram().products()
+
+    def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
+        """Return W; that of another ridge than the one inside by way of A'A."""
+        if not np.all(penalties):
+            raise ValueError(
+                "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
+                'or accumulator="gram" or "orthogonal".'
+            )
+        if not self._is_inside(penalties):
+            return self.as_gram().solve(penalties, diagonal, n_rows)
+        weights = self.recursion.weights.copy(order="F")
+        weights[diagonal <= 0.0] = 0.0
+        return weights
+
+    def covariance(self, penalties: float | Floats, diagonal: Floats) -> tuple[Floats, float]:
+        """Return (A'A + D)^-1 and the trace of its product with A'A."""
+        if not self._is_inside(penalties):
+            return self.as_gram().covariance(penalties, diagonal)
+        matrix, inside = self.recursion.inverse(), self.recursion.penalties
+        return matrix, len(inside) - float(inside @ matrix.diagonal())
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of A'A."""
+        return self.as_gram().explained_squares(output_weights)
+
+    def _is_inside(self, penalties: float | Floats) -> bool:
+        """Tell whether a ridge is the number inside."""
+        return np.ndim(penalties) == 0 and penalties == self.recursion.ridge
+
+
+def _recursion_of(
+    sums: GramSums, diagonal: Floats, ridge: float, penalties: Floats, may_round: bool = True
+) -> Recursion:
+    """Return the recursion of sums; eigenvalues that rounding put below 0 are 0, if they may be."""
+    weights, upper = sums.solve(penalties, diagonal, maxsize), sums.gram.upper()
+    try:
+        return Recursion.of_gram(upper, weights, penalties, ridge)
+    except ValueError:
+        if not may_round:
+            raise
+        units = ridge_and_units(penalties)[1]
+        eigenvalues, vectors = eigh(sums.gram.full() / units / units[:, None])
+        gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+        # Eigenvalues next to 0 may be below it once more.
+        gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
+        gram *= units
+        gram *= units[:, None]
+        return Recursion.of_gram(gram, weights, penalties, ridge)
+
+
+def _penalties(ridge: float, units: Floats | None, diagonal: Floats) -> Floats:
+    """Return the penalty of every feature, (n_features,), of a ridge on features in units."""
+    return np.full(len(diagonal), float(ridge)) if units is None else ridge * units**2
+
+
+@savable(STATISTICS | {"_sums": made_of(GramBeforeRidge, InverseSums)}, is_sound)
 class RecursiveAccumulator(Accumulator):
     """Keep (A'A + D)^-1 and the output weights, for streams that predict and learn row by row.
 
@@ -110,29 +319,11 @@ class RecursiveAccumulator(Accumulator):
 
     __setattr__ = checked_assignment
 
-    # It is inside once it is known.
-    holds_ridge = True
-    by_column = ("_squares",)
-
     def __init__(self, n_features: int = 0, n_targets: int = 0, ridge: float | None = None) -> None:
-        super().__init__(n_features, n_targets)
-        # Sums of squares of the features and, after them, of the targets.
-        self._squares = np.zeros(n_features + n_targets)
-        # Beside a recursion: it shows how many digits of the recursion are right.
-        self._sketch = GramSketch(n_features, n_targets)
-        # One of the two: the sums, until a ridge is known; then the recursion.
-        self._gram: GramAccumulator | None = None
-        vars(self)["recursion"] = None
-        if ridge is None:
-            self._gram = GramAccumulator(n_features, n_targets)
-        else:
+        if ridge is not None:
             check_fixable(ridge)
-            self.recursion = Recursion(n_features, n_targets, float(ridge))
-
-    @property
-    def fixed_ridge(self) -> float | None:  # type: ignore[override]
-        """The ridge c inside the statistics; None while they are held as a Gram."""
-        return None if self.recursion is None else self.recursion.ridge
+        sums = GramBeforeRidge() if ridge is None else InverseSums(0, 0, ridge)
+        super().__init__(sums, n_features, n_targets)
 
     @property
     def ridge(self) -> float | None:
@@ -142,218 +333,6 @@ class RecursiveAccumulator(Accumulator):
     @ridge.setter
     def ridge(self, ridge: float) -> None:
         self.fix_ridge(ridge)
-
-    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it with a ridge inside, in place of one that may be there."""
-        check_fixable(ridge)
-        inside = self.recursion
-        penalties = np.full(self._n_features, float(ridge))
-        if units is not None:
-            penalties *= units**2
-        elif inside is not None and (inside.full_penalties == ridge).all():
-            return self
-        new, sums = self.copied(), self._sums()
-        if inside is None:
-            new._sketch = self._sketch.with_sums(sums.gram, sums.cross)
-        new.recursion, new._gram = self._recursion_of(sums, float(ridge), penalties), None
-        if inside is not None:
-            # The sums come from an inverse, which holds few digits of what its ridge outweighs, or
-            # of what rows that were taken out outweighed.
-            is_faint = penalties < FAINT * inside.penalties
-            if self._sketch.peaks.any() or is_faint.any():
-                new._check_digits(f"ridge={ridge:g} in place of {inside.ridge:g} leaves")
-        return new
-
-    def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return it with other units of features that are constant so far; see `Accumulator`."""
-        new = shallow_copy(self)
-        inside = self.recursion
-        new.recursion = inside and inside.with_penalties(features, inside.ridge * units**2)
-        return new
-
-    def _sums(self) -> GramAccumulator:
-        """Return A'A and A'Y, those of a recursion in ``M^3`` operations."""
-        if self.recursion is None:
-            assert self._gram is not None
-            return self._gram
-        gram, weights = self.recursion.information(), self.recursion.weights
-        cross = gram @ weights + self.ridge_diagonal(self.recursion.ridge)[:, None] * weights
-        never = self._squares[: self._n_features] == 0.0
-        gram[never], gram[:, never], cross[never] = 0.0, 0.0, 0.0
-        return GramAccumulator.of(gram, cross)
-
-    def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge on each feature: from c/2 to c in its units, if `ridge` is inside."""
-        if self.recursion is not None and ridge == self.recursion.ridge:
-            return self.recursion.penalties
-        return np.full(self._n_features, ridge)
-
-    @property
-    def _target_squares(self) -> Floats:  # type: ignore[override]
-        return self._squares[self._n_features :]
-
-    def _raw_squares(self) -> tuple[Floats, Floats]:
-        return self._squares[: self._n_features], self._target_squares
-
-    def _plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
-        recursion = self.recursion
-        if recursion is None or decay < FAINTEST or not self._n_features:
-            return super()._plan_row(sample, w, decay)
-        calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
-        adding = adding_squares(self._squares, sample, w, decay)
-        return (*calls, adding, *self._sketch.plan_row(sample, w, decay)), state
-
-    def _plan_sums(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        features, targets = (each * decay for each in self._raw_squares())
-        features += rows.sign * rows.squares()
-        squares = np.concatenate((features, rows.added_target_squares(targets)))
-        noted = ((self, "_squares", squares), *self._squares_noted(rows, decay))
-        recursion = self.recursion
-        if recursion is None:
-            assert self._gram is not None
-            calls, state = self._gram._plan_sums(rows, decay)
-            return calls, (*state, *noted)
-        recursion = rows.followed or _decayed(recursion, decay)
-        weights, sketch = rows.weights(), self._sketch.scaled(decay)
-        if weights.any() and self._n_features:
-            # As they are, they are not copied.
-            used = slice(None) if weights.all() else np.flatnonzero(weights)
-            values = np.asarray(rows.values[used], dtype=np.float64)
-            targets = rows.dense_targets(slice(0, self._n_targets))[used]
-            w = rows.sign * weights[used]
-            if rows.followed is None:
-                recursion = recursion.learnt(values, targets, w)
-            sketch.learn(values, targets, w)
-        taken = decay * self._targets_taken
-        if rows.sign < 0.0:
-            taken += decay * self._target_squares - squares[self._n_features :]
-            sketch.note_peaks(decay * self._squares[: self._n_features])
-        inside = ("recursion", recursion), ("_sketch", sketch), ("_targets_taken", taken)
-        state = (*((self, *each) for each in inside), *noted)
-        if rows.sign < 0.0:
-            left = shallow_copy(self)
-            vars(left).update((name, value) for _, name, value in state)
-            left._check_digits("rows to take out leave")
-        return (), state
-
-    def _check_digits(self, cause: str) -> None:
-        """Raise ValueError if the recursion has lost the digits of what is left in it."""
-        assert self.recursion is not None
-        # What rounding leaves of targets that are out is no measure of errors.
-        targets = np.maximum(self._target_squares, RESIDUE * self._targets_taken)
-        self._sketch.check(cause, self.recursion, targets)
-
-    def _absorb_sums(self, other: Self, w: float) -> None:
-        sums, theirs = self._sums(), other._sums()
-        sums._absorb_sums(theirs, w)
-        size = self._n_features, self._n_targets
-        sketch = self._sketch.copied()
-        if w < 0.0:
-            sketch.note_peaks(self._squares[: self._n_features])
-        self._squares = self._squares + w * np.concatenate(
-            [*map(enlarged, other._raw_squares(), size)]
-        )
-        if self.recursion is not None:
-            theirs = theirs.grown(*size)
-            learnt = sketch.with_sums(theirs.gram, theirs.cross)
-            if other.recursion is not None:
-                # The error of their inverse, which shows along their own vectors.
-                grown = other.grown(*size)._sketch
-                learnt.absorb(grown, 1.0)
-                learnt.absorb(grown.with_sums(theirs.gram, theirs.cross), -1.0)
-            sketch.absorb(learnt, w)
-            self._sketch = sketch
-            ridge, penalties = self.recursion.ridge, self.recursion.full_penalties
-            if w > 0.0:
-                self.recursion = self._recursion_of(sums, ridge, penalties)
-            else:
-                weights = sums.solve(penalties, self.diagonal)
-                self.recursion = Recursion.of_gram(sums.gram, weights, penalties, ridge)
-                self._check_digits("rows to take out leave")
-
-    def _recursion_of(self, sums: GramAccumulator, ridge: float, penalties: Floats) -> Recursion:
-        """Return the recursion of sums; eigenvalues that rounding put below 0 are 0."""
-        weights = sums.solve(penalties, self.diagonal)
-        try:
-            return Recursion.of_gram(sums.gram, weights, penalties, ridge)
-        except ValueError:
-            units = ridge_and_units(penalties)[1]
-            eigenvalues, vectors = eigh(sums.gram / units / units[:, None])
-            gram = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
-            # Eigenvalues next to 0 may be below it once more.
-            gram.flat[:: len(gram) + 1] += EPS * eigenvalues.max(initial=0.0)
-            gram *= units
-            gram *= units[:, None]
-            return Recursion.of_gram(gram, weights, penalties, ridge)
-
-    def forget_unused(self) -> None:
-        """Forget what is known of features of which only rounding errors are left, in place."""
-        unused = (self.diagonal == 0.0) & (self._raw_squares()[0] != 0.0)
-        if self.recursion is not None and unused.any():
-            self.recursion = self.recursion.without(unused)
-            self._sketch = self._sketch.without(unused)
-
-    def restore_ridge(self) -> None:
-        """Bring the ridge inside back to c, in place."""
-        if self.recursion is not None:
-            self.recursion = self.recursion.restored()
-
-    def _rearrange_sums(self, features: Integers, targets: Integers) -> None:
-        places = features, targets, self._n_features, self._n_targets
-        self._sketch = self._sketch.placed(*places)
-        if self.recursion is not None:
-            self.recursion = self.recursion.placed(*places)
-        if self._gram is not None:
-            self._gram = self._gram.rearranged(*places)
-
-    def _keep_sums(self, columns: Integers) -> None:
-        self._sketch = self._sketch.with_targets(columns)
-        if self.recursion is not None:
-            self.recursion = self.recursion.with_targets(columns)
-        if self._gram is not None:
-            self._gram = self._gram.with_targets(columns)
-
-    def sums(self) -> Sums:
-        """Return A'A and A'Y in new memory, in about 2 M^3 operations from a recursion."""
-        sums = self._sums().sums()
-        return replace(sums, target_squares=self.target_squares, weight=self.weight)
-
-    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
-        """Return (A'A + D)^-1; see `Accumulator.covariance`."""
-        if self.recursion is None or not self._is_inside(ridge):
-            return self._sums().covariance(ridge, self.diagonal if diagonal is None else diagonal)
-        matrix = self.recursion.inverse()
-        penalties = self.recursion.penalties
-        parameters = self._n_features - float(penalties @ matrix.diagonal())
-        return Covariance(matrix, parameters)
-
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return 2 W'A'Y - W'A'A W of every target, (n_targets,), by way of the Gram."""
-        return self._sums().explained_squares(output_weights)
-
-    def _is_inside(self, ridge: float | Floats) -> bool:
-        """Tell whether a ridge is the number inside."""
-        return np.ndim(ridge) == 0 and ridge == self.fixed_ridge
-
-    def solve(
-        self,
-        ridge: float | Floats,
-        diagonal: Floats | None = None,
-        n_rows: int | None = None,
-    ) -> Floats:
-        """Return the output weights (n_features, n_targets) as a new array."""
-        check_penalties(ridge)
-        if self.recursion is not None and not np.all(ridge):
-            raise ValueError(
-                "ridge=0.0 must be greater than 0 for the recursive form. Pass a positive ridge, "
-                'or accumulator="gram" or "orthogonal".'
-            )
-        diagonal = self.diagonal if diagonal is None else diagonal
-        if self.recursion is None or not self._is_inside(ridge):
-            return self._sums().solve(ridge, diagonal, n_rows)
-        weights = self.recursion.weights.copy(order="F")
-        weights[diagonal <= 0.0] = 0.0
-        return weights
 
 
 def check_fixable(ridge: Any) -> None:

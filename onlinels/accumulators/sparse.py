@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.gram import GramAccumulator
+from onlinels.accumulators.gram import GramSums
+from onlinels.accumulators.mean import Mean
+from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import SPARSE, Floats
 from onlinels.numerics import product
 
@@ -25,17 +25,17 @@ Columns beyond it, most of whose entries are not 0, are centred as an array.
 """
 
 
-def takes_sparse(statistics: Accumulator, rows: Any) -> bool:
-    """Tell whether sums of rows are quicker by sparse products, for statistics that are sums.
+def takes_sparse(statistics: Any, rows: Any) -> bool:
+    """Tell whether rows enter statistics faster by sparse products.
 
     Examples
     --------
     >>> rows = sparse.random_array((2000, 1000), density=0.01, format="csr", rng=0)
-    >>> takes_sparse(GramAccumulator(), rows), takes_sparse(GramAccumulator(), rows[:5])
+    >>> empty = Statistics(GramSums(), is_centred=True)
+    >>> takes_sparse(empty, rows), takes_sparse(empty, rows[:5])
     (True, False)
     """
-    inside: Any = statistics.comoments if isinstance(statistics, CentredAccumulator) else statistics
-    if type(inside) is not GramAccumulator or not isinstance(rows, SPARSE):
+    if not isinstance(rows, SPARSE) or type(getattr(statistics, "_sums", None)) is not GramSums:
         return False
     n_rows, n_columns = rows.shape
     pairs = float((np.diff(rows.indptr).astype(np.float64) ** 2).sum())
@@ -44,28 +44,34 @@ def takes_sparse(statistics: Accumulator, rows: Any) -> bool:
 
 
 def sums_of_sparse(
-    statistics: Accumulator, rows: Any, targets: Any, w: Floats, n_targets: int
-) -> Accumulator:
-    """Return statistics of the kind given that have learnt sparse rows, and nothing else.
+    rows: Any, targets: Any, w: Floats, n_targets: int, is_centred: bool
+) -> Statistics:
+    """Return statistics in the Gram form that have learnt sparse rows, and nothing else.
 
     Parameters
     ----------
-    statistics : GramAccumulator, or CentredAccumulator of one
     rows : csr_array (n, n_features)
     targets : ndarray (n,) of int, or (n, n_targets)
     w : ndarray (n,)
-        Weights, over 0 in sum.
+        Weights.
     n_targets : int
+    is_centred : bool
+        Whether the sums are about the means.
 
     Examples
     --------
     >>> rows = sparse.csr_array(np.array([[1.0, 0.0], [0.0, 3.0]]))
     >>> y, w = np.array([[2.0], [4.0]]), np.ones(2)
-    >>> sums_of_sparse(CentredAccumulator(GramAccumulator()), rows, y, w, 1).comoments.gram
+    >>> np.triu(sums_of_sparse(rows, y, w, 1, is_centred=True).sums().gram)
     array([[ 0.5, -1.5],
-           [-1.5,  4.5]])
+           [ 0. ,  4.5]])
     """
     weight, n_features = float(w.sum()), rows.shape[1]
+    sums = GramSums(n_features, n_targets)
+    made = Statistics(sums, is_centred)
+    made._count, made._weight = len(w), weight
+    if not weight:
+        return made
     rows = rows.astype(np.float64)
     mean, target_mean = np.zeros(n_features), np.zeros(n_targets)
     filled = np.empty(0, dtype=np.intp)
@@ -73,7 +79,6 @@ def sums_of_sparse(
     if targets.ndim == 1:
         shape = len(targets), n_targets
         one_hot = sparse.csr_array((w, (np.arange(len(targets)), targets)), shape=shape)
-    is_centred = isinstance(statistics, CentredAccumulator)
     if is_centred:
         mean = w @ rows / weight
         filled = np.flatnonzero(weight * mean**2 > FILLED * (w @ rows.power(2)))
@@ -87,10 +92,9 @@ def sums_of_sparse(
     is_sparse[filled] = 0.0
     about = (rows * is_sparse).tocsr()
     weighted, shift = (about * w[:, None]).tocsr(), mean * is_sparse
-    made = GramAccumulator(n_features, n_targets)
     beside = weighted.T @ array
     beside[filled] = product(array.T, array * w[:, None])
-    for panel in made._gram.panels:
+    for panel in sums.gram.panels:
         stop, own = panel.columns.stop, panel.columns
         block = (about[:, :stop].T @ weighted[:, own]).toarray()
         block -= np.outer(weight * shift[:stop], shift[own])
@@ -100,23 +104,21 @@ def sums_of_sparse(
         panel.above[:], panel.corner[:] = block[: panel.start], np.triu(block[panel.start :])
     if one_hot is None:
         by_weight = targets * w[:, None]
-        made._cross[:] = about.T @ by_weight
-        made._cross[filled] = product(array.T, by_weight)
+        sums.cross[:] = about.T @ by_weight
+        sums.cross[filled] = product(array.T, by_weight)
         made._target_squares = (targets * by_weight).sum(axis=0)
     else:
-        made._cross[:] = (about.T @ one_hot).toarray() - np.outer(weight * shift, target_mean)
-        made._cross[filled] = (one_hot.T @ array).T
+        sums.cross[:] = (about.T @ one_hot).toarray() - np.outer(weight * shift, target_mean)
+        sums.cross[filled] = (one_hot.T @ array).T
         by_class = one_hot.sum(axis=0)
         in_all = by_class.sum()
         # As for rows that are not sparse: exactly 0 where there is one class.
         others = (in_all - by_class) / in_all if is_centred else 1.0
         made._target_squares = by_class * others
-    result: Accumulator = made
     if is_centred:
-        result = centred = CentredAccumulator(made)
-        centred._origin = np.concatenate((mean, target_mean))
-    result._count, result._weight = len(w), weight
-    return result
+        origin = np.concatenate((mean, target_mean))
+        made._mean = Mean(origin, np.zeros(len(origin)))
+    return made
 
 
 def _about_mean(values: Floats, w: Floats) -> tuple[Floats, Floats]:

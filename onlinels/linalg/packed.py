@@ -199,14 +199,11 @@ class PackedSymmetric:
         """Return the symmetric matrix (size, size), a new array."""
         return symmetric(self.upper())
 
-    def placed(self, places: Integers, size: int) -> Self:
-        """Return a matrix of `size` columns; row and column k stand at places[k], else 0.
-
-        It may share panels.
-        """
-        if np.array_equal(places, np.arange(self.size)):
-            return self.grown(size)
-        return type(self).of(spread(self.full(), (size, size), places, places))
+    def reindexed(self, columns: Integers) -> Self:
+        """Return the matrix of the given rows and columns, see `gathered`; it may share panels."""
+        if is_growth(columns, self.size):
+            return self.grown(len(columns))
+        return type(self).of(gathered(self.full(), columns, columns))
 
     def times(self, columns: Floats) -> Floats:
         """Return the product with columns (size, n), in Fortran order."""
@@ -220,21 +217,48 @@ class PackedSymmetric:
         return result
 
 
-def spread(array: Matrix, shape: tuple[int, ...], *places: Integers) -> Matrix:
-    """Return an array with its entries at given places of a larger one, else 0, in Fortran order.
+def gathered(array: Matrix, *places: Integers) -> Matrix:
+    """Return the entries at given places of every axis, 0 for the place -1, in Fortran order.
 
     It is the array itself if nothing changes.
 
     Examples
     --------
-    >>> spread(np.array([2.0, 3.0]), (3,), np.array([2, 0]))
+    >>> gathered(np.array([2.0, 3.0]), np.array([1, -1, 0]))
     array([3., 0., 2.])
     """
-    if all(map(np.array_equal, places, map(np.arange, array.shape))):
-        return enlarged(array, *shape)
-    larger = np.zeros(shape, order="F")
-    larger[np.ix_(*places)] = array
-    return larger
+    if all(map(is_growth, places, array.shape)):
+        return enlarged(array, *map(len, places))
+    made = np.zeros([len(each) for each in places], order="F")
+    known = [np.flatnonzero(each >= 0) for each in places]
+    made[np.ix_(*known)] = array[np.ix_(*(a[k] for a, k in zip(places, known, strict=True)))]
+    return made
+
+
+def is_growth(places: Integers, size: int) -> bool:
+    """Tell whether places to gather are all of the old ones, in their order, before new ones."""
+    known, new = places[:size], places[size:]
+    return len(known) == size and not ((known != np.arange(size)).any() or (new >= 0).any())
+
+
+def growth(size: int, larger: int) -> Integers:
+    """Return places to gather: all of the old ones, then new ones."""
+    places = np.arange(max(size, larger))
+    places[size:] = -1
+    return places
+
+
+def origins(places: Integers, size: int) -> Integers:
+    """Return places to gather, by which old entries come to given places among `size`.
+
+    Examples
+    --------
+    >>> origins(np.array([2, 0]), 3)
+    array([ 1, -1,  0])
+    """
+    found = np.full(size, -1)
+    found[places] = np.arange(len(places))
+    return found
 
 
 def symmetric(upper: Floats) -> Floats:

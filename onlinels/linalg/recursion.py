@@ -22,7 +22,7 @@ from scipy.linalg.blas import (
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from onlinels.checks import Floats, Integers, Matrix
-from onlinels.linalg.packed import spread, symmetric
+from onlinels.linalg.packed import gathered, growth, symmetric
 from onlinels.numerics import Calls, State, apply, becoming, product, shallow_copy
 from onlinels.saving import COLUMNS, POSITIVE, VECTOR, WHOLE, savable
 
@@ -570,28 +570,20 @@ class Recursion:
         """
         if (n_features, n_targets) == self.weights.shape:
             return shallow_copy(self)
-        places = np.arange(self.n_features), np.arange(self.n_targets)
-        return self.placed(*places, n_features, n_targets)
+        sizes = zip(self.weights.shape, (n_features, n_targets), strict=True)
+        return self.reindexed(*(growth(*each) for each in sizes))
 
-    def placed(
-        self, places: Integers, targets: Integers, n_features: int, n_targets: int
-    ) -> Recursion:
-        """Return it with features and targets at given places among more; it may share arrays."""
-        new, others = shallow_copy(self), np.setdiff1d(np.arange(n_features), places)
-        new._base = spread(symmetric(self._base), (n_features, n_features), places, places)
+    def reindexed(self, features: Integers, targets: Integers) -> Recursion:
+        """Return it with the given features and targets, new ones for -1; it may share arrays."""
+        new, others = shallow_copy(self), np.flatnonzero(features < 0)
+        n_features = len(features)
+        new._base = gathered(symmetric(self._base), features, features)
         new._base[others, others] = self._scale / (self.share * self.ridge)
-        new.full_penalties = np.full(n_features, self.ridge)
-        new.full_penalties[places] = self.full_penalties
-        recent = np.arange(self._recent.shape[1])
-        shape = n_features, N_RECENT if n_features > SMALL else 0
-        new._recent = spread(self._recent, shape, places, recent)
-        new.weights = spread(self.weights, (n_features, n_targets), places, targets)
-        return new
-
-    def with_targets(self, columns: Integers) -> Recursion:
-        """Return a copy of some of the targets."""
-        new = self.copied()
-        new.weights = np.asfortranarray(new.weights[:, columns])
+        new.full_penalties = gathered(self.full_penalties, features)
+        new.full_penalties[others] = self.ridge
+        recent = growth(self._recent.shape[1], N_RECENT if n_features > SMALL else 0)
+        new._recent = gathered(self._recent, features, recent)
+        new.weights = gathered(self.weights, features, targets)
         return new
 
     def without(self, features: Matrix) -> Recursion:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dgemv, dger, dscal
 
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import spread
+from onlinels.linalg.packed import gathered
 from onlinels.linalg.recursion import EPS, Recursion
 from onlinels.numerics import Calls, product
 from onlinels.saving import COLUMNS, VECTOR, savable
@@ -23,12 +23,15 @@ from 1e-8 to 1e3): with up to 16 features no accepted removal leaves an error of
 with up to 40 features one removal in 1,000 does.
 """
 
+RESIDUE = 1e-13
+"""Sum of squares, relative to the rows that were taken out, up to which only rounding is left."""
+
 GOLDEN_RATIO = (1.0 + 5.0**0.5) / 2.0
 
 
 def _is_sound(sketch: GramSketch) -> bool:
     fits = sketch.vectors.shape[1:] == sketch.products.shape[1:] == (N_VECTORS,)
-    return fits and sketch.n_targets >= 0 and sketch.n_features == len(sketch.peaks)
+    return fits and sketch.n_targets >= 0 and len(sketch.products) == len(sketch.peaks)
 
 
 @savable({"vectors": COLUMNS, "products": COLUMNS, "peaks": VECTOR}, _is_sound)
@@ -48,9 +51,9 @@ class GramSketch:
         V.
     products : ndarray (n_features + n_targets, 16)
         A'A V and, after it, Y'A V.
-    peaks : ndarray (n_features,)
-        The largest sums of squares of the features out of which rows were taken: rounding errors
-        of that size are in the products.
+    peaks : ndarray (n_features + n_targets,)
+        The largest sums of squares, of features and of targets, out of which rows were taken:
+        rounding errors of that size are in the products.
 
     Notes
     -----
@@ -71,7 +74,7 @@ class GramSketch:
     def __init__(self, n_features: int = 0, n_targets: int = 0) -> None:
         self.vectors = _vectors_of(np.arange(n_features), n_features)
         self.products = np.zeros((n_features + n_targets, N_VECTORS), order="F")
-        self.peaks = np.zeros(n_features)
+        self.peaks = np.zeros(n_features + n_targets)
 
     @property
     def n_features(self) -> int:
@@ -121,7 +124,7 @@ class GramSketch:
         self.peaks = np.maximum(self.peaks, other.peaks)
 
     def note_peaks(self, squares: Floats) -> None:
-        """Note the sums of squares of the features (n_features,) before rows are taken out."""
+        """Note sums of squares (n_features + n_targets,) before rows are taken out."""
         self.peaks = np.maximum(self.peaks, squares)
 
     def with_sums(self, gram: Floats, cross: Floats) -> GramSketch:
@@ -132,30 +135,20 @@ class GramSketch:
         )
         return new
 
-    def placed(
-        self, features: Integers, targets: Integers, n_features: int, n_targets: int
-    ) -> GramSketch:
-        """Return a sketch with features and targets at given places among more."""
-        new, columns = GramSketch(), np.arange(N_VECTORS)
-        others = np.setdiff1d(np.arange(n_features), features)
-        new.vectors = _vectors_of(others, n_features)
-        new.vectors[features] = self.vectors
-        rows = np.concatenate((features, n_features + targets))
-        new.products = spread(self.products, (n_features + n_targets, N_VECTORS), rows, columns)
-        new.peaks = spread(self.peaks, (n_features,), features)
-        return new
-
-    def with_targets(self, columns: Integers) -> GramSketch:
-        """Return a sketch of some of the targets."""
-        new, n_features = self.copied(), len(self.vectors)
-        kept = np.concatenate((np.arange(n_features), n_features + columns))
-        new.products = np.asfortranarray(self.products[kept])
+    def reindexed(self, features: Integers, targets: Integers) -> GramSketch:
+        """Return a sketch with the given features and targets, new ones for -1."""
+        new, others = GramSketch(), np.flatnonzero(features < 0)
+        new.vectors = _vectors_of(others, len(features))
+        new.vectors[features >= 0] = self.vectors[features[features >= 0]]
+        rows = np.concatenate((features, np.where(targets < 0, -1, self.n_features + targets)))
+        new.products = gathered(self.products, rows, np.arange(N_VECTORS))
+        new.peaks = gathered(self.peaks, rows)
         return new
 
     def without(self, features: NDArray[np.bool_]) -> GramSketch:
         """Return a sketch in which features, given as a mask, are 0 in every row."""
         new = self.copied()
-        new.products[: len(features)][features], new.peaks[features] = 0.0, 0.0
+        new.products[: len(features)][features] = new.peaks[: len(features)][features] = 0.0
         return new
 
     def check(self, cause: str, recursion: Recursion, targets: Floats) -> None:
@@ -175,6 +168,8 @@ class GramSketch:
             Sums of squares of the targets, with which errors of the fit are compared.
         """
         n_features = recursion.n_features
+        # What rounding leaves of targets that are out is no measure of errors.
+        targets = np.maximum(targets, RESIDUE * self.peaks[n_features:])
         penalties = recursion.penalties[:, None]
         images = self.products[:n_features] + penalties * self.vectors
         squares = (self.vectors * images).sum(axis=0)
@@ -186,7 +181,7 @@ class GramSketch:
         images = np.asfortranarray(images[:, used] / sizes)
         known = product(vectors.T, images)
         eigenvalues, directions = np.linalg.eigh(0.5 * (known + known.T))
-        peaks = np.square(vectors).T @ (self.peaks + recursion.penalties)
+        peaks = np.square(vectors).T @ (self.peaks[:n_features] + recursion.penalties)
         rounding = EPS * float(peaks.max())
         if not eigenvalues[0] > rounding:
             deviation = 1.0

@@ -7,8 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import SLACK, Rows
 from onlinels.accumulators.grouped import balancing_factors
+from onlinels.accumulators.statistics import SLACK
+from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge

@@ -18,13 +18,15 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.base import Accumulator, Covariance, Rows
-from onlinels.accumulators.centred import CentredAccumulator
-from onlinels.accumulators.gram import GramAccumulator
-from onlinels.accumulators.grouped import ClasswiseAccumulator, FoldedAccumulator
-from onlinels.accumulators.orthogonal import OrthogonalAccumulator
-from onlinels.accumulators.recursive import RecursiveAccumulator
+from onlinels.accumulators.folds import FoldedStatistics
+from onlinels.accumulators.gram import GramSums
+from onlinels.accumulators.grouped import ClasswiseStatistics
+from onlinels.accumulators.mean import JITTER
+from onlinels.accumulators.orthogonal import FactorSums
+from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
+from onlinels.accumulators.statistics import Covariance, Statistics
+from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     LEAST_ROWS,
     Floats,
@@ -48,7 +50,7 @@ from onlinels.linalg.solve import are_few
 from onlinels.linear.forgetting import Clock, HalfLife, check_decay
 from onlinels.linear.penalty import (
     FIRST_ROWS,
-    JITTER,
+    AnyStatistics,
     Events,
     Penalty,
     check_folds,
@@ -95,7 +97,6 @@ from onlinels.saving import (
     TEXT,
     VECTOR,
     WHOLE,
-    is_instance,
     locked_copy,
     made_of,
     maybe,
@@ -104,11 +105,12 @@ from onlinels.saving import (
     settings_hold,
 )
 
-ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
-    "gram": GramAccumulator,
-    "orthogonal": OrthogonalAccumulator,
-    "recursive": RecursiveAccumulator,
+SUMS: dict[str, Callable[[], SumsOfProducts]] = {
+    "gram": GramSums,
+    "orthogonal": FactorSums,
+    "recursive": GramBeforeRidge,
 }
+"""The sums of products that the setting `accumulator` names."""
 
 ANEW, FEATURES_ANEW = 1024, 16
 """A solution that goes on is made anew at multiples of 1,024 rows, or 16 times the features'.
@@ -206,7 +208,7 @@ class Checked(NamedTuple):
 
 
 def _plan_row(
-    statistics: Accumulator,
+    statistics: AnyStatistics,
     sample: Floats,
     w: float,
     decay: float,
@@ -227,9 +229,9 @@ def _with_units(
     block: slice,
     rows: Rows,
     decay: float,
-    statistics: Accumulator,
+    statistics: AnyStatistics,
     recursion: Recursion | None,
-) -> tuple[Penalty, Accumulator, Recursion | None]:
+) -> tuple[Penalty, AnyStatistics, Recursion | None]:
     """Return them with the units that features which begin to vary in some rows have right then."""
     if penalty.units is None:
         return penalty, statistics, recursion
@@ -242,10 +244,12 @@ def _with_units(
     units = penalty.units.copy()
     units[begins] = own
     recursion = recursion and recursion.with_penalties(begins, recursion.ridge * own**2)
-    return penalty._replace(units=units), statistics.with_units(begins, own), recursion
+    if isinstance(statistics, Statistics):
+        statistics = statistics.with_units(begins, own)
+    return penalty._replace(units=units), statistics, recursion
 
 
-def holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulator:
+def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStatistics:
     """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
@@ -253,6 +257,7 @@ def holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulato
         return statistics
     # With units given it is c from here on, also where the same one is chosen again.
     varying = np.ones(statistics.n_features) if units is None else units
+    assert isinstance(statistics, Statistics)  # Groups hold no ridge.
     try:
         return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
     except ValueError:
@@ -261,10 +266,12 @@ def holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulato
         return statistics
 
 
-def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any) -> Accumulator:
+def make_statistics(
+    ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any
+) -> AnyStatistics:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
     check_ridge(ridge)
-    check_choice("accumulator", accumulator, ACCUMULATORS)
+    check_choice("accumulator", accumulator, SUMS)
     check_flag("fit_intercept", fit_intercept)
     if balance is not None and balance not in ("classwise", "priors"):
         raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')
@@ -292,15 +299,10 @@ def make_statistics(ridge: Any, accumulator: Any, fit_intercept: Any, balance: A
     for is_so, settings, reason, remedy in clashes:
         if is_so:
             raise ValueError(f"{settings} do not go together: {reason}. Pass {remedy}.")
-    make = partial(_make_one, accumulator, bool(fit_intercept))
+    statistics = Statistics(SUMS[accumulator](), bool(fit_intercept))
     if classwise:
-        return ClasswiseAccumulator(make)
-    return FoldedAccumulator(make, ridge.n_folds) if folds else make()
-
-
-def _make_one(accumulator: str, fit_intercept: bool) -> Accumulator:
-    statistics = ACCUMULATORS[accumulator]()
-    return CentredAccumulator(statistics) if fit_intercept else statistics
+        return ClasswiseStatistics(statistics)
+    return FoldedStatistics(statistics, ridge.n_folds) if folds else statistics
 
 
 def setting(name: str) -> Any:
@@ -317,7 +319,7 @@ LINEAR = {
     "_half_life": ANYTHING,
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
-    "_statistics": is_instance(Accumulator),
+    "_statistics": made_of(Statistics, ClasswiseStatistics, FoldedStatistics),
     "_scaling": ANYTHING,
     "_penalty": made_of(Penalty),
     "_solution": maybe(made_of(Solution)),
@@ -447,7 +449,8 @@ class LinearModel(base.Estimator, ABC):
             with self._lock:
                 check_folds(ridge, self._statistics)
                 news = {"_ridge": ridge, "_penalty": Penalty()}
-                if isinstance(ridge, numbers.Real) and self._scaling != "standard":
+                is_number = isinstance(ridge, numbers.Real) and self._scaling != "standard"
+                if is_number and isinstance(self._statistics, Statistics):
                     # Raises if it cannot be held beside rows that were taken out.
                     news["_statistics"] = self._statistics.with_ridge(float(ridge))
                 apply(Update(state=self._anew(**news)))
@@ -488,7 +491,7 @@ class LinearModel(base.Estimator, ABC):
             ridge, units = self._in_force()
             with np.errstate(over="ignore"):  # Of features at 1e150.
                 own = None if units is None else ridge * units**2
-            return read_only(self._statistics.ridge_diagonal(ridge) if own is None else own)
+            return read_only(self._statistics.total.ridge_diagonal(ridge) if own is None else own)
 
     # The ridge.
 
@@ -503,7 +506,7 @@ class LinearModel(base.Estimator, ABC):
     @property
     def _is_balanced(self) -> bool:
         """Whether every row changes what all others weigh."""
-        return isinstance(self._statistics, ClasswiseAccumulator)
+        return isinstance(self._statistics, ClasswiseStatistics)
 
     @property
     def _own_scaling(self) -> Any:
@@ -533,7 +536,7 @@ class LinearModel(base.Estimator, ABC):
             return statistics.fixed_ridge, None
         units = penalty.units if is_selected(self._ridge) else None
         if self._own_scaling == "standard" or (units is not None and self._is_balanced):
-            units = statistics.deviations
+            units = statistics.total.deviations
         return ridge_of(self._ridge, statistics, penalty, units), units
 
     def _hold_choices(self) -> None:
@@ -557,7 +560,7 @@ class LinearModel(base.Estimator, ABC):
         statistics, penalty = self._statistics, self._penalty
         ridge: Any = self._ridge
         if not self._is_chosen:
-            if statistics.holds_ridge:
+            if isinstance(statistics, Statistics) and statistics.holds_ridge:
                 statistics = statistics.with_ridge(float(ridge))
             penalty = penalty._replace(is_due=False)
             apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
@@ -696,15 +699,11 @@ class LinearModel(base.Estimator, ABC):
         n_rows, size = values.shape[0], (values.shape[1], len(next(iter(news.values()))))
         clock, past, weights = self._clock.tick(w, n_rows, times)
         weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
-        statistics = self._statistics.copied().grown(*size).named(news["_columns"].names)
-        if past != 1.0:
-            statistics.scale(past)
-        if weights.any():
-            learnt = sums_of_sparse(statistics, values, targets, weights, size[1])
-            statistics.check_joins(learnt, *size)
-            statistics.absorb(learnt, 1.0)
-        else:
-            statistics._count += n_rows
+        statistics = self._statistics.scaled(past).grown(*size).named(news["_columns"].names)
+        assert isinstance(statistics, Statistics)
+        learnt = sums_of_sparse(values, targets, weights, size[1], statistics.is_centred)
+        statistics.check_joins(learnt, *size)
+        statistics.absorb(learnt, 1.0)
         news |= {"_clock": clock, "_statistics": statistics}
         apply(Update(state=self._anew(**news, **self._counts(targets, size[1]))))
 
@@ -816,7 +815,7 @@ class LinearModel(base.Estimator, ABC):
         """Take rows out whose targets are read, all or nothing."""
         self._put_in_place(self._without(batch, read.values, w))
 
-    def _without(self, batch: Batch, targets: Matrix, w: float | Floats) -> Accumulator:
+    def _without(self, batch: Batch, targets: Matrix, w: float | Floats) -> AnyStatistics:
         """Return the statistics without rows that are in."""
         columns = self._columns.extended(batch.layouts)
         values = columns.place(batch.layouts, batch.values)
@@ -827,11 +826,10 @@ class LinearModel(base.Estimator, ABC):
                 f"x[{name!r}] is not 0, expected a feature that was learnt. "
                 "Take out only rows that are in."
             )
-        left = self._statistics.copied()
-        left.take_out(Rows(uncast(known), targets, w), (self.feature_names, self._outputs))
-        return left
+        rows = Rows(uncast(known), targets, w)
+        return self._statistics.without(rows, (self.feature_names, self._outputs))
 
-    def _put_in_place(self, statistics: Accumulator, **attributes: Any) -> None:
+    def _put_in_place(self, statistics: AnyStatistics, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
         apply(Update(state=self._anew(**(news | attributes))))
@@ -870,14 +868,11 @@ class LinearModel(base.Estimator, ABC):
             places, outputs = self._matched(other)
             size = len(columns), len(outputs[self._names_outputs])
             self._statistics.check_joins(other._statistics, *size)
-            mine, theirs = self._alike(other)
+            mine, theirs = self._statistics, other._statistics
             clock, past, other_past = self._clock.joined(other._clock)
             theirs = theirs.placed(columns.locate(other.feature_names), places, *size)
-            if other_past != 1.0:
-                theirs.scale(other_past)
-            if past != 1.0:
-                mine = mine.copied()
-                mine.scale(past)
+            theirs = theirs if other_past == 1.0 else theirs.scaled(other_past)
+            mine = mine if past == 1.0 else mine.scaled(past)
             if other._is_blank:
                 statistics = mine.copied().grown(*size)
                 known = np.arange(self._statistics.n_features)
@@ -906,21 +901,6 @@ class LinearModel(base.Estimator, ABC):
     def _is_blank(self) -> bool:
         # Rows that were taken out in part do not count any more, but still weigh something.
         return not (self.count or self._statistics.weight)
-
-    def _alike(self, other: Self) -> tuple[Accumulator, Accumulator]:
-        """Return the statistics of both models, in one number of folds if both know something.
-
-        The ridge may have been changed since, and equal settings of now say nothing of folds.
-        """
-        mine, theirs = self._statistics, other._statistics
-        if mine.n_folds == theirs.n_folds or self._is_blank or other._is_blank:
-            return mine, theirs
-        if isinstance(self._ridge, KFold):
-            raise ValueError(
-                f"other has statistics in {theirs.n_folds} folds, expected {mine.n_folds} as here. "
-                "Make both models with this ridge, or change both to another before they merge."
-            )
-        return mine.unfolded(), theirs.unfolded()
 
     def fade(self, keep: float) -> None:
         """Multiply the weight of every row learnt so far, in place: the past counts less.
@@ -959,9 +939,9 @@ class LinearModel(base.Estimator, ABC):
                 new = vars(self.empty()) | {"_lock": self._lock}
                 apply(Update(state=tuple((self, name, value) for name, value in new.items())))
             elif keep < 1.0:
-                statistics = self._statistics.copied()
-                statistics.scale(float(keep))
-                statistics.restore_ridge()
+                statistics = self._statistics.scaled(float(keep))
+                if isinstance(statistics, Statistics):
+                    statistics = statistics.restored()
                 self._put_in_place(statistics)
 
     def empty(self) -> Self:
@@ -1033,15 +1013,15 @@ class LinearModel(base.Estimator, ABC):
         solution = self._solution
         if solution is None:
             ridge, units = self._in_force()
-            following = self._following()
+            following, total = self._following(), self._statistics.total
             if following is not None:
                 weights = following.weights.copy(order="F")
             else:
-                penalties, diagonal = penalties_of(ridge, units, self._statistics)
-                weights = self._statistics.solve(penalties, diagonal)
+                penalties, diagonal = penalties_of(ridge, units, total)
+                weights = total.solve(penalties, diagonal)
                 self._go_on_from(weights, ridge, penalties)
             self._asked_at = self.count
-            solution = Solution(ridge, units, weights, self._statistics.intercept(weights))
+            solution = Solution(ridge, units, weights, total.intercept(weights))
             self._solution = solution
         return solution
 
@@ -1065,7 +1045,7 @@ class LinearModel(base.Estimator, ABC):
 
         It is trusted less as features become more collinear, and no more than at its beginning.
         """
-        trust = min(self._trust, self._statistics.refine(recursion))
+        trust = min(self._trust, self._statistics.total.refine(recursion))
         # With every prediction: `__setattr__` here is Python, and takes longer.
         vars(self).update(_trust=trust or 1.0, _recursion=recursion if trust else None)
         return trust > 0.0
@@ -1073,8 +1053,8 @@ class LinearModel(base.Estimator, ABC):
     def _go_on_from(self, weights: Floats, ridge: float, penalties: float | Floats) -> None:
         """Let a solution go on row by row, if statistics are sums that are far from singular."""
         statistics = self._statistics
-        if are_few(statistics.count, statistics.n_features):
-            return  # Solved as fast as it could go on.
+        if self._is_balanced or are_few(statistics.count, statistics.n_features):
+            return  # Every row changes what others weigh; or solved as fast as it could go on.
         if self._recursion is None:
             # The paper's ridge is another one after every row, and so are units of "standard".
             selected = is_selected(self._ridge) and self._penalty.ridge is not None
@@ -1085,7 +1065,7 @@ class LinearModel(base.Estimator, ABC):
         going_on = None
         with suppress(MemoryError):  # Without room for it the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, statistics.n_features))
-            going_on = statistics.recursion_of(weights, ridge, full)
+            going_on = statistics.total.recursion_of(weights, ridge, full)
         self._recursion, self._trust = (None, 1.0) if going_on is None else going_on
         step = max(ANEW, FEATURES_ANEW << max(0, self._statistics.n_features - 1).bit_length())
         self._goes_on_until = (self.count // step + 1) * step
@@ -1117,7 +1097,7 @@ class LinearModel(base.Estimator, ABC):
         elif not is_plain:
             self._wait_for_changes()
         if recursion is not None:
-            return self._corrected(statistics.scores_by(recursion, sample))
+            return self._corrected(statistics.total.scores_by(recursion, sample))
         known: Floats = sample[: statistics.n_features] @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)
@@ -1177,7 +1157,7 @@ class LinearModel(base.Estimator, ABC):
 
         They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
         """
-        solution, statistics = self._solved(), self._statistics
+        solution, statistics = self._solved(), self._statistics.total
         if solution.spread is not None:
             return solution.spread
         with np.errstate(**OVERFLOW):
@@ -1197,7 +1177,7 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
-        mean, inside = self._statistics.feature_mean, self._statistics.fixed_ridge is not None
+        mean, inside = self._statistics.total.feature_mean, self._statistics.fixed_ridge is not None
         if inside:
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
@@ -1237,7 +1217,7 @@ class LinearModel(base.Estimator, ABC):
 
 
 def noise_variances(
-    statistics: Accumulator, output_weights: Floats, covariance: Covariance
+    statistics: Statistics, output_weights: Floats, covariance: Covariance
 ) -> Floats:
     """Return RSS / (n - p) of every target, (n_targets,); infinite as long as n is not above p."""
     with np.errstate(**OVERFLOW):

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator
-from onlinels.accumulators.grouped import FoldedAccumulator
+from onlinels.accumulators.folds import FoldedStatistics
+from onlinels.accumulators.grouped import StatisticsGroup
+from onlinels.accumulators.mean import JITTER
+from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
-from onlinels.linalg.packed import spread
+from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
     Choice,
     KFold,
@@ -22,6 +24,8 @@ from onlinels.linalg.selection import (
 )
 from onlinels.linear.forgetting import Clock
 from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
+
+AnyStatistics = Statistics | StatisticsGroup
 
 Scaling = str | None
 """A setting: "auto", "standard" or None."""
@@ -43,9 +47,6 @@ FIRST_ROWS = 256
 
 MEMORIES = 4
 """Memories, the rows or the time in which weights decay to 1/e, after which a ridge is due."""
-
-JITTER = 1e-13
-"""Relative difference from its only value so far up to which a feature has not varied."""
 
 
 def is_selected(ridge: Any) -> bool:
@@ -131,10 +132,11 @@ class Penalty(NamedTuple):
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return it for more features, of which those known so far stand at given places."""
+        columns = origins(places, n_features)
         values, units = self.values, self.units
         return self._replace(
-            values=None if values is None else spread(values, (n_features,), places),
-            units=None if units is None else spread(units, (n_features,), places),
+            values=None if values is None else gathered(values, columns),
+            units=None if units is None else gathered(units, columns),
         )
 
     def fits(self, n_features: int) -> bool:
@@ -168,7 +170,7 @@ class Events(NamedTuple):
 
 def events_of(
     penalty: Penalty,
-    statistics: Accumulator,
+    statistics: AnyStatistics,
     values: Matrix,
     w: Floats,
     clock: Clock,
@@ -180,7 +182,7 @@ def events_of(
     ----------
     penalty : Penalty
         Before the batch, as are the statistics and the clock. Nothing is due.
-    statistics : Accumulator
+    statistics : AnyStatistics
     values : ndarray (n, n_features)
     w : ndarray (n,)
         Weights. Rows of weight 0 change nothing.
@@ -247,9 +249,10 @@ class Steps(NamedTuple):
                 until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
 
 
-def only_values(statistics: Accumulator) -> Floats:
+def only_values(statistics: AnyStatistics) -> Floats:
     """Return the only value of every feature (n_features,), NaN if it varies."""
-    return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
+    total = statistics.total
+    return np.where(total.diagonal > 0.0, np.nan, total.feature_mean)
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
@@ -307,26 +310,27 @@ def own_units(
 
 
 def choose(
-    penalty: Penalty, ridge: Any, scaling: Any, statistics: Accumulator, clock: Clock
+    penalty: Penalty, ridge: Any, scaling: Any, statistics: AnyStatistics, clock: Clock
 ) -> Penalty:
     """Return the penalty that is chosen now."""
     check_folds(ridge, statistics)
-    deviations = None if scaling is None else statistics.deviations
+    total = statistics.total
+    deviations = None if scaling is None else total.deviations
     units = deviations if scaling == "standard" else None
     choice: Choice | None = None
     # What rows that were taken out have left is no feature to choose a ridge for.
-    says = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
+    says = total.diagonal.any() and total.target_squares.sum() > 0.0
     if is_selected(ridge) and statistics.count >= FEWEST_ROWS and says:
         tried = [deviations]
         if scaling == "auto" and not statistics.holds_ridge:
             # Held inside, a ridge on features as they are would drown later ones of other units.
             tried = [None, deviations]
-        if isinstance(statistics, FoldedAccumulator):
+        if isinstance(statistics, FoldedStatistics):
             choices = [statistics.select_ridge(each is not None) for each in tried]
             which = first_best(choices)
             choice = choices[which]
         else:
-            sums = varying_only(statistics.sums(), statistics.diagonal)
+            sums = varying_only(total.sums(), total.diagonal)
             choice, which = select(sums, statistics.count, tried)
         units = tried[which]
     ridge = None if choice is None else choice.ridge
@@ -337,7 +341,7 @@ def settled(
     penalty: Penalty,
     ridge: float | None,
     units: Floats | None,
-    statistics: Accumulator,
+    statistics: AnyStatistics,
     clock: Clock,
 ) -> Penalty:
     """Return the penalty with a ridge and units in force until the next checkpoint."""
@@ -353,7 +357,7 @@ def settled(
     )
 
 
-def check_folds(ridge: Any, statistics: Accumulator) -> None:
+def check_folds(ridge: Any, statistics: AnyStatistics) -> None:
     """Raise unless statistics are in as many folds as the ridge is chosen from."""
     if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
         raise ValueError(
@@ -362,20 +366,22 @@ def check_folds(ridge: Any, statistics: Accumulator) -> None:
         )
 
 
-def ridge_of(ridge: Any, statistics: Accumulator, penalty: Penalty, units: Floats | None) -> float:
+def ridge_of(
+    ridge: Any, statistics: AnyStatistics, penalty: Penalty, units: Floats | None
+) -> float:
     """Return the ridge that was selected, or else the number of a setting, or the paper's."""
     if is_selected(ridge) and penalty.ridge is not None:
         return penalty.ridge
     if isinstance(ridge, numbers.Real):
         return float(ridge)
-    diagonal = statistics.diagonal
+    diagonal = statistics.total.diagonal
     if units is not None:
         diagonal = diagonal * reciprocal(units) ** 2
     return paper_ridge(diagonal, statistics.n_targets)
 
 
 def penalties_of(
-    ridge: float, units: Floats | None, statistics: Accumulator
+    ridge: float, units: Floats | None, statistics: Statistics
 ) -> tuple[float | Floats, Floats | None]:
     """Return the penalty of every feature, and the diagonal by which weights are solved.
 
@@ -384,4 +390,5 @@ def penalties_of(
     if units is None:
         return ridge, None
     varies = units > 0.0
-    return ridge * np.where(varies, units, 1.0) ** 2, np.where(varies, statistics.diagonal, 0.0)
+    penalties = ridge * np.where(varies, units, 1.0) ** 2
+    return penalties, np.where(varies, statistics.diagonal, 0.0)

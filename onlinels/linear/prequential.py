@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.base import Accumulator, Rows
+from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
 from onlinels.labels import Label
 from onlinels.linalg.recursion import FOLLOWED, N_RECENT, Innovations, Recursion
@@ -255,13 +256,13 @@ class Spread:
 
     Parameters
     ----------
-    statistics : Accumulator
+    statistics : Statistics
         Before the rows.
     recursion : Recursion
         As it is before them.
     """
 
-    def __init__(self, statistics: Accumulator, recursion: Recursion) -> None:
+    def __init__(self, statistics: Statistics, recursion: Recursion) -> None:
         self.penalties, self.is_centred = recursion.penalties[:, None], statistics.is_centred
         self.squares, self.weight = statistics.target_squares, statistics.weight
         weights, n_features = recursion.weights, statistics.n_features
@@ -339,14 +340,14 @@ def _answer_block(
         rows = rows.part(slice(0, _sound_rows(model, followed, rows)))
     rows, news = _without_later_targets(model, rows)
     columns, n_targets = news["_columns"], rows.n_targets
-    statistics = model._statistics.grown(len(columns), n_targets).named(columns.names)
+    grown = model._statistics.grown(len(columns), n_targets).named(columns.names)
     _, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
     # The past as it is; rows weigh more instead of it weighing less.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
     kept = None if variances is None else _kept_before(model, rows)
     solution = followed.grown(len(columns), n_targets)
     found, recursion, fresh = _answered_and_learnt(
-        statistics, solution, now, FOLLOWED * trust, kept
+        grown.total, solution, now, FOLLOWED * trust, kept
     )
     n_answered = len(found)
     if not n_answered:
@@ -378,7 +379,7 @@ def _sound_rows(model: LinearModel, solution: Recursion, rows: Checked) -> int:
 
     By then no feature may have grown far beyond what the solution was trusted for.
     """
-    n_rows, statistics = len(rows.targets), model._statistics
+    n_rows, statistics = len(rows.targets), model._statistics.total
     if model._trust < 1.0:
         n_rows = min(n_rows, N_RECENT)
     n_known = statistics.n_features
@@ -416,7 +417,7 @@ def _without_later_targets(model: LinearModel, rows: Checked) -> tuple[Checked, 
 
 
 def _answered_and_learnt(
-    statistics: Accumulator, solution: Recursion, rows: Rows, most: float, kept: Floats | None
+    statistics: Statistics, solution: Recursion, rows: Rows, most: float, kept: Floats | None
 ) -> tuple[Floats, Recursion, Floats | None]:
     """Return scores of rows before each is learnt, the solution after them, and variances.
 

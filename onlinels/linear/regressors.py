@@ -84,7 +84,7 @@ class RealValuedModel(LinearModel):
         self._target_names = self._known_names
         settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life
         super().__init__(*settings, scaling=scaling)
-        self._statistics.grow(0, len(self._target_names))
+        self._statistics = self._statistics.grown(0, len(self._target_names))
 
     @property
     def _outputs(self) -> tuple[Name, ...]:

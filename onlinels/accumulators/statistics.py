@@ -1,0 +1,816 @@
+"""Statistics of a stream: a ledger of its rows, their mean, and sums of products about it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.linalg.blas import daxpy
+
+from onlinels.accumulators.mean import JITTER, Mean, about_mean
+from onlinels.accumulators.sums import Rows, SumsOfProducts, adding_squares
+from onlinels.checks import (
+    SMALLEST_SQUARES,
+    TOO_MANY_FEATURES,
+    Floats,
+    Integers,
+    check_places,
+    check_room,
+)
+from onlinels.linalg.packed import gathered, growth, origins
+from onlinels.linalg.recursion import FOLLOWED, Recursion
+from onlinels.linalg.selection import Sums, check_penalties
+from onlinels.linalg.sketch import RESIDUE
+from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
+from onlinels.rows import Name
+from onlinels.saving import SHARE, VECTOR, WHOLE, is_instance, made_of, maybe, savable
+
+MOST_ROWS = int(np.iinfo(np.int64).max)
+"""Rows that can be counted."""
+
+SMALLEST_DEVIATION = 1e-150
+"""Deviation of a feature below which it counts as constant."""
+
+SLACK = 1e-9
+"""Relative excess that rounding errors and decayed weights may cause."""
+
+NOTHING_LEFT = 1e-14
+"""Total weight, relative to the weights that led to it, up to which nothing is left."""
+
+ROWS_BETWEEN_ORIGINS = 64
+"""Single rows after which the origin of the mean becomes the mean."""
+
+SQUARES = "The weight", "The sum of squares of feature {!r}", "The sum of squares of target {!r}"
+"""Names of the sums that are compared before rows are taken out."""
+
+Names = tuple[Sequence[Name], Sequence[Name]]
+"""Names of the features and targets for messages; otherwise their columns are named."""
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """The covariance of output weights, in units of the noise variance.
+
+    Parameters
+    ----------
+    matrix : ndarray (n_features, n_features)
+        (A'A + D)^-1.
+    n_parameters : float
+        Effective number of parameters, the trace of (A'A + D)^-1 A'A; plus 1 for an intercept.
+    origin : ndarray (n_features,), optional
+        The mean of the features if there is an intercept, else None.
+    intercept_share : float
+        Variance of the mean of the targets, if there is an intercept: 1 / n.
+
+    Examples
+    --------
+    >>> covariance = Covariance(np.diag([0.5, 0.1]), n_parameters=2.0)
+    >>> covariance.leverages(np.array([[2.0, 1.0]]))
+    array([2.1])
+    """
+
+    matrix: Floats
+    n_parameters: float
+    origin: Floats | None = None
+    intercept_share: float = 0.0
+
+    def leverages(self, rows: Floats) -> Floats:
+        """Return x'(A'A + c I)^-1 x of every row x (about the mean), plus the intercept's share."""
+        about = rows if self.origin is None else rows - self.origin
+        shares = np.einsum("ij,ij->i", about @ self.matrix, about)
+        leverages: Floats = np.maximum(shares, 0.0) + self.intercept_share
+        return leverages
+
+
+def is_sound(statistics: Any) -> bool:
+    """Tell whether the parts of statistics that came out of a file fit each other."""
+    n_features, n_targets = shape = statistics._sums.shape
+    mean, by_target = statistics._mean, (statistics._targets_taken, statistics._target_squares)
+    fits = len(statistics._taken) == n_features and all(len(a) == n_targets for a in by_target)
+    return fits and (mean is None or len(mean.origin) == sum(shape))
+
+
+STATISTICS = {
+    "_sums": is_instance(SumsOfProducts),
+    "_mean": maybe(made_of(Mean)),
+    "_count": WHOLE,
+    "_weight": SHARE,
+    "_target_squares": VECTOR,
+    "_weight_taken": SHARE,
+    "_taken": VECTOR,
+    "_targets_taken": VECTOR,
+}
+"""Fields of statistics in a saved model."""
+
+
+@savable(STATISTICS, is_sound)
+class Statistics:
+    """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
+
+    The statistics of two streams add up to the statistics of both. Output weights are a pure
+    function of statistics and penalties. No row is kept.
+
+    A change of many sums is planned and then applied as a whole; a rare change makes a new object.
+
+    Parameters
+    ----------
+    sums : SumsOfProducts
+        Empty sums, which nobody else holds.
+    is_centred : bool
+        Whether rows are learnt about their mean, so that an intercept is exact and has no ridge.
+
+    Examples
+    --------
+    >>> from onlinels.accumulators.gram import GramSums
+    >>> statistics = Statistics(GramSums(1, 1), is_centred=True)
+    >>> rows = Rows(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
+    >>> apply(statistics.plan(rows))
+    >>> weights = statistics.solve(0.0)
+    >>> weights.round(9), statistics.intercept(weights).round(9)
+    (array([[2.]]), array([8.]))
+    """
+
+    n_folds = 1
+    """Number of folds in which rows are kept apart; 1 where they are not."""
+
+    def __init__(self, sums: SumsOfProducts, is_centred: bool) -> None:
+        n_features, n_targets = sums.shape
+        self._sums = sums
+        self._mean = Mean.zero(n_features + n_targets) if is_centred else None
+        self._count, self._weight = 0, 0.0
+        # Weighted sums of squares: about the mean, if there is one.
+        self._target_squares = np.zeros(n_targets)
+        # What was taken out, whose rounding errors stay; of targets, not about the mean.
+        self._weight_taken = 0.0
+        self._taken, self._targets_taken = np.zeros(n_features), np.zeros(n_targets)
+
+    # What is known of the rows.
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the activations."""
+        return len(self._taken)
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets (classes)."""
+        return len(self._targets_taken)
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt, whatever their weights."""
+        return self._count
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows learnt, as it counts now."""
+        return self._weight
+
+    @property
+    def total(self) -> Statistics:
+        """The statistics that are solved: these."""
+        return self
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are learnt about their mean."""
+        return self._mean is not None
+
+    @property
+    def recursion(self) -> Recursion | None:
+        """The solution that follows every row, where the sums are one."""
+        return self._sums.recursion
+
+    @property
+    def holds_ridge(self) -> bool:
+        """Whether the sums hold a ridge inside, or will, so that it cannot change cheaply."""
+        return self._sums.holds_ridge
+
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the sums; None where it enters only when weights are solved."""
+        return None if self._sums.recursion is None else self._sums.recursion.ridge
+
+    @property
+    def feature_mean(self) -> Floats:
+        """Mean of the rows, (n_features,); 0 where rows are as they are."""
+        mean = self._mean
+        return np.zeros(self.n_features) if mean is None else mean.value[: self.n_features]
+
+    @property
+    def target_mean(self) -> Floats:
+        """Mean of the targets, (n_targets,); 0 where rows are as they are."""
+        mean = self._mean
+        return np.zeros(self.n_targets) if mean is None else mean.value[self.n_features :]
+
+    @property
+    def diagonal(self) -> Floats:
+        """Every feature's weighted sum of squares, (n_features,), as a new array.
+
+        It is about the mean where there is an intercept, and 0 where only rounding errors can be
+        left.
+        """
+        squares = self._sums.squares()
+        nothing = (squares < SMALLEST_SQUARES) | (squares <= RESIDUE * self._taken)
+        return self._varying(np.where(nothing, 0.0, squares), self.feature_mean)
+
+    @property
+    def target_squares(self) -> Floats:
+        """Every target's weighted sum of squares, (n_targets,), as a new array; see `diagonal`."""
+        return self._varying(self._target_squares.copy(), self.target_mean)
+
+    def _varying(self, squares: Floats, mean: Floats) -> Floats:
+        """Return sums of squares about means, in place, with 0 where only rounding is left."""
+        if self._mean is not None:
+            with np.errstate(over="ignore"):  # Nothing stands beside what is beyond float64.
+                squares[squares <= JITTER**2 * self._weight * mean**2] = 0.0
+        return squares
+
+    @property
+    def deviations(self) -> Floats:
+        """Every feature's standard deviation, (n_features,); about 0 where there is no intercept.
+
+        It is that of the rows as they weigh, and 0 where only rounding errors can be left, or
+        where its square would leave the range of float64.
+        """
+        deviations: Floats = np.sqrt(self.diagonal / (self._weight or np.inf))
+        deviations[deviations < SMALLEST_DEVIATION] = 0.0
+        return deviations
+
+    def raw_squares(self) -> tuple[Floats, Floats]:
+        """Return the weighted sums of squares of features and targets, not about their means."""
+        features, targets = self._sums.squares(), self._target_squares
+        if self._mean is None:
+            return features, targets
+        return (
+            features + self._weight * self.feature_mean**2,
+            targets + self._weight * self.target_mean**2,
+        )
+
+    def squares_taken(self) -> tuple[Floats, Floats]:
+        """Return the raw squares of features and targets that were taken out."""
+        return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
+
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
+        held: Floats = np.where(squares > share * taken, squares, 0.0)
+        return held
+
+    # Rows.
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        return self._sums.bytes_for(n_features, n_targets)
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if so many features and targets can never fit into memory."""
+        check_sizes(self, n_features, n_targets)
+
+    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn checked rows, or take them out.
+
+        Nothing changes before the update is applied. Without rows everything decays.
+        """
+        if len(rows.targets) == 1 and rows.sign > 0.0:
+            return self.plan_row(*rows.sample(self.n_targets), decay)
+        return self._plan_many(rows, decay)
+
+    def plan_row(
+        self,
+        sample: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn one row, at the least cost.
+
+        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
+        statistics that is given learns it, too.
+        """
+        mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
+        if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
+            # A first row is the mean.
+            row = Rows(sample[None, :n_features], sample[None, n_features:], w)
+            return self._plan_many(row, decay)
+        count, weight = self._count + 1, past + w
+        state: State = ((self, "_count", count), (self, "_weight", weight))
+        calls: Calls = ()
+        if mean is not None:
+            share = w / weight
+            # The row counts by its distance from the mean, which moves towards it.
+            w = past * share
+            sample = sample - mean.origin
+            sample -= mean.offset
+            if count % ROWS_BETWEEN_ORIGINS:
+                calls = ((daxpy, sample, mean.offset, len(sample), share),)
+            else:
+                state = (*state, (self, "_mean", mean.moved(sample, share)))
+        squares = adding_squares(self._target_squares, sample[n_features:], w, decay)
+        sums = self._sums.plan_row(sample, w, decay)
+        if solution is None:
+            return (*calls, squares, *sums[0]), (*state, *sums[1])
+        following = solution.plan(sample, solution.errors(sample), w, most=FOLLOWED)
+        return (*calls, squares, *sums[0], *following[0]), (*state, *sums[1], *following[1])
+
+    def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:
+        """Plan what `plan` does, however many rows there are."""
+        past, added = self._weight * decay, rows.sign * float(rows.weights().sum())
+        mean, joining = self._mean, rows
+        if mean is None:
+            squares = rows.with_target_squares(self._target_squares * decay, rows.sign)
+        elif added and abs(past + added) > NOTHING_LEFT * (past + abs(added)):
+            squares = self._target_squares * decay
+            joining, mean, squares = self._about_mean(rows, past, added, squares)
+            # Nothing is left of an empty past, not even rounding errors.
+            decay = decay if past else 0.0
+        else:
+            # Rows without weight are only counted; a remainder without weight is nothing.
+            joining = self.no_rows()
+            if added or decay == 0.0:
+                past = added = decay = 0.0
+                mean = Mean.zero(len(mean.origin))
+            squares = self._target_squares * decay
+        calls: Calls = ()
+        state: State = ()
+        if len(joining.values) or joining.shift is not None or decay != 1.0:
+            calls, state = self._sums.plan_rows(joining, decay)
+        changes = {
+            "_count": self._count + int(rows.sign) * len(rows.targets),
+            "_weight": max(0.0, past + added),
+            "_mean": mean,
+            "_target_squares": squares,
+        }
+        if rows.sign < 0.0 or (self._weight_taken and decay != 1.0):
+            taken = self._taken * decay, self._targets_taken * decay, self._weight_taken * decay
+            if rows.sign < 0.0:
+                out = joining.squares(), abs(added)
+                targets = rows.with_target_squares(taken[1])
+                taken = taken[0] + out[0], targets, taken[2] + out[1]
+                self._check_left(state, decay, squares)
+            names = "_taken", "_targets_taken", "_weight_taken"
+            changes |= dict(zip(names, taken, strict=True))
+        return calls, (*state, *((self, *change) for change in changes.items()))
+
+    def _about_mean(
+        self, rows: Rows, past: float, added: float, squares: Floats
+    ) -> tuple[Rows, Mean, Floats]:
+        """Return rows as the sums learn them, the mean after them, and the targets' squares."""
+        assert self._mean is not None
+        joining, mean, own = about_mean(rows, self.n_targets, abs(added))
+        if not past:
+            return joining, mean.settled(), own
+        difference, share = self._mean.difference(mean), added / (past + added)
+        between = past * abs(share)
+        squares = squares + rows.sign * (own + between * difference[self.n_features :] ** 2)
+        joining = joining._replace(shift=difference, shift_weight=between)
+        return joining, self._mean.moved(difference, share), squares
+
+    def no_rows(self) -> Rows:
+        """Return rows of which there are none."""
+        return Rows(np.zeros((0, self.n_features)), np.zeros(0, dtype=np.intp))
+
+    def removal(
+        self, rows: Rows, n_targets: int, names: Names = ((), ())
+    ) -> tuple[Self, tuple[Calls, State]]:
+        """Return statistics, and the update by which they are without rows; raise if it cannot be.
+
+        Nothing has changed before the update is applied and the statistics are put in place.
+        """
+        self.check_subtracts()
+        weight = float(rows.weights().sum())
+        squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
+        name = "X" if any(names) else "activations"
+        self.check_holds(name, len(rows.targets), weight, squares, names)
+        grown = self.grown(rows.values.shape[1], n_targets)
+        if len(rows.targets) == self._count and self._weight <= (1.0 + SLACK) * weight:
+            return grown, grown.clearing()
+        return grown, grown.plan(rows._replace(sign=-1.0))
+
+    def check_subtracts(self) -> None:
+        """Raise ValueError if rows cannot be taken out of this form of sums."""
+        if self._sums.removal_error:
+            raise ValueError(
+                f"{self._sums.removal_error}. Keep the Gram form, GramAccumulator or "
+                'accumulator="gram", to unlearn.'
+            )
+
+    def check_holds(
+        self,
+        name: str,
+        count: int,
+        weight: float,
+        squares: tuple[Floats, Floats],
+        names: Names = ((), ()),
+    ) -> None:
+        """Raise ValueError if rows to be taken out are not in, so far as sums can tell."""
+        if count > self._count:
+            raise ValueError(
+                f"{name} has {count} rows, expected at most the {self._count} that were learnt. "
+                "Take out only rows that are in."
+            )
+        sums = (np.array([weight]), *squares)
+        held = (np.array([self._weight]), *self.raw_squares())
+        before = (np.zeros(1), *self.squares_taken())
+        compared = zip(SQUARES, ((), *names), sums, held, before, strict=True)
+        for what, known, out, there, earlier in compared:
+            n = len(out)
+            there, earlier = enlarged(there[:n], n), enlarged(earlier[:n], n)
+            excess = (out > there + SLACK * (np.abs(there) + earlier)) & (out > 0.0)
+            if excess.any():
+                column = int(excess.argmax())
+                called = known[column] if known else column
+                raise ValueError(
+                    f"{what.format(called)} to be taken out is {out[column]:g}, expected at most "
+                    f"the {there[column]:g} learnt. Take out only rows that are in, with their "
+                    "weights as they count now."
+                )
+
+    def _check_left(self, state: State, decay: float, target_squares: Floats) -> None:
+        """Raise ValueError if a planned removal would leave too few digits."""
+        left = shallow_copy(self._sums)
+        vars(left).update((name, value) for owner, name, value in state if owner is self._sums)
+        before = np.concatenate((self._sums.squares(), self._target_squares))
+        left.check_removal(decay * before, target_squares)
+
+    def clearing(self) -> tuple[Calls, State]:
+        """Return the update by which nothing is left, not even rounding errors."""
+        calls, state = self.plan(self.no_rows(), 0.0)
+        nothing = {
+            "_count": 0,
+            "_weight_taken": 0.0,
+            "_taken": np.zeros(self.n_features),
+            "_targets_taken": np.zeros(self.n_targets),
+        }
+        return calls, (*state, *((self, *each) for each in nothing.items()))
+
+    # Rare changes: a new object aside.
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+    def scaled(self, factor: float) -> Self:
+        """Return a copy in which everything learnt weighs a factor of what it did."""
+        new = self.copied()
+        apply(new.plan(self.no_rows(), factor))
+        return new
+
+    def without(self, rows: Rows, names: Names) -> Self:
+        """Return a copy without checked rows, and without features that only these had."""
+        new, update = self.copied().removal(rows, self.n_targets, names)
+        apply(update)
+        unused = (new.diagonal == 0.0) & (new.raw_squares()[0] != 0.0)
+        if unused.any():
+            new._sums = new._sums.without(unused)
+        return new
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for features and targets that were 0 so far: itself, if it has that.
+
+        Both share memory: let one of the two learn.
+        """
+        sizes = (self.n_features, n_features), (self.n_targets, n_targets)
+        if all(known >= needed for known, needed in sizes):
+            return self
+        return self.reindexed(*(growth(*each) for each in sizes))
+
+    def reindexed(self, features: Integers, targets: Integers) -> Self:
+        """Return the statistics of the given features and targets, new ones for -1.
+
+        Both may share memory: let one of the two learn.
+        """
+        new = shallow_copy(self)
+        if self._mean is not None:
+            new._mean = self._mean.reindexed(self.n_features, features, targets)
+        new._sums = self._sums.reindexed(features, targets)
+        new._taken = gathered(self._taken, features)
+        new._targets_taken = gathered(self._targets_taken, targets)
+        new._target_squares = gathered(self._target_squares, targets)
+        return new
+
+    def with_targets(self, columns: Integers) -> Self:
+        """Return it without all targets but those at the given columns, in the order given."""
+        return self.reindexed(np.arange(self.n_features), np.asarray(columns, dtype=np.intp))
+
+    def placed(
+        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return a copy whose columns stand at the given places among more columns.
+
+        Parameters
+        ----------
+        feature_columns : ndarray (self.n_features,) of int
+            The new column of every feature.
+        target_columns : ndarray (self.n_targets,) of int
+            The new column of every target.
+        n_features, n_targets : int
+            The sizes of the copy.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one place, or a place is beyond the sizes.
+        """
+        self.check_room(n_features, n_targets)
+        check_places("feature_columns", feature_columns, self.n_features, n_features)
+        check_places("target_columns", target_columns, self.n_targets, n_targets)
+        features = origins(np.asarray(feature_columns), n_features)
+        return self.copied().reindexed(features, origins(np.asarray(target_columns), n_targets))
+
+    def named(self, names: Sequence[Name]) -> Self:
+        """Return it with the names of all features, by column, which folds need: itself."""
+        return self
+
+    def merged(self, placed: Any) -> Any:
+        """Return the statistics of both, in the memory of `placed`, which has all columns."""
+        if not self.holds_ridge:
+            placed.absorb(self, 1.0)
+            return placed
+        # The ridge inside stays.
+        new = self.copied().grown(placed.n_features, placed.n_targets)
+        new.absorb(placed, 1.0)
+        return new
+
+    def absorb(self, other: Self, w: float) -> None:
+        """Add w times checked statistics of at most as many columns, in place.
+
+        With w = -1 they are taken away. Nothing else may hold these statistics meanwhile: half of
+        the change may be seen.
+        """
+        if w < 0.0 and other._count == self._count and self._weight <= (1 + SLACK) * other._weight:
+            apply(self.clearing())
+            return
+        n_features, n_targets = self.n_features, self.n_targets
+        before = np.concatenate((self._sums.squares(), self._target_squares))
+        if w > 0.0:
+            out = other._taken, other._targets_taken, other._weight_taken
+        else:
+            out = other._sums.squares(), other.raw_squares()[1], other._weight
+        self._taken = self._taken + abs(w) * enlarged(out[0], n_features)
+        self._targets_taken = self._targets_taken + abs(w) * enlarged(out[1], n_targets)
+        self._weight_taken += abs(w) * out[2]
+        self._sums.add(other._sums, w)
+        theirs = enlarged(other._target_squares, n_targets)
+        self._target_squares = self._target_squares + w * theirs
+        self._absorb_mean(other, w)
+        self._count += other._count if w > 0.0 else -other._count
+        self._weight = max(0.0, self._weight + w * other._weight)
+        if w < 0.0:
+            self._sums.check_removal(before, self._target_squares)
+
+    def _absorb_mean(self, other: Self, w: float) -> None:
+        """Move the mean, in place: the difference of both means is one row more."""
+        weight, mean = w * other._weight, self._mean
+        if mean is None or other._mean is None or not weight:
+            return
+        sizes = (other.n_features, self.n_features), (other.n_targets, self.n_targets)
+        theirs = other._mean.reindexed(other.n_features, *(growth(*each) for each in sizes))
+        total = self._weight + weight
+        if not self._weight:
+            self._mean = theirs.settled()
+        elif abs(total) <= NOTHING_LEFT * (self._weight + abs(weight)):
+            apply(self._sums.plan_rows(self.no_rows(), 0.0))
+            self._mean = Mean.zero(len(mean.origin))
+            self._target_squares = np.zeros(self.n_targets)
+        else:
+            difference, between = mean.difference(theirs), self._weight * (abs(weight) / total)
+            shift = self.no_rows()._replace(
+                sign=float(np.sign(w)), shift=difference, shift_weight=between
+            )
+            apply(self._sums.plan_rows(shift, 1.0))
+            squares = np.sign(w) * between * difference[self.n_features :] ** 2
+            self._target_squares = self._target_squares + squares
+            if w < 0.0:
+                self._taken = self._taken + shift.squares()
+            self._mean = mean.moved(difference, weight / total)
+
+    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
+        """Raise if statistics of two streams can never be held together.
+
+        Raises
+        ------
+        ValueError
+            If features and targets take too much memory, or rows are too many to be counted in
+            64 bits, or sums of squares beyond float64.
+        """
+        self.check_room(n_features, n_targets)
+        check_sums(self, other)
+
+    # A ridge inside the sums.
+
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it with a ridge inside; itself, where it enters only at solve time.
+
+        The ridge acts on features in units (n_features,) over 0, 1 by default.
+        """
+        if not self.holds_ridge:
+            return self
+        known = self.diagonal, self._target_squares
+        return self._with_sums(self._sums.with_ridge(ridge, units, *known))
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; itself, as `with_ridge`.
+
+        Both share memory: let one of the two learn.
+        """
+        return self._with_sums(self._sums.with_units(features, units))
+
+    def restored(self) -> Self:
+        """Return it with a ridge inside that has not decayed; itself, without one."""
+        return self._with_sums(self._sums.restored())
+
+    def _with_sums(self, sums: SumsOfProducts) -> Self:
+        if sums is self._sums:
+            return self
+        new = shallow_copy(self)
+        new._sums = sums
+        return new
+
+    # What follows from the statistics.
+
+    def augmented(self, rows: Rows) -> tuple[Floats, Floats, Floats]:
+        """Return rows, targets as a recursion takes them, in new arrays, and means of targets.
+
+        With an intercept they are about the mean, and 1 follows each row.
+        """
+        targets, n_features = rows.dense_targets(slice(0, self.n_targets)), self.n_features
+        if self._mean is None:
+            return np.array(rows.values, dtype=np.float64), targets, np.zeros(self.n_targets)
+        values = np.ones((len(rows.values), n_features + 1))
+        first, *others = self._mean
+        np.subtract(rows.values, first[:n_features], out=values[:, :n_features])
+        values[:, :n_features] -= others[0][:n_features]
+        for each in self._mean:
+            targets -= each[n_features:]
+        return values, targets, self.target_mean
+
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+        mean = self._mean
+        if mean is None:
+            return solution.scores(sample[: len(self._taken)])
+        sample = sample - mean.origin
+        sample -= mean.offset
+        # Its targets are 0: the scores less those, about the mean, are the scores.
+        return solution.errors(sample, -1.0)
+
+    def recursion_of(
+        self, output_weights: Floats, ridge: float, penalties: Floats
+    ) -> tuple[Recursion, float] | None:
+        """Return a solution that may follow single rows beside the sums; None if it cannot.
+
+        Beside it stands how far it can be trusted: below 1 it needs refining.
+        """
+        return self._sums.recursion_of(output_weights, ridge, penalties)
+
+    def refine(self, solution: Recursion) -> float:
+        """Bring a solution that followed rows nearer to that of the sums, in place.
+
+        Returns how far it can be trusted; 0 where it cannot go on.
+        """
+        return self._sums.refine(solution)
+
+    def solve(
+        self,
+        ridge: float | Floats,
+        diagonal: Floats | None = None,
+        n_rows: int | None = None,
+    ) -> Floats:
+        """Return the output weights W of (A'A + D) W = A'Y, with D = c I or any diagonal.
+
+        Parameters
+        ----------
+        ridge : float, or ndarray (n_features,)
+            The ridge c, or the penalty of every feature; 0.0 gives the pseudo-inverse solution of
+            minimum norm, which the recursive form cannot give.
+        diagonal : ndarray (n_features,), optional
+            Instead of `self.diagonal`: with 0 for features that hold only rounding errors.
+        n_rows : int, optional
+            Instead of `self.count`: few rows for the features are solved faster.
+
+        Returns
+        -------
+        ndarray (n_features, n_targets), float64
+
+        Notes
+        -----
+        ``M^3 / 3`` operations for M features in the Gram form and ``2/3 M^3`` in the orthogonal
+        one; see `onlinels.linalg.solve` for these and the rank tolerance. In the recursive form a
+        copy, where the ridge is the one inside. Every other call solves anew;
+        `onlinels.LeastSquaresClassifier` says when a solution goes on from row to row instead.
+
+        Examples
+        --------
+        >>> from onlinels import GramAccumulator
+        >>> acc = GramAccumulator()
+        >>> acc.update(np.array([[1.0], [1.0]]), np.array([[3.0], [5.0]]))
+        >>> acc.solve(ridge=0.0)
+        array([[4.]])
+        """
+        check_penalties(ridge)
+        diagonal = self.diagonal if diagonal is None else diagonal
+        weights = self._sums.solve(ridge, diagonal, self._count if n_rows is None else n_rows)
+        if self._mean is not None:
+            # Rounding errors, which a small ridge would blow up.
+            weights[:, self.target_squares == 0.0] = 0.0
+        return weights
+
+    def intercept(self, output_weights: Floats) -> Floats:
+        """Return the constant (n_targets,): the mean of the targets minus that of the scores."""
+        constant: Floats = self.target_mean - self.feature_mean @ output_weights
+        return constant
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
+        inside = self._sums.recursion
+        if inside is not None and ridge == inside.ridge:
+            return inside.penalties
+        return np.full(self.n_features, ridge)
+
+    def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
+        """Return the covariance of the weights that `solve` gives; parameters are those of it.
+
+        A feature without data, always 0 (with an intercept: constant), has one over its penalty as
+        variance; without a penalty it has none. The intercept is one parameter more.
+        """
+        diagonal = self.diagonal if diagonal is None else diagonal
+        matrix, n_parameters = self._sums.covariance(ridge, diagonal)
+        if self._mean is None:
+            return Covariance(matrix, n_parameters)
+        share = 1.0 / self._weight if self._weight else np.inf
+        return Covariance(matrix, n_parameters + 1.0, self.feature_mean, share)
+
+    def explained_squares(self, output_weights: Floats) -> Floats:
+        """Return by how much weights lower every target's sum of squares, (n_targets,).
+
+        That is 2 W'A'Y - W'A'A W, so `target_squares` minus it is the residual sum of squares of
+        any weights (n_features, n_targets).
+        """
+        return self._sums.explained_squares(output_weights)
+
+    def sums(self) -> Sums:
+        """Return sums of products in new memory, from which a ridge is chosen.
+
+        They are about the mean where there is an intercept, which is one parameter more.
+        """
+        return Sums(*self._sums.products(), self.target_squares, self._weight, int(self.is_centred))
+
+    def sums_about(self, centre: Self) -> Sums:
+        """Return sums of products of the rows, with the means of `centre` at the origin.
+
+        With them the squared error of any output weights can be told. Without an intercept they are
+        the sums as they are.
+        """
+        sums = self.sums()
+        if self._mean is None or centre._mean is None:
+            return sums
+        # With nothing to centre on, means of 0 make every prediction 0.
+        difference = centre._mean.difference(self._mean)
+        features, targets = np.split(difference, [self.n_features])
+        return Sums(
+            sums.gram + self._weight * np.outer(features, features),
+            sums.cross + self._weight * np.outer(features, targets),
+            sums.target_squares + self._weight * targets**2,
+            self._weight,
+            n_free=1,
+        )
+
+
+def check_sizes(
+    statistics: Any, n_features: int, n_targets: int, remedy: str = TOO_MANY_FEATURES
+) -> None:
+    """Raise ValueError if more features or targets than there are can never fit into memory.
+
+    That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
+    """
+    if n_features > statistics.n_features or n_targets > statistics.n_targets:
+        sizes = max(n_features, statistics.n_features), max(n_targets, statistics.n_targets)
+        what = "To learn and to solve {:,} features with {:,} targets"
+        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=remedy)
+
+
+def check_sums(mine: Any, other: Any) -> None:
+    """Raise ValueError if two statistics are in other folds, or do not add up in numbers."""
+    empty = [not (each.count or each.weight) for each in (mine, other)]
+    if mine.n_folds != other.n_folds and not any(empty):
+        raise ValueError(
+            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as here. "
+            "Make both models with one ridge before they learn."
+        )
+    if mine.count + other.count > MOST_ROWS:
+        raise ValueError(
+            f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+            f"the {mine.count} here: rows are counted in 64 bits. Leave one of them out."
+        )
+    with np.errstate(over="ignore"):
+        squares = [mine.raw_squares(), other.raw_squares()]
+        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+    if not sum(largest) < np.inf:
+        raise ValueError(
+            f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
+            "expected sums that float64 holds. Rescale features or weights of rows."
+        )
