@@ -8,8 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import (
     GramAccumulator,
     LeastSquaresClassifier,
@@ -17,6 +15,7 @@ from onlinels import (
     OrthogonalAccumulator,
     RecursiveAccumulator,
 )
+from support import laws, strategies
 
 KINDS = {
     "gram": GramAccumulator,

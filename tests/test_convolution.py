@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 from scipy.signal import convolve2d
 from scipy.stats import norm
 
-from laws import settings_refused
-from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures, FilterBank, Patches
 from onlinels.features import convolution
 from onlinels.features.convolution import (
@@ -22,7 +20,9 @@ from onlinels.features.convolution import (
     lp_pooling,
 )
 from onlinels.features.filters import hand_designed
-from strategies import axes, convolution_settings
+from support.laws import settings_refused
+from support.stage1_reference import is_nothing_but_rounding, literal_features
+from support.strategies import axes, convolution_settings
 
 PIXELS = np.random.default_rng(0).random((5, 8, 8))
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from river import compose
 
-import savable
-from laws import saved
+from support import savable_models
+from support.laws import saved
 
 
 def unpickled(model):
@@ -16,9 +16,9 @@ def unpickled(model):
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
-@pytest.mark.parametrize("name", savable.MODELS)
+@pytest.mark.parametrize("name", savable_models.MODELS)
 def test_a_copy_goes_on_alone(name, copied):
-    make, learn = savable.MODELS[name]
+    make, learn = savable_models.MODELS[name]
     model = make(np.random.default_rng(0))
     learn(model, np.random.default_rng(1))
     if copied is copy.copy and type(model) is compose.Pipeline:

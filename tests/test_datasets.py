@@ -6,8 +6,8 @@ import gzip
 import numpy as np
 import pytest
 
-from formats import idx_bytes, write_file
 from onlinels.datasets import read_idx, read_image_data
+from support.image_files import idx_bytes, write_file
 
 IMAGES = np.arange(2 * 3 * 4, dtype=np.uint8).reshape(2, 3, 4)
 LABELS = np.array([7, 2], dtype=np.uint8)

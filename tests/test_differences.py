@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies
-from laws import peak_of
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
 from onlinels.checks import same
 from onlinels.features.input_weights import (
@@ -22,6 +20,8 @@ from onlinels.features.input_weights import (
     formed_differences,
     landmark_differences,
 )
+from support import strategies
+from support.laws import peak_of
 
 RANDOM = np.random.default_rng(0)
 MANY_FEATURES = RANDOM.normal(size=(20, 400))

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import strategies
 from onlinels import (
     DriftAwareClassifier,
     LeastSquaresClassifier,
@@ -31,6 +30,7 @@ from onlinels.rows import (
     reader_of,
     sorted_names,
 )
+from support import strategies
 
 
 def test_a_row_of_any_numbers():

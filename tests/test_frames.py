@@ -16,8 +16,6 @@ from river import base, compose, feature_extraction, preprocessing
 from scipy import sparse
 
 import onlinels
-import strategies
-from laws import peak_of
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -30,6 +28,8 @@ from onlinels import (
     StreamRegressor,
 )
 from onlinels.rows import read_batch, source_of
+from support import strategies
+from support.laws import peak_of
 
 
 def twice(X):

@@ -13,8 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats import make_data, write
-from hostile import (
+from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
+from onlinels.features.filters import read_filters
+from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
+from support.image_files import make_data, write
+from support.laws import peak_of
+from support.untrusted_files import (
     DIRECTORY,
     END,
     FILTERS,
@@ -31,10 +35,6 @@ from hostile import (
     words,
     zip_of,
 )
-from laws import peak_of
-from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
-from onlinels.features.filters import read_filters
-from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
 
 FEW = 4 * PIECE
 """Bytes that a refusal may take, where the file states gigabytes."""

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import onlinels
-from hostile import (
+from support.laws import saved
+from support.untrusted_files import (
     DESCRIPTION,
     DIRECTORY,
     MODELS,
@@ -26,7 +27,6 @@ from hostile import (
     other_array,
     packed,
 )
-from laws import saved
 
 (READER,) = [reader for reader in READERS if reader.name == "saved models"]
 

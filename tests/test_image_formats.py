@@ -13,10 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
-import formats
-from formats import CIFAR_FOLDER, NORB_STARTS, make_data, norb_bytes, parts_of, svhn_arrays, write
 from onlinels.datasets import download, read_idx, read_image_data, read_norb, stream_image_data
-from strategies import image_data
+from support import image_files
+from support.image_files import (
+    CIFAR_FOLDER,
+    NORB_STARTS,
+    make_data,
+    norb_bytes,
+    parts_of,
+    svhn_arrays,
+    write,
+)
+from support.strategies import image_data
 
 KINDS = ["idx", "cifar", "svhn", "norb"]
 
@@ -58,7 +66,7 @@ def test_files_read_and_stream_as_they_were_written(drawn, within, batch_size, p
 
 def test_extra_images_follow_where_they_lie_or_are_asked_for(tmp_path):
     data = make_data("svhn", 9, 2, 0)
-    formats.write_svhn(tmp_path, data, n_extra=4)
+    image_files.write_svhn(tmp_path, data, n_extra=4)
     assert_same_data(read_image_data(tmp_path), data)
     assert_same_data(read_image_data(tmp_path, extra=True), data)
     assert_same_batch(next(stream_image_data(tmp_path, 9)), (data.x_train, data.y_train))
@@ -121,8 +129,8 @@ NORB_IMAGES, NORB_LABELS = (f"{NORB_STARTS['train']}-{kind}.mat" for kind in ("d
 
 DAMAGES = [
     ("idx", "train-images-idx3-ubyte", lambda content: content[:-1], "expected 88 bytes"),
-    ("idx", "train-images-idx3-ubyte", lambda _: formats.idx_bytes(np.ones(6, "u1")), "height"),
-    ("idx", "t10k-labels-idx1-ubyte", lambda _: formats.idx_bytes(np.ones(3, "u1")), r"\(2,\)"),
+    ("idx", "train-images-idx3-ubyte", lambda _: image_files.idx_bytes(np.ones(6, "u1")), "height"),
+    ("idx", "t10k-labels-idx1-ubyte", lambda _: image_files.idx_bytes(np.ones(3, "u1")), r"\(2,\)"),
     ("idx", "t10k-labels-idx1-ubyte", lambda c: c[:-1] + b"\x0a", "0 to 9|to 10, expected"),
     ("idx", "t10k-labels-idx1-ubyte", lambda _: bytes([0, 0, 8, 1, 0, 0, 0, 0]), "at least 1"),
     ("cifar", "data_batch_3.bin", lambda content: content[:-1], "multiple of 3073"),
@@ -278,7 +286,7 @@ def test_a_small_gzip_file_that_states_gigabytes(tmp_path):
     [("idx", False), ("idx", True), ("cifar", False), ("norb", False), ("norb", True)],
 )
 def test_streaming_holds_some_batches_and_not_the_whole(tmp_path, kind, zipped, monkeypatch):
-    monkeypatch.setitem(formats.SHAPES, "idx", (96, 192))
+    monkeypatch.setitem(image_files.SHAPES, "idx", (96, 192))
     data = make_data(kind, 2000 if kind == "cifar" else 400, 1, 0)
     write(kind, tmp_path, data, zipped)
     n_bytes = data.x_train.nbytes

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import onlinels
-import saving_life
+from support import save_until_killed
 
 N_KILLS = 50
 MOST_LINES = 1_000
@@ -19,7 +19,7 @@ MOST_LINES = 1_000
 @pytest.fixture
 def kill_one(tmp_path):
     """Return what lets a process learn and save until it has run some lines, and is killed."""
-    command = [sys.executable, saving_life.__file__, str(tmp_path / "model.npz")]
+    command = [sys.executable, save_until_killed.__file__, str(tmp_path / "model.npz")]
     # The package that is tested, wherever another one may be installed.
     here = {**os.environ, "PYTHONPATH": str(Path(onlinels.__file__).parents[1])}
     with subprocess.Popen(
@@ -37,7 +37,7 @@ def kill_one(tmp_path):
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed as on POSIX")
 def test_every_kill_leaves_a_state_that_was_saved(tmp_path, kill_one):
     path, random = tmp_path / "model.npz", np.random.default_rng(0)
-    expected, model, n_left_over = {}, saving_life.begin(), 0
+    expected, model, n_left_over = {}, save_until_killed.begin(), 0
     for _ in range(N_KILLS):
         kill_one(random.integers(1, MOST_LINES))
         # What one kill has left is not taken away: the next save does that.
@@ -49,7 +49,7 @@ def test_every_kill_leaves_a_state_that_was_saved(tmp_path, kill_one):
             continue
         count = onlinels.load(path).count
         while model.count < count:
-            saving_life.learn_next(model)
+            save_until_killed.learn_next(model)
             model.save(tmp_path / "expected")
             expected[model.count] = (tmp_path / "expected").read_bytes()
             (tmp_path / "expected").unlink()

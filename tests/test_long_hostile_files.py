@@ -10,7 +10,7 @@ import os
 import numpy as np
 import pytest
 
-from hostile import READERS, attempt, hostile, prepare
+from support.untrusted_files import READERS, attempt, hostile, prepare
 
 N_FILES = int(os.environ.get("ONLINELS_LONG", "2000"))
 """Of all readers together."""

@@ -9,14 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-import laws
-import strategies
 from onlinels import (
     ConvolutionalFeatures,
     HiddenLayer,
     LeastSquaresClassifier,
     ShallowConvClassifier,
 )
+from support import laws, strategies
 
 DIGITS = load_digits()
 IMAGES, LABELS = DIGITS.images, DIGITS.target

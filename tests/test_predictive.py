@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from river import datasets, proba
 from scipy import stats
 
-import laws
-import strategies
 from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from support import laws, strategies
 
 X_NEW = np.array([[1.0], [2.0]])
 

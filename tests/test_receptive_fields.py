@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import ConvolutionalFeatures, HiddenLayer, ShallowConvClassifier
 from onlinels.features.input_weights import ReceptiveFields, draw_pairs
+from support import laws, strategies
 
 
 def masks(fields, n_hidden, seed, n_maps):

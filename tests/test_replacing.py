@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier
 from onlinels.saving import files
-from strategies import examples
+from support.strategies import examples
 
 MODES = pytest.mark.skipif(os.name != "posix", reason="files have modes as on POSIX")
 OLD, MODEL = b"old" * 9, LeastSquaresClassifier()

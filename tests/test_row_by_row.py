@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import GramAccumulator, KFold, LeastSquaresClassifier
+from support import laws, strategies
 
 SETTINGS = [
     {"ridge": 1.0},

@@ -26,15 +26,15 @@ from hypothesis import strategies as st
 from river import compose, feature_extraction, preprocessing, stats, utils
 
 import onlinels
-import savable
-from hostile import DESCRIPTION, packed
-from laws import COPIES, learnt, saved
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, StreamClassifier
 from onlinels.numerics import Lock
 from onlinels.saving import TEXT, VECTOR, WHOLE, files, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS, KINDS_BY_NAME
-from strategies import SCALINGS, cases, examples, kinds
+from support import savable_models
+from support.laws import COPIES, learnt, saved
+from support.strategies import SCALINGS, cases, examples, kinds
+from support.untrusted_files import DESCRIPTION, packed
 
 
 def through_a_file(model, folder):
@@ -81,10 +81,10 @@ def assert_not_saved(model, path, match, error=OSError):
     return raised.value
 
 
-@pytest.mark.parametrize("name", savable.MODELS)
+@pytest.mark.parametrize("name", savable_models.MODELS)
 @pytest.mark.parametrize("n_learnt", [0, 1, 2])
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
-    make, learn = savable.MODELS[name]
+    make, learn = savable_models.MODELS[name]
     random = np.random.default_rng(0)
     model = make(random)
     for _ in range(n_learnt):
@@ -100,7 +100,7 @@ def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
 
 def test_every_class_that_can_be_saved_is_saved_above():
     named = set()
-    for make, learn in savable.MODELS.values():
+    for make, learn in savable_models.MODELS.values():
         random = np.random.default_rng(0)
         model = make(random)
         learn(model, random)
@@ -326,7 +326,7 @@ def test_numpy_can_open_the_file(tmp_path):
 def saved_linear(request, tmp_path):
     model = LeastSquaresClassifier(ridge=1.0, accumulator=request.param)
     random = np.random.default_rng(0)
-    model.learn_many(*savable.rows(random, 50))
+    model.learn_many(*savable_models.rows(random, 50))
     path = tmp_path / "model.npz"
     model.save(path)
     return model, path
@@ -349,7 +349,7 @@ def test_a_model_may_be_saved_where_it_comes_from(saved_linear):
     _, path = saved_linear
     loaded, other = onlinels.load(path), onlinels.load(path)
     loaded.save(path)
-    X, y = savable.rows(np.random.default_rng(1), 9)
+    X, y = savable_models.rows(np.random.default_rng(1), 9)
     loaded.learn_many(X, y)
     loaded.save(path)
     other.learn_many(X, y)
@@ -509,7 +509,7 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
 
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 def test_rows_that_waited_when_a_model_was_saved_change_no_bit(tmp_path, accumulator):
-    X, y = savable.rows(np.random.default_rng(0), 90)
+    X, y = savable_models.rows(np.random.default_rng(0), 90)
     rows = [
         (dict(enumerate(row)), label) for row, label in zip(X.tolist(), y.tolist(), strict=True)
     ]

@@ -11,9 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import metrics
 
-import laws
 import onlinels
-import savable
 import test_network
 from onlinels import (
     ZCA,
@@ -38,6 +36,7 @@ from onlinels import (
     WhitenedPatches,
 )
 from onlinels.pipelines import last_step
+from support import laws, savable_models
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
@@ -70,18 +69,18 @@ def settings_of(kind):
 
 def made(name):
     """Return an estimator of the tables."""
-    return savable.MODELS[name][0](np.random.default_rng(0))
+    return savable_models.MODELS[name][0](np.random.default_rng(0))
 
 
 def learnt(name, model):
     """Return an estimator that has learnt rows of its own kind, the same for one name."""
-    savable.MODELS[name][1](model, np.random.default_rng(1))
+    savable_models.MODELS[name][1](model, np.random.default_rng(1))
     return model
 
 
 OWN = {
     name: type(model)
-    for name in savable.MODELS
+    for name in savable_models.MODELS
     for model in [made(name)]
     if type(model).__module__.startswith("onlinels")
 }

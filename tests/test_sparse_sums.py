@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-import strategies
 from onlinels import GramAccumulator, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.linalg import packed
 from onlinels.linear import model as linear_model
+from support import strategies
 
 
 def drawn(data, centred):

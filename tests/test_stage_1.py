@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from literal import is_nothing_but_rounding, literal_features
 from onlinels import ConvolutionalFeatures, Power, TwoSidedRectifier, WindowFeatures, lp_pooling
-from strategies import convolution_settings, nonlinearities, powers
+from support.stage1_reference import is_nothing_but_rounding, literal_features
+from support.strategies import convolution_settings, nonlinearities, powers
 
 VALUES = np.random.default_rng(0).normal(size=(5, 12, 2))
 IMAGES = np.random.default_rng(0).random((4, 9, 9))

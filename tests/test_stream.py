@@ -12,12 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, feature_extraction, metrics, preprocessing
 
-import laws
-import strategies
-from laws import assert_alike_streams as assert_alike
-from laws import assert_nearly_alike_streams as assert_nearly_alike
-from laws import learn_stream as learnt
 from onlinels import StreamClassifier
+from support import laws, strategies
+from support.laws import assert_alike_streams as assert_alike
+from support.laws import assert_nearly_alike_streams as assert_nearly_alike
+from support.laws import learn_stream as learnt
 
 FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 

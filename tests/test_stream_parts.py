@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import strategies
-from laws import assert_alike_streams as assert_alike
-from laws import learn_stream as learnt
 from onlinels import StreamClassifier
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import apply
@@ -20,6 +17,9 @@ from onlinels.scoring import PRIOR, SCALES
 from onlinels.stream import rows
 from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
+from support import strategies
+from support.laws import assert_alike_streams as assert_alike
+from support.laws import learn_stream as learnt
 
 
 def literal_row(names, sample):

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import LeastSquaresClassifier, ShallowConvClassifier
+from support import laws, strategies
 
 BALANCES = st.sampled_from([None, "priors", "classwise"])
 

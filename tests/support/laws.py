@@ -18,7 +18,7 @@ from onlinels.accumulators.centred import CentredAccumulator
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Update, apply
 from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
-from strategies import splits
+from support.strategies import splits
 
 FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
