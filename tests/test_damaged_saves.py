@@ -13,7 +13,7 @@ from river import drift, preprocessing
 
 import onlinels
 from onlinels.saving import description
-from test_saving import rewritten
+from support.untrusted_files import rewritten
 
 
 def test_damage_is_said_once_and_the_file_is_closed_while_its_error_is_held(tmp_path, monkeypatch):

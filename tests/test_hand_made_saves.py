@@ -14,8 +14,8 @@ from river import compose, feature_extraction, preprocessing
 
 import onlinels
 from onlinels import LeastSquaresClassifier, WindowedClassifier, WindowFeatures
+from support.untrusted_files import rewritten
 from test_damaged_saves import state_of
-from test_saving import rewritten
 
 
 @pytest.fixture

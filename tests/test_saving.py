@@ -6,7 +6,6 @@ import errno
 import functools
 import gzip
 import io
-import json
 import os
 import re
 import shutil
@@ -34,7 +33,7 @@ from onlinels.saving.fields import KINDS, KINDS_BY_NAME
 from support import savable_models
 from support.laws import COPIES, learnt, saved
 from support.strategies import SCALINGS, cases, examples, kinds
-from support.untrusted_files import DESCRIPTION, packed
+from support.untrusted_files import rewritten
 
 
 def through_a_file(model, folder):
@@ -433,14 +432,6 @@ def test_threads_that_save_to_one_path(tmp_path):
         assert all(save.result() for save in saves)
     assert os.listdir(tmp_path) == ["model.npz"]
     assert onlinels.load(path).count == 1
-
-
-def rewritten(path, change, others=()):
-    """Change a file's description, and other members, with a checksum that is right."""
-    with zipfile.ZipFile(path) as file:
-        members = {info.filename: file.read(info) for info in file.infolist()}
-    said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
-    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
 
 
 @pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (2, "0.2.0"), (4, "9.1")])

@@ -321,6 +321,14 @@ def packed(members, method=zipfile.ZIP_STORED):
     return zip_of(members, method)
 
 
+def rewritten(path, change, others=()):
+    """Change a file's description, and other members, with a checksum that is right."""
+    with zipfile.ZipFile(path) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
+    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
+
+
 def described(name):
     """Return the file of a model as a form: what changes is its description."""
     return lambda change: packed(genuine(name) | {DESCRIPTION: change(genuine(name)[DESCRIPTION])})
