@@ -7,10 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import laws
-import strategies
-from laws import balanced, factors_of, learnt
 from onlinels import KFold, LeastSquaresClassifier, ShallowConvClassifier
+from support import laws, strategies
+from support.laws import balanced, factors_of, learnt
 
 both = pytest.mark.parametrize("balance", strategies.BALANCES)
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import evaluate, metrics, preprocessing
 
-from laws import saved
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -21,6 +20,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
+from support.laws import saved
 
 
 def unlearnt():

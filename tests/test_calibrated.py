@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from river import checks, linear_model, preprocessing
 from sklearn.datasets import load_digits
 
-import strategies
-from laws import BAD_ROWS, assert_refused
 from onlinels import (
     CalibratedClassifier,
     HiddenLayer,
@@ -25,7 +23,9 @@ from onlinels import (
     ShallowConvClassifier,
 )
 from onlinels.scoring import PRIOR, SCALES, best_scale, calibrate
-from strategies import classifier_settings, rows, splits
+from support import strategies
+from support.laws import BAD_ROWS, assert_refused
+from support.strategies import classifier_settings, rows, splits
 
 SCRIPT = Path(__file__).parents[1] / "demos" / "benchmarks" / "probabilities.py"
 WRAPPERS = [

@@ -9,8 +9,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import laws
 from onlinels import HiddenLayer, KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from support import laws
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
 Y = ["low", "low", "high", "high"]

@@ -16,7 +16,7 @@ pytest.importorskip("confluent_kafka", reason="needs confluent-kafka: pip instal
 import kafka_stream
 from kafka_stream import Learner, MockBroker, Session
 
-from mortal import CONTEXT, Death, live
+from support.killable_demo import CONTEXT, Death, live
 
 PATIENCE = 60.0
 SAVE_EVERY = 40

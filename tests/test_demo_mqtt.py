@@ -25,8 +25,8 @@ from mqtt_sensors.simulator import labelled_rows, publish, script
 from paho.mqtt.client import Client, MQTTv5
 from paho.mqtt.enums import CallbackAPIVersion
 
-from mortal import CONTEXT, Death, live
-from strategies import deliveries
+from support.killable_demo import CONTEXT, Death, live
+from support.strategies import deliveries
 
 MOSQUITTO = shutil.which("mosquitto") or shutil.which("mosquitto", path="/usr/sbin")
 needs_broker = pytest.mark.skipif(

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from river import compose, preprocessing
 from sklearn.datasets import load_digits
 
-import strategies
 from onlinels import (
     CalibratedClassifier,
     HiddenLayer,
@@ -27,6 +26,7 @@ from onlinels import (
     ShallowConvClassifier,
     StreamClassifier,
 )
+from support import strategies
 
 dask = pytest.importorskip("dask", reason="dask comes with the extra dask")
 array = pytest.importorskip("dask.array")

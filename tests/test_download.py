@@ -12,8 +12,8 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from formats import CIFAR_FOLDER, make_data, write
 from onlinels.datasets import download, read_image_data
+from support.image_files import CIFAR_FOLDER, make_data, write
 
 module = importlib.import_module("onlinels.datasets.download")
 FORMATS_OF = {"mnist": "idx", "fashion-mnist": "idx", "cifar10": "cifar", "svhn": "svhn"}

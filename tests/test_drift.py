@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from river import base, drift, evaluate, linear_model, metrics, preprocessing, stats
 from river.drift import binary
 
-import laws
-import strategies
 from onlinels import (
     DriftAwareClassifier,
     HiddenLayer,
@@ -21,6 +19,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.wrappers import alarms
+from support import laws, strategies
 
 shares = st.sampled_from([0.1, 0.3, 0.5, 0.75, 0.99, 1.0])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import onlinels
-from laws import aligned_weights
+from support.laws import aligned_weights
 
 datasets = pytest.importorskip("sklearn.datasets")
 pytest.importorskip("pandas")

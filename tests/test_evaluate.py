@@ -44,7 +44,7 @@ from onlinels import (
 )
 from onlinels.evaluate import update_many
 from onlinels.rows import labels_like, numbers_like, samples_of, source_of, table_like
-from strategies import examples, rows
+from support.strategies import examples, rows
 
 
 class Looped:

@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_diabetes, load_linnerud, load_wine
 from sklearn.linear_model import Ridge
 
-import laws
-import strategies
-from laws import learnt
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
@@ -21,7 +18,9 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.linalg import solve
-from strategies import kinds
+from support import laws, strategies
+from support.laws import learnt
+from support.strategies import kinds
 
 
 @kinds

@@ -14,8 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -32,6 +30,7 @@ from onlinels import (
     WindowedClassifier,
 )
 from onlinels import checks as memory
+from support import laws, strategies
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from onlinels import (
     WindowFeatures,
     read_filters,
 )
-from strategies import filter_arrays, labelled_images
+from support.strategies import filter_arrays, labelled_images
 
 IMAGES = np.random.default_rng(0).random((6, 9, 9, 3))
 LABELS = ["a", "b", "a", "c", "b", "a"]

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import LeastSquaresClassifier, LeastSquaresRegressor
-from strategies import kinds
+from support import laws, strategies
+from support.strategies import kinds
 
 # Rows keep weights of 1e-4 or more: what is fainter beside the others drowns at ridge 0.
 factors = st.sampled_from([0.7, 0.9, 0.99, 0.999])

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from river import compose, preprocessing
 from scipy.special import expit
 
-import strategies
-from laws import assert_refused, settings_refused
 from onlinels import HiddenLayer, LeastSquaresClassifier
 from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import DIFFERENCES, DISTRIBUTIONS, ReceptiveFields, draw_row
+from support import strategies
+from support.laws import assert_refused, settings_refused
 
 ROWS = np.random.default_rng(0).normal(size=(6, 4))
 

@@ -6,9 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import laws
-import strategies
-from injection import assert_before_or_after
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
@@ -26,6 +23,8 @@ from onlinels import (
     StreamRegressor,
     WindowedClassifier,
 )
+from support import laws, strategies
+from support.fault_injection import assert_before_or_after
 
 FEW = 6
 MANY = pytest.param(500, marks=pytest.mark.slow)

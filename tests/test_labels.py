@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -31,6 +29,7 @@ from onlinels import (
     unlearn_one,
 )
 from onlinels.labels import Classes
+from support import laws, strategies
 
 LABELS_IN_FORMS = [
     ["a", "b"],

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import checks
 
-from laws import settings_refused
 from onlinels import LeastSquaresClassifier, MiniRocketFeatures
 from onlinels.features import minirocket as module
 from onlinels.features.filters import minirocket_kernels
 from onlinels.features.minirocket import make_dilations, quantiles
+from support.laws import settings_refused
 
 NORMAL = np.random.default_rng(0).normal(size=(20, 30, 3))
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-import laws
-import strategies
 from onlinels import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from support import laws, strategies
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
 SAMPLES = [{"a": a, "b": b} for a, b in X.tolist()]

@@ -12,8 +12,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
-import laws
-import strategies
 from onlinels import (
     ZCA,
     ConvolutionalFeatures,
@@ -27,6 +25,7 @@ from onlinels import (
     WhitenedPatches,
     WindowFeatures,
 )
+from support import laws, strategies
 
 DIGITS = load_digits()
 IMAGES, LABELS = DIGITS.images, DIGITS.target

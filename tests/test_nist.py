@@ -6,9 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import laws
-import nist
 from onlinels import OrthogonalAccumulator
+from support import laws, nist
 
 WANTED = {
     nist.NORRIS: 11.0,

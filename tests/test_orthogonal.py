@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import LeastSquaresClassifier, OrthogonalAccumulator
+from support import laws, strategies
 
 EPS = np.finfo(np.float64).eps
 RIDGES = [0.0, 1e-300, 1e-40, 1e-20, 1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1.0, 1e6]

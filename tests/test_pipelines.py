@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import compose, feature_extraction, linear_model, preprocessing, stats
 
-import laws
 import onlinels
-import strategies
 from onlinels import (
     CalibratedClassifier,
     DriftAwareClassifier,
@@ -21,6 +19,7 @@ from onlinels import (
     LeastSquaresRegressor,
     StreamClassifier,
 )
+from support import laws, strategies
 
 LINEAR = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
 EXAMPLES = np.random.default_rng(0).normal(size=(9, 5))

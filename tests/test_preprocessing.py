@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import fractional_matrix_power
 
-from laws import assert_unchanged
 from onlinels import ZCA, ImagePreprocessing
-from strategies import image_batches, preprocessing_settings
+from support.laws import assert_unchanged
+from support.strategies import image_batches, preprocessing_settings
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (60, 8, 8)).astype(np.uint8)
 

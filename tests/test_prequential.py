@@ -12,14 +12,13 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from support import laws, strategies
 
 
 @st.composite

@@ -14,9 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import base, compose, drift, linear_model, preprocessing
 
-import laws
-import strategies
-from injection import assert_before_or_after
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
@@ -30,7 +27,9 @@ from onlinels import (
     predict_proba_learn_many,
 )
 from onlinels.scoring import PRIOR
-from strategies import splits
+from support import laws, strategies
+from support.fault_injection import assert_before_or_after
+from support.strategies import splits
 
 
 class Scheduled(base.DriftDetector):

@@ -11,14 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import (
     GramAccumulator,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
     RecursiveAccumulator,
 )
+from support import laws, strategies
 
 ridges = st.floats(1e-3, 1e3)
 

@@ -9,13 +9,13 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-import laws
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from support import laws
 
 X = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 5.0]])
 Y = [0.5, 1.5, 2.25, 4.0]

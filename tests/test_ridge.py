@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.linear_model import RidgeCV
 
-import laws
-import strategies
 from onlinels import GramAccumulator, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.accumulators.folds import fold_of_rows
+from support import laws, strategies
 
 fold_counts = st.integers(2, 5)
 

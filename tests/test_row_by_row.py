@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import KFold, LeastSquaresClassifier
 from onlinels.accumulators.gram import GramSums
+from support import laws, strategies
 
 SETTINGS = [
     {"ridge": 1.0},

@@ -1,16 +1,13 @@
-"""Models in files: what is loaded goes on as what was saved, bit for bit."""
+"""Models in files: what is loaded goes on as what was saved, bit for bit; so do copies."""
 
 import base64
 import copy
-import errno
 import functools
 import gzip
 import io
-import json
 import os
+import pickle
 import re
-import shutil
-import subprocess
 import zipfile
 import zlib
 from concurrent.futures import ThreadPoolExecutor
@@ -26,15 +23,17 @@ from hypothesis import strategies as st
 from river import compose, feature_extraction, preprocessing, stats, utils
 
 import onlinels
-import savable
-from hostile import DESCRIPTION, packed
-from laws import COPIES, learnt, saved
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor, StreamClassifier
 from onlinels.numerics import Lock
-from onlinels.saving import TEXT, VECTOR, WHOLE, files, locked_copy, made_of, maybe, save_method
+from onlinels.saving import TEXT, VECTOR, WHOLE, locked_copy, made_of, maybe, save_method
 from onlinels.saving import savable as savable_
 from onlinels.saving.fields import KINDS, KINDS_BY_NAME
-from strategies import SCALINGS, cases, examples, kinds
+from support import savable_models
+from support.laws import COPIES, assert_not_saved, learnt, saved
+from support.strategies import SCALINGS, cases, examples, kinds
+from support.untrusted_files import rewritten
+
+# -- saved and loaded models ----------------------------------------------------------------------
 
 
 def through_a_file(model, folder):
@@ -68,23 +67,10 @@ def through_the_middle_of_a_file(model, folder):
 WAYS = (through_a_file, through_bytes, through_an_open_file, through_the_middle_of_a_file)
 
 
-def assert_not_saved(model, path, match, error=OSError):
-    """Assert that a save is refused, and that nothing has changed in the folder."""
-
-    def held():
-        return {p.name: p.is_file() and p.read_bytes() for p in sorted(path.parent.iterdir())}
-
-    before = held()
-    with pytest.raises(error, match=match) as raised:
-        model.save(path)
-    assert held() == before
-    return raised.value
-
-
-@pytest.mark.parametrize("name", savable.MODELS)
+@pytest.mark.parametrize("name", savable_models.MODELS)
 @pytest.mark.parametrize("n_learnt", [0, 1, 2])
 def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
-    make, learn = savable.MODELS[name]
+    make, learn = savable_models.MODELS[name]
     random = np.random.default_rng(0)
     model = make(random)
     for _ in range(n_learnt):
@@ -100,7 +86,7 @@ def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path, name, n_learnt):
 
 def test_every_class_that_can_be_saved_is_saved_above():
     named = set()
-    for make, learn in savable.MODELS.values():
+    for make, learn in savable_models.MODELS.values():
         random = np.random.default_rng(0)
         model = make(random)
         learn(model, random)
@@ -326,7 +312,7 @@ def test_numpy_can_open_the_file(tmp_path):
 def saved_linear(request, tmp_path):
     model = LeastSquaresClassifier(ridge=1.0, accumulator=request.param)
     random = np.random.default_rng(0)
-    model.learn_many(*savable.rows(random, 50))
+    model.learn_many(*savable_models.rows(random, 50))
     path = tmp_path / "model.npz"
     model.save(path)
     return model, path
@@ -349,98 +335,11 @@ def test_a_model_may_be_saved_where_it_comes_from(saved_linear):
     _, path = saved_linear
     loaded, other = onlinels.load(path), onlinels.load(path)
     loaded.save(path)
-    X, y = savable.rows(np.random.default_rng(1), 9)
+    X, y = savable_models.rows(np.random.default_rng(1), 9)
     loaded.learn_many(X, y)
     loaded.save(path)
     other.learn_many(X, y)
     assert saved(other) == path.read_bytes()
-
-
-@pytest.mark.parametrize("place", ["fsync", "replace"])
-def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
-    def failing(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    model, path = LeastSquaresClassifier(), tmp_path / "model.npz"
-    model.save(path)
-    model.learn_one({"x": 1.0}, "a")
-    monkeypatch.setattr(files.os, place, failing)
-    error = assert_not_saved(model, path, "as it was; free some space")
-    assert error.errno == errno.ENOSPC
-
-
-def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
-    resource = pytest.importorskip("resource", reason="limits are those of POSIX")
-    model = LeastSquaresClassifier()
-    model.learn_many(np.eye(60), list(range(60)))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
-    try:
-        assert_not_saved(model, tmp_path / "model.npz", "what was at the path is as it was")
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """Return a folder on a disk of 64 KiB, where a process may make one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("only the superuser of a Linux machine can make a small disk")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_disk_that_is_full(small_disk):
-    path, model = small_disk / "model.npz", LeastSquaresClassifier()
-    model.learn_many(np.eye(20), list(range(20)))
-    model.save(path)
-    model.learn_many(np.eye(90), list(range(90)))
-    assert_not_saved(model, path, "free some space")
-    assert onlinels.load(path).count == 20
-
-
-def test_folders_that_are_not_there_and_links(tmp_path):
-    model, held = LeastSquaresClassifier(), tmp_path / "there" / "model.npz"
-    with pytest.raises(FileNotFoundError, match="make the folder first"):
-        model.save(held)
-    assert_not_saved(model, tmp_path, "as it was")
-    assert os.listdir(tmp_path) == []
-    held.parent.mkdir()
-    link = tmp_path / "link.npz"
-    link.symlink_to(held)
-    model.save(link)
-    assert link.is_symlink()
-    held.chmod(0o640)
-    model.save(str(link))
-    assert held.stat().st_mode & 0o777 == 0o640
-    assert os.listdir(held.parent) == ["model.npz"]
-
-
-def test_threads_that_save_to_one_path(tmp_path):
-    path = tmp_path / "model.npz"
-    models = [LeastSquaresClassifier() for _ in range(4)]
-    for number, model in enumerate(models):
-        model.learn_one({"x": 1.0}, number)
-    expected = {saved(model) for model in models}
-    with ThreadPoolExecutor(4) as pool:
-        saves = [pool.submit(lambda m=m: [m.save(path) for _ in range(20)]) for m in models]
-        while not all(save.done() for save in saves):
-            with suppress(FileNotFoundError):
-                assert path.read_bytes() in expected
-        assert all(save.result() for save in saves)
-    assert os.listdir(tmp_path) == ["model.npz"]
-    assert onlinels.load(path).count == 1
-
-
-def rewritten(path, change, others=()):
-    """Change a file's description, and other members, with a checksum that is right."""
-    with zipfile.ZipFile(path) as file:
-        members = {info.filename: file.read(info) for info in file.infolist()}
-    said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
-    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
 
 
 @pytest.mark.parametrize(("number", "version"), [(1, "0.1.0"), (2, "0.2.0"), (4, "9.1")])
@@ -497,19 +396,9 @@ def test_streams_that_have_seen_arrays_can_be_saved(tmp_path):
     assert saved(loaded) == saved(model)
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
-def test_what_is_no_file_is_not_replaced(tmp_path):
-    path = tmp_path / "pipe"
-    os.mkfifo(path)
-    assert_not_saved(LeastSquaresClassifier(), path, "folder, a device or a pipe")
-    assert path.is_fifo()
-    with pytest.raises(ValueError, match="is a device or a pipe, expected a file"):
-        onlinels.load(path)
-
-
 @pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
 def test_rows_that_waited_when_a_model_was_saved_change_no_bit(tmp_path, accumulator):
-    X, y = savable.rows(np.random.default_rng(0), 90)
+    X, y = savable_models.rows(np.random.default_rng(0), 90)
     rows = [
         (dict(enumerate(row)), label) for row, label in zip(X.tolist(), y.tolist(), strict=True)
     ]
@@ -573,3 +462,27 @@ def test_dataclasses_named_tuples_and_plain_objects_come_back(tmp_path):
     onlinels.save([Pair(9, None)], tmp_path / "model.npz")
     with pytest.raises(ValueError, match=r"the parts of its .*Pair do not fit"):
         onlinels.load(tmp_path / "model.npz")
+
+
+# -- copies ---------------------------------------------------------------------------------------
+
+
+def unpickled(model):
+    return pickle.loads(pickle.dumps(model))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, unpickled])
+@pytest.mark.parametrize("name", savable_models.MODELS)
+def test_a_copy_goes_on_alone(name, copied):
+    make, learn = savable_models.MODELS[name]
+    model = make(np.random.default_rng(0))
+    learn(model, np.random.default_rng(1))
+    if copied is copy.copy and type(model) is compose.Pipeline:
+        pytest.skip("a copy of river's pipeline shares its steps")
+    other = copied(model)
+    before = saved(model)
+    assert saved(other) == before
+    learn(other, np.random.default_rng(2))
+    assert saved(model) == before
+    learn(model, np.random.default_rng(2))
+    assert saved(model) == saved(other)

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
-import laws
 import onlinels
-import strategies
 from onlinels import KFold, LeastSquaresClassifier, LeastSquaresRegressor
+from support import laws, strategies
 
 FORMS = [
     {"accumulator": "gram"},

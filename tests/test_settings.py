@@ -11,10 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import metrics
 
-import laws
 import onlinels
-import savable
-import test_network
 from onlinels import (
     ZCA,
     CalibratedClassifier,
@@ -38,6 +35,7 @@ from onlinels import (
     WhitenedPatches,
 )
 from onlinels.pipelines import last_step
+from support import digits_network, laws, savable_models
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
@@ -70,18 +68,18 @@ def settings_of(kind):
 
 def made(name):
     """Return an estimator of the tables."""
-    return savable.MODELS[name][0](np.random.default_rng(0))
+    return savable_models.MODELS[name][0](np.random.default_rng(0))
 
 
 def learnt(name, model):
     """Return an estimator that has learnt rows of its own kind, the same for one name."""
-    savable.MODELS[name][1](model, np.random.default_rng(1))
+    savable_models.MODELS[name][1](model, np.random.default_rng(1))
     return model
 
 
 OWN = {
     name: type(model)
-    for name in savable.MODELS
+    for name in savable_models.MODELS
     for model in [made(name)]
     if type(model).__module__.startswith("onlinels")
 }
@@ -203,33 +201,33 @@ def mutate_layer(network, ridge):
 )
 def test_a_network_obeys_its_ridge_whenever_it_changes(sizes, place, change, ridge, asks):
     """Before, at and after the warm-up of 20 images, the ridge set anywhere."""
-    model, expected = test_network.small(), test_network.small(ridge=ridge)
+    model, expected = digits_network.small(), digits_network.small(ridge=ridge)
     start = 0
     for number, size in enumerate([*sizes, 20]):
         if number == min(place, len(sizes)):
             change(model, ridge)
         for each in (model, expected):
-            test_network.learn(each, start, start + size)
+            digits_network.learn(each, start, start + size)
         if asks:
-            model.predict_many(test_network.IMAGES[:3])
+            model.predict_many(digits_network.IMAGES[:3])
         start += size
     assert model.ridge == model.classifier.ridge == ridge
-    scores = [each.scores_many(test_network.IMAGES[100:110]) for each in (model, expected)]
+    scores = [each.scores_many(digits_network.IMAGES[100:110]) for each in (model, expected)]
     np.testing.assert_allclose(*scores, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_rows", [0, 10, 40])
 @pytest.mark.parametrize("ridge", [-1.0, None, "2.0", True, KFold(3)])
 def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
-    model = test_network.small(learnt=n_rows)
+    model = digits_network.small(learnt=n_rows)
     for change in (change_facade, mutate_facade, change_layer):
         laws.assert_refused(lambda: change(model, ridge), model, "ridge=", REFUSALS)  # noqa: B023
 
 
 NESTED = {
-    "network": (lambda: test_network.small(), "n_hidden", 7, "hidden"),
-    "balance of a network": (lambda: test_network.small(), "balance", "priors", "classifier"),
-    "stride of a network": (lambda: test_network.small(), "stride", 3, "features"),
+    "network": (lambda: digits_network.small(), "n_hidden", 7, "hidden"),
+    "balance of a network": (lambda: digits_network.small(), "balance", "priors", "classifier"),
+    "stride of a network": (lambda: digits_network.small(), "stride", 3, "features"),
     "calibrated": (
         lambda: CalibratedClassifier(LeastSquaresClassifier()),
         "forgetting_factor",
@@ -261,7 +259,7 @@ def test_a_wrapper_says_where_the_ridge_changes():
     inner = [
         LeastSquaresClassifier(),
         HiddenLayer(5) | LeastSquaresClassifier(),
-        test_network.small(),
+        digits_network.small(),
     ]
     for classifier in inner:
         model = CalibratedClassifier(classifier)
@@ -271,7 +269,7 @@ def test_a_wrapper_says_where_the_ridge_changes():
 
 
 def test_parts_and_models_inside_others_stay():
-    model = test_network.small(learnt=40)
+    model = digits_network.small(learnt=40)
     before = pickle.dumps(model)
     for part, name in (("hidden", "n_hidden"), ("features", "stride"), ("preprocessing", "scale")):
         with pytest.raises(AttributeError, match=f"{name} cannot change"):

@@ -27,7 +27,7 @@ from onlinels import (
 )
 from onlinels.__main__ import main
 from onlinels.sites import merge_files
-from strategies import examples
+from support.strategies import examples
 
 
 @pytest.fixture(autouse=True)

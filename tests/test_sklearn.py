@@ -17,15 +17,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-import laws
 import onlinels
-import strategies
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
     LeastSquaresMultiTargetRegressor,
     LeastSquaresRegressor,
 )
+from support import laws, strategies
 
 pytest.importorskip("sklearn", reason="scikit-learn comes with an extra")
 

@@ -23,8 +23,6 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-import laws
-import strategies
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
@@ -32,6 +30,7 @@ from onlinels import (
     LeastSquaresRegressor,
 )
 from onlinels.linear.penalty import next_checkpoint
+from support import laws, strategies
 
 KINDS = [LeastSquaresClassifier, LeastSquaresRegressor, LeastSquaresMultiTargetRegressor]
 LABELS = ["cat", "dog", 3, (None,), ("a", 1), "late", "later", "latest"]

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import laws
-import strategies
 from onlinels import StreamClassifier, StreamRegressor
 from onlinels.stream import rows as stream_rows
+from support import laws, strategies
 
 DELAYS = st.sampled_from([0, 0, 0, 2])
 

@@ -13,11 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, metrics, preprocessing, proba
 
-import laws
-import strategies
-from laws import assert_alike_streams as assert_alike
-from laws import assert_nearly_alike_streams as assert_nearly_alike
 from onlinels import StreamRegressor, load
+from support import laws, strategies
+from support.laws import assert_alike_streams as assert_alike
+from support.laws import assert_nearly_alike_streams as assert_nearly_alike
 
 DELAYS = st.sampled_from([0, 0, 3])
 

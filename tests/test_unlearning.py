@@ -9,10 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import laws
 import onlinels
-import strategies
-from laws import learnt
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
@@ -20,7 +17,9 @@ from onlinels import (
     RecursiveAccumulator,
     merge,
 )
-from strategies import kinds
+from support import laws, strategies
+from support.laws import learnt
+from support.strategies import kinds
 
 
 @kinds

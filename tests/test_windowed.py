@@ -15,14 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from river import checks, compose, naive_bayes, preprocessing
 
-import strategies
-from laws import (
-    assert_is_batch_solution,
-    assert_refused,
-    assert_same_model,
-    peak_of,
-    settings_refused,
-)
 from onlinels import (
     HiddenLayer,
     LeastSquaresClassifier,
@@ -31,7 +23,15 @@ from onlinels import (
     WindowFeatures,
     windows_of,
 )
-from strategies import Rows, splits
+from support import strategies
+from support.laws import (
+    assert_is_batch_solution,
+    assert_refused,
+    assert_same_model,
+    peak_of,
+    settings_refused,
+)
+from support.strategies import Rows, splits
 
 NAMES = ("ax", "ay", "az", "gx")
 

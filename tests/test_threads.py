@@ -9,15 +9,15 @@ import pytest
 from river.preprocessing import StandardScaler
 
 import onlinels
-import savable
 from onlinels import (
     CalibratedClassifier,
     ConvolutionalFeatures,
     LeastSquaresClassifier,
     LeastSquaresRegressor,
 )
+from support import savable_models
 
-LINEAR = [name for name in savable.LINEAR if "half_life" not in name]
+LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
     *LINEAR,
     "folds",
@@ -61,7 +61,7 @@ SAMPLES = {
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_threads_predict_while_one_learns(name):
-    make, learn = savable.MODELS[name]
+    make, learn = savable_models.MODELS[name]
     model, alone = make(np.random.default_rng(0)), make(np.random.default_rng(0))
     sample, done = SAMPLES.get(name, {0: 0.1, 1: -0.2, 2: 0.3, 3: 0.0}), threading.Event()
     with ThreadPoolExecutor(3) as pool:
@@ -180,7 +180,7 @@ def test_what_is_saved_while_another_thread_learns_is_whole(tmp_path, holder):
     hold, taken = HOLDERS[holder]
     model, path, counts = LeastSquaresClassifier(ridge=1.0), tmp_path / "model", []
     held = hold(model)
-    X, y = savable.rows(np.random.default_rng(0), 60, 150)
+    X, y = savable_models.rows(np.random.default_rng(0), 60, 150)
 
     def save():
         onlinels.save(held, path)

@@ -23,11 +23,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 import onlinels
-import savable
-from formats import NORB_STARTS
-from laws import saved
 from onlinels import read_filters
 from onlinels.datasets import ImageData, read_idx, read_image_data, read_norb, stream_image_data
+from support import savable_models
+from support.image_files import NORB_STARTS
+from support.laws import saved
 
 NUMBERS = (
     *(0, 1, 2, 3, 7, 32, 127, 128, 255, 256, 1000, 65535, 65536, 10**6, 2**24),
@@ -292,20 +292,20 @@ MODELS = (
 def models_of(kind):
     """Return the names of the models of a class."""
     random = np.random.default_rng(0)
-    return [name for name in MODELS if type(savable.MODELS[name][0](random)) is kind]
+    return [name for name in MODELS if type(savable_models.MODELS[name][0](random)) is kind]
 
 
 def use(model):
     """Let a model do what it may do: errors of Python are allowed, crashes are not."""
     for name in models_of(type(model)):
         with suppress(Exception):
-            savable.MODELS[name][1](model, np.random.default_rng(0))
+            savable_models.MODELS[name][1](model, np.random.default_rng(0))
 
 
 @cache
 def genuine(name):
     """Return the members of the file of a model, which has learnt a little."""
-    make, learn = savable.MODELS[name]
+    make, learn = savable_models.MODELS[name]
     random = np.random.default_rng(0)
     model = make(random)
     learn(model, random)
@@ -319,6 +319,14 @@ def packed(members, method=zipfile.ZIP_STORED):
         checksum = hashlib.sha256(members[DESCRIPTION]).hexdigest().encode()
         members = members | {CHECKSUM: checksum}
     return zip_of(members, method)
+
+
+def rewritten(path, change, others=()):
+    """Change a file's description, and other members, with a checksum that is right."""
+    with zipfile.ZipFile(path) as file:
+        members = {info.filename: file.read(info) for info in file.infolist()}
+    said = json.dumps(change(json.loads(members[DESCRIPTION]))).encode()
+    path.write_bytes(packed(members | dict(others) | {DESCRIPTION: said}))
 
 
 def described(name):

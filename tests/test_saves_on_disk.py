@@ -1,14 +1,17 @@
-"""Files that are replaced by saving: whole or not at all, in private, with long names."""
+"""A file that is saved is whole or as it was, and private: after kills, and on full disks, too."""
 
 import errno
 import functools
 import os
+import shutil
 import signal
 import stat
+import subprocess
 import sys
 import tempfile
 import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -20,7 +23,11 @@ from hypothesis import strategies as st
 import onlinels
 from onlinels import LeastSquaresClassifier
 from onlinels.saving import files
-from strategies import examples
+from support import save_until_killed
+from support.laws import assert_not_saved, saved
+from support.strategies import examples
+
+# -- files that are replaced, hidden files, and permissions ---------------------------------------
 
 MODES = pytest.mark.skipif(os.name != "posix", reason="files have modes as on POSIX")
 OLD, MODEL = b"old" * 9, LeastSquaresClassifier()
@@ -325,3 +332,147 @@ def test_what_fails_leaves_the_old_file(path, monkeypatch, owner, name, raised, 
     assert os.listdir(path.parent) == [path.name]
     MODEL.save(path)
     assert onlinels.load(path).count == 0
+
+
+# -- full disks, links, pipes, and threads --------------------------------------------------------
+
+
+@pytest.mark.parametrize("place", ["fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(tmp_path, monkeypatch, place):
+    def failing(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    model, path = LeastSquaresClassifier(), tmp_path / "model.npz"
+    model.save(path)
+    model.learn_one({"x": 1.0}, "a")
+    monkeypatch.setattr(files.os, place, failing)
+    error = assert_not_saved(model, path, "as it was; free some space")
+    assert error.errno == errno.ENOSPC
+
+
+def test_a_file_that_may_not_grow_is_taken_away(tmp_path):
+    resource = pytest.importorskip("resource", reason="limits are those of POSIX")
+    model = LeastSquaresClassifier()
+    model.learn_many(np.eye(60), list(range(60)))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        assert_not_saved(model, tmp_path / "model.npz", "what was at the path is as it was")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Return a folder on a disk of 64 KiB, where a process may make one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("only the superuser of a Linux machine can make a small disk")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_disk_that_is_full(small_disk):
+    path, model = small_disk / "model.npz", LeastSquaresClassifier()
+    model.learn_many(np.eye(20), list(range(20)))
+    model.save(path)
+    model.learn_many(np.eye(90), list(range(90)))
+    assert_not_saved(model, path, "free some space")
+    assert onlinels.load(path).count == 20
+
+
+def test_folders_that_are_not_there_and_links(tmp_path):
+    model, held = LeastSquaresClassifier(), tmp_path / "there" / "model.npz"
+    with pytest.raises(FileNotFoundError, match="make the folder first"):
+        model.save(held)
+    assert_not_saved(model, tmp_path, "as it was")
+    assert os.listdir(tmp_path) == []
+    held.parent.mkdir()
+    link = tmp_path / "link.npz"
+    link.symlink_to(held)
+    model.save(link)
+    assert link.is_symlink()
+    held.chmod(0o640)
+    model.save(str(link))
+    assert held.stat().st_mode & 0o777 == 0o640
+    assert os.listdir(held.parent) == ["model.npz"]
+
+
+def test_threads_that_save_to_one_path(tmp_path):
+    path = tmp_path / "model.npz"
+    models = [LeastSquaresClassifier() for _ in range(4)]
+    for number, model in enumerate(models):
+        model.learn_one({"x": 1.0}, number)
+    expected = {saved(model) for model in models}
+    with ThreadPoolExecutor(4) as pool:
+        saves = [pool.submit(lambda m=m: [m.save(path) for _ in range(20)]) for m in models]
+        while not all(save.done() for save in saves):
+            with suppress(FileNotFoundError):
+                assert path.read_bytes() in expected
+        assert all(save.result() for save in saves)
+    assert os.listdir(tmp_path) == ["model.npz"]
+    assert onlinels.load(path).count == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    assert_not_saved(LeastSquaresClassifier(), path, "folder, a device or a pipe")
+    assert path.is_fifo()
+    with pytest.raises(ValueError, match="is a device or a pipe, expected a file"):
+        onlinels.load(path)
+
+
+# -- processes that are killed --------------------------------------------------------------------
+
+N_KILLS = 50
+MOST_LINES = 1_000
+"""Lines of saving until a kill: those of a few saves."""
+
+
+@pytest.fixture
+def kill_one(tmp_path):
+    """Return what lets a process learn and save until it has run some lines, and is killed."""
+    command = [sys.executable, save_until_killed.__file__, str(tmp_path / "model.npz")]
+    # The package that is tested, wherever another one may be installed.
+    here = {**os.environ, "PYTHONPATH": str(Path(onlinels.__file__).parents[1])}
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, env=here
+    ) as lives:
+
+        def kill(line):
+            lives.stdin.write(f"{line}\n")
+            assert lives.stdout.readline() == "dead\n"
+
+        yield kill
+        lives.stdin.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are killed as on POSIX")
+def test_every_kill_leaves_a_state_that_was_saved(tmp_path, kill_one):
+    path, random = tmp_path / "model.npz", np.random.default_rng(0)
+    expected, model, n_left_over = {}, save_until_killed.begin(), 0
+    for _ in range(N_KILLS):
+        kill_one(random.integers(1, MOST_LINES))
+        # What one kill has left is not taken away: the next save does that.
+        left_over = set(os.listdir(tmp_path)) - {"model.npz"}
+        assert all(name.startswith(".") and name.endswith(".saving") for name in left_over)
+        assert len(left_over) <= 1
+        n_left_over += len(left_over)
+        if not path.exists():
+            continue
+        count = onlinels.load(path).count
+        while model.count < count:
+            save_until_killed.learn_next(model)
+            model.save(tmp_path / "expected")
+            expected[model.count] = (tmp_path / "expected").read_bytes()
+            (tmp_path / "expected").unlink()
+        # The bytes say it all: an uninterrupted model of as many rows writes the same ones.
+        assert path.read_bytes() == expected[count]
+    assert len(expected) > N_KILLS / 4
+    assert n_left_over > N_KILLS / 20
+    onlinels.load(path).save(path)
+    assert os.listdir(tmp_path) == ["model.npz"]

@@ -1,229 +1,226 @@
-"""StreamClassifier against a literal one, what it refuses before anything changes, and bears."""
+"""StreamClassifier: exact in every expert, one by one and in batches, and as it is said to be.
 
+It is compared with weighted ridge solutions and with a literal stream of rows one by one. What it
+refuses changes nothing.
+"""
+
+import copy
 import datetime
 import pickle
+from functools import partial
 from unittest import mock
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from river import compose, datasets, evaluate, feature_extraction, metrics, preprocessing
 
-import strategies
-from laws import assert_alike_streams as assert_alike
-from laws import learn_stream as learnt
 from onlinels import StreamClassifier
-from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import apply
-from onlinels.scoring import PRIOR, SCALES
-from onlinels.stream import rows
-from onlinels.stream.cells import N_PARTITIONS, Cells
-from onlinels.stream.features import N_UNITS, Activations, RunningScaler
+from onlinels.stream import rows as stream_rows
+from onlinels.stream.features import RunningScaler
+from support import laws, strategies
+from support.laws import assert_alike_streams as assert_alike
+from support.laws import assert_nearly_alike_streams as assert_nearly_alike
+from support.laws import learn_stream as learnt
+from support.stream_reference import Literal, literal_row
+
+# -- experts, batches and answers against ridge solutions -----------------------------------------
+
+FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
 
-def literal_row(names, sample):
-    """Return a row: gaps NaN, what is absent 0, texts 0 and 1."""
-    row = []
-    for name in names:
-        key, part = name if isinstance(name, tuple) else (name, None)
-        value = sample.get(key, 0.0)
-        if value is None or value is np.nan:
-            row.append(np.nan)
-        elif isinstance(part, int):
-            row.append(float(value[part]) if isinstance(value, np.ndarray) else 0.0)
-        elif isinstance(part, str) or isinstance(value, (str, np.ndarray)):
-            row.append(float(isinstance(value, str) and value == part))
-        else:
-            row.append(float(value))
-    return np.array(row)
+@settings(max_examples=25)
+@given(st.data(), strategies.streams(max_rows=60), st.integers(0, 9))
+def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
+    batches = data.draw(strategies.splits(len(stream)))
+    forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
+
+    learn = partial(laws.learn_stream_in, batches, stream)
+    model = StreamClassifier(seed)
+    laws.assert_memories_exact(model, laws.learn_logged(model, learn, forced))
+    assert model.count == len(stream)
 
 
-class LiteralFeature:
-    """Mean and variance of one feature, as said: fading, anew after five values far off."""
-
-    def __init__(self, before):
-        # What was 0 in all rows before it came, but where it was unknown.
-        known = [age for age, value in enumerate(reversed(before)) if not np.isnan(value)]
-        self.weight, self.mean, self.variance = sum(0.9995**age for age in known), 0.0, 0.0
-        self.n_far = 0
-
-    def transform(self, value):
-        if np.isnan(value) or not self.weight:
-            return 0.0
-        if not self.variance:
-            return np.sign(value - self.mean)
-        return np.clip((value - self.mean) / np.sqrt(self.variance), -6.0, 6.0)
-
-    def learn(self, value):
-        if np.isnan(value):
-            self.weight, self.n_far = 0.9995 * self.weight, 0
-            return
-        limit = 6.0 * np.sqrt(self.variance)
-        if limit and self.weight >= 4.0 and abs(value - self.mean) > limit:
-            self.n_far += 1
-            if self.n_far == 5:
-                self.weight, self.mean, self.variance, self.n_far = 1.0, value, 0.0, 0
-                return
-            value = np.clip(value, self.mean - limit, self.mean + limit)
-        else:
-            self.n_far = 0
-        before, self.weight = 0.9995 * self.weight, 0.9995 * self.weight + 1.0
-        mean = self.mean + (value - self.mean) / self.weight
-        squares = before * (self.variance + (self.mean - mean) ** 2) + (value - mean) ** 2
-        self.mean, self.variance = mean, squares / self.weight
+def test_experts_are_exact_across_takeovers_of_their_own():
+    X, y = strategies.turned_labels(900, 300, seed=3)
+    model = StreamClassifier()
+    logs = laws.learn_logged(model, lambda model: model.learn_many(X, y))
+    assert all(len(log.takeovers) >= 2 for log in logs)
+    laws.assert_memories_exact(model, logs)
 
 
-class LiteralPair:
-    """A long and a short memory, of which the long one takes over what the short one knows."""
-
-    def __init__(self):
-        self.long, self.short = Recursion(0, 0, 1.0, 1 / 16), Recursion(0, 0, 1.0, 1 / 16)
-        self.differences, self.n_takeovers = [], 0
-
-    def learn(self, activations, target, errs):
-        self.differences.append(float(errs[0]) - float(errs[1]))
-        shares = 0.995 ** np.arange(len(self.differences))[::-1]
-        lead = shares @ self.differences
-        if lead > 2.0 and lead > 2.0 * np.sqrt(shares @ np.square(self.differences)):
-            self.long, self.differences = self.short.copied(), []
-            self.n_takeovers += 1
-        for recursion, decay in ((self.long, 1.0), (self.short, 0.99)):
-            errors = target - recursion.scores(activations)
-            apply(recursion.plan(activations, errors, decay=decay))
+def in_kind(stream, rows, kind):
+    if kind == "dicts":
+        return [stream.samples[row] for row in rows]
+    if kind == "pandas":
+        return pd.DataFrame(stream.columns(rows, None if rows[0] % 2 else np.nan))
+    if kind == "nullable":
+        # Whole numbers stay: pandas warns where it casts large ones to see.
+        return pd.DataFrame(stream.columns(rows)).convert_dtypes(convert_integer=False)
+    return pl.DataFrame(stream.columns(rows), strict=False)
 
 
-class LiteralCells:
-    """Shares of classes in the cells of partitions, of which only the draws are not its own."""
-
-    def __init__(self):
-        self.sums, self.seen, self.losses = {}, [None] * N_PARTITIONS, np.zeros(N_PARTITIONS)
-
-    def look(self, cells, scaled, texts):
-        """Return the cells of a row: of partitions, by what they see, then of texts."""
-        found = []
-        for p in range(N_PARTITIONS):
-            bins = (4, 4, 4) if p % 2 else (8, 8)
-            seen = tuple(cells._seen[: len(bins), p]) if len(scaled) else ()
-            values = [scaled[column] for column in seen] or [0.0] * len(bins)
-            shifted = np.array(bins) / 4 * values + cells._shifts[: len(bins), p]
-            clipped = np.clip(shifted // 1, 0, np.array(bins) - 1)
-            found.append((p, seen, tuple(clipped)))
-        return [*found, *texts]
-
-    def shares(self, places, n_classes):
-        """Return shares of classes: of the mixture, then of every text."""
-        each = [self.sums.get(place, np.zeros(1 + n_classes)) for place in places]
-        each = [np.append(sums, np.zeros(1 + n_classes - len(sums))) for sums in each]
-        each = np.array([(sums[1:] + 1 / n_classes) / (sums[0] + 1) for sums in each])
-        weights = np.exp(-self.losses) / np.exp(-self.losses).sum()
-        return each, np.array([weights @ each[:N_PARTITIONS], *each[N_PARTITIONS:]]) - 1 / n_classes
-
-    def learn(self, places, each, column, is_new):
-        if not is_new:
-            self.losses = 0.995 * self.losses - np.log(each[:N_PARTITIONS, column])
-        for number, place in enumerate(places):
-            sums = self.sums.get(place, np.zeros(1))
-            sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
-            left = 0.98 if number >= N_PARTITIONS or number % 4 > 1 else 0.8
-            sums = sums * left
-            sums[0] += 1
-            sums[1 + column] += 1
-            self.sums[place] = sums
+@settings(max_examples=25)
+@given(st.data(), strategies.streams(kinds=FRAME_KINDS, always=True))
+def test_batches_of_any_kind_are_rows_one_by_one(data, stream):
+    names = dict.fromkeys(name for sample in stream.samples for name in sample)
+    # A frame has all columns in all rows: what is not there is a gap.
+    samples = [{name: sample.get(name) for name in names} for sample in stream.samples]
+    stream = strategies.Stream(samples, stream.labels)
+    a, b = StreamClassifier(), learnt(stream)
+    for rows in data.draw(strategies.splits(len(stream))):
+        kind = data.draw(st.sampled_from(["dicts", "pandas", "nullable", "polars"]))
+        y = [stream.labels[row] for row in rows]
+        a.learn_many(in_kind(stream, rows, kind), y)
+    assert_nearly_alike(a, b, stream.samples)
 
 
-def units_of(activations, features):
-    return activations.of(features)[:N_UNITS]
+@given(strategies.rows(max_rows=12), st.sampled_from([None, object]))
+def test_arrays_are_rows_one_by_one(rows, dtype):
+    a, b = StreamClassifier(), StreamClassifier()
+    X = rows.X if dtype is None else rows.X.astype(dtype)
+    if X.dtype.kind in "fO":
+        X[0, 0] = np.nan
+    a.learn_many(X, rows.y)
+    for row, label in zip(X.tolist(), rows.y, strict=True):
+        b.learn_one(dict(enumerate(row)), label)
+    assert_nearly_alike(a, b, [dict(enumerate(row)) for row in X.tolist()])
+    by_row = [[*a.predict_proba_one(dict(enumerate(row))).values()] for row in X.tolist()]
+    np.testing.assert_array_equal(a.predict_proba_many(X), by_row)
 
 
-class Literal:
-    """The whole of it, of which only the recursion and what is drawn at random are its own."""
+@settings(max_examples=40)
+@given(strategies.streams(always=True))
+def test_predictions_agree_with_each_other(stream):
+    model = learnt(stream)
+    probabilities = model.predict_proba_many(stream.samples)
+    assert probabilities == [model.predict_proba_one(x) for x in stream.samples]
+    assert model.scores_many(stream.samples) == [model.scores_one(x) for x in stream.samples]
+    predicted = model.predict_many(stream.samples)
+    assert predicted == [model.predict_one(x) for x in stream.samples]
+    for row, label in zip(probabilities, predicted, strict=True):
+        assert tuple(row) == model.classes
+        assert sum(row.values()) == pytest.approx(1.0)
+        assert min(row.values()) > 0.0
+        assert row[label] >= max(row.values()) * (1.0 - 1e-12)
 
-    def __init__(self, seed, delay=0, most_texts=64):
-        self.units, self.delay = Activations(seed), delay
-        self.draws, self.cells = Cells(seed), LiteralCells()
-        self.most_texts, self.crowded = most_texts, []
-        self.names, self.features, self.places = (), [], []
-        self.labels, self.columns, self.samples = [], [], []
-        self.wide, self.narrow = LiteralPair(), LiteralPair()
-        self.errors, self.losses = [], np.zeros(len(SCALES))
 
-    def shares(self):
-        recent = 0.995 ** np.arange(len(self.errors))[::-1] @ np.reshape(self.errors, (-1, 4))
-        return np.exp(-0.5 * recent) / np.exp(-0.5 * recent).sum()
+def test_label_and_highest_probability_agree_while_classes_are_new():
+    model = StreamClassifier()
+    for number in range(5):
+        model.learn_one({"a": float(number)}, f"class {number}")
+        for value in (0.0, 1.0, 2.5, 9.0):
+            probabilities = model.predict_proba_one({"a": value})
+            assert max(probabilities, key=probabilities.get) == model.predict_one({"a": value})
 
-    def look(self, x, columns):
-        row = literal_row(self.names, x)
-        scaled = [each.transform(value) for each, value in zip(self.features, row, strict=True)]
-        values = {("feature", number): value for number, value in enumerate(scaled)}
-        values[("label", columns[-1] if columns else None)] = 1.0
-        texts = [name for name in self.crowded if isinstance(x.get(name), str)]
-        texts = [name for name in texts if (name, x[name]) not in self.names]
-        seen = self.cells.look(self.draws, scaled, [(name, x[name]) for name in texts])
-        each, shares = self.cells.shares(seen, len(self.labels))
-        for source, of_classes in zip((None, *texts), shares, strict=True):
-            values |= {("share", source, number): s for number, s in enumerate(of_classes)}
-        rest = {place: values.get(place, 0.0) for place in self.places}
-        wide = np.array([*units_of(self.units, np.array(scaled)), 1.0, *rest.values()])
-        rest = [value for place, value in rest.items() if place[:2] != ("share", None)]
-        narrow = np.array([1.0, *rest])
-        scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
-        scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
-        return row, wide, narrow, np.array(scores), seen, each
 
-    def scores(self, x):
-        return self.shares() @ np.clip(self.look(x, self.columns)[3], -0.5, 1.5)
+@settings(max_examples=25)
+@given(st.data(), strategies.streams(always=True), strategies.streams(max_rows=6))
+def test_predictions_leave_no_trace(data, stream, others):
+    a, b = StreamClassifier(), StreamClassifier()
+    asked = [*stream.samples, *others.samples, {"never met": 1.0, "text 0": "never met"}, {}]
+    for x, y in zip(stream.samples, stream.labels, strict=True):
+        for sample in data.draw(st.permutations(asked))[:4]:
+            a.predict_one(sample)
+        a.predict_proba_many(others.samples)
+        a.learn_one(x, y)
+        b.learn_one(x, y)
+    assert_alike(a, b, asked)
+    backwards = a.predict_proba_many(asked[::-1])
+    assert backwards[::-1] == b.predict_proba_many(asked)
 
-    def probabilities(self, mixture, scale):
-        q = np.exp(scale * (mixture - mixture.max()))
-        n_rows = len(self.columns)
-        return (n_rows * q / q.sum() + 1.0) / (n_rows + len(mixture))
 
-    def predict_proba(self, x):
-        return self.probabilities(self.scores(x), SCALES[np.argmin(self.losses + PRIOR)])
+@settings(max_examples=25)
+@given(strategies.streams(), st.booleans())
+def test_copies_and_pickles_go_on_alike(stream, pickled):
+    half = len(stream) // 2
+    a = learnt(stream, rows=range(half))
+    a.predict_one(stream.samples[half])
+    b = pickle.loads(pickle.dumps(a)) if pickled else copy.deepcopy(a)
+    before = laws.saved(b)
+    learnt(stream, a, range(half, len(stream)))
+    assert laws.saved(b) == before
+    learnt(stream, b, range(half, len(stream)))
+    assert_alike(a, b, stream.samples)
 
-    def learn(self, x, y, names):
-        n_rows = len(self.columns)
-        is_new = y not in self.labels
-        self.labels += [y] * is_new
-        added = range(len(self.names), len(names))
-        self.places += [("feature", number) for number in added]
-        self.places += [("label", len(self.labels) - 1)] * is_new
-        for name in names[len(self.names) :]:
-            self.features.append(LiteralFeature([literal_row([name], x)[0] for x in self.samples]))
-        self.names, self.units = names, self.units.grown(names, 0)
-        self.draws = self.draws.grown(names, 0, 0)
-        for name in sorted(x.keys() - set(self.crowded), key=repr):
-            others = [each for each in names if isinstance(each, tuple) and each[0] == name]
-            if isinstance(x[name], str) and (name, x[name]) not in names:
-                assert len(others) >= self.most_texts
-                self.crowded.append(name)
-        shares = [(source, k) for source in (None, *self.crowded) for k in range(len(self.labels))]
-        shares = [("share", *each) for each in shares]
-        self.places += [place for place in shares if place not in self.places]
-        narrow = [place for place in self.places if place[:2] != ("share", None)]
-        sizes = 1 + len(narrow), N_UNITS + 1 + len(self.places)
-        for pair, size in zip((self.narrow, self.wide), sizes, strict=True):
-            pair.long = pair.long.grown(size, len(self.labels))
-            pair.short = pair.short.grown(size, len(self.labels))
-        # The labels that were there when this row was predicted.
-        before = self.columns[: max(0, n_rows - self.delay)]
-        row, wide, narrow, scores, seen, each = self.look(x, before)
-        column = self.labels.index(y)
-        errs = scores[:, column] < scores.max(axis=1) - 1e-9 if not is_new else np.zeros(4, bool)
-        if not is_new:
-            if n_rows % 4 == 0:
-                mixture = self.shares() @ np.clip(scores, -0.5, 1.5)
-                self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
-            self.errors.append(errs)
-        target = np.eye(len(self.labels))[column]
-        self.cells.learn(seen, each, column, is_new)
-        self.wide.learn(wide, target, errs[:2])
-        self.narrow.learn(narrow, target, errs[2:])
-        for feature, value in zip(self.features, row, strict=True):
-            feature.learn(value)
-        self.columns.append(column)
-        self.samples.append(x)
+
+@settings(max_examples=40)
+@given(st.data(), strategies.streams(kinds=("text", "text", "number", "array")))
+def test_the_order_of_keys_is_no_matter(data, stream):
+    shuffled = [dict(data.draw(st.permutations(list(x.items())))) for x in stream.samples]
+    a, b = learnt(stream), learnt(strategies.Stream(shuffled, stream.labels))
+    assert_alike(a, b, stream.samples)
+    assert a.predict_proba_many(shuffled) == b.predict_proba_many(stream.samples)
+
+
+@settings(max_examples=25)
+@given(st.data(), strategies.streams(kinds=("number", "whole"), always=True))
+def test_units_of_features_are_no_matter(data, stream):
+    powers = {
+        name: 2.0 ** data.draw(st.integers(-20, 20))
+        for name in sorted({name for x in stream.samples for name in x})
+    }
+    samples = [
+        {name: value if value is None else value * powers[name] for name, value in x.items()}
+        for x in stream.samples
+    ]
+    a, b = learnt(stream), learnt(strategies.Stream(samples, stream.labels))
+    assert a.predict_proba_many(stream.samples) == b.predict_proba_many(samples)
+    assert a.shares == b.shares
+
+
+def test_the_origin_of_features_is_no_matter():
+    random = np.random.default_rng(0)
+    # Sixteenths stay exact when 4096 is added.
+    X = random.integers(-80, 80, (300, 4)) / 16.0
+    y = (X[:, 0] * X[:, 1] > 0.0).tolist()
+    a, b = StreamClassifier(), StreamClassifier()
+    a.learn_many(X, y)
+    b.learn_many(X + 4096.0, y)
+    found = b.predict_proba_many(X + 4096.0)
+    np.testing.assert_allclose(found, a.predict_proba_many(X), rtol=0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        preprocessing.StatImputer() | StreamClassifier(),
+        compose.SelectType(str) | preprocessing.OneHotEncoder() | StreamClassifier(),
+        compose.Select("https", "popup_window", "gap") | StreamClassifier(seed=3),
+        feature_extraction.BagOfWords(on="text") | StreamClassifier(),
+        compose.Discard("gap") | preprocessing.FeatureHasher(8, seed=1) | StreamClassifier(),
+    ],
+    ids=["imputer", "one-hot", "select", "words", "hasher"],
+)
+def test_in_pipelines_and_with_late_labels(model):
+    rows = [
+        (x | {"colour": "red" if y else "blue", "text": f"very {y} url", "gap": None}, y)
+        for x, y in datasets.Phishing().take(60)
+    ]
+    for delay in (None, 5):
+        metric, fresh = metrics.Accuracy(), model.clone()
+        evaluate.progressive_val_score(rows, fresh, metric, delay=delay)
+        assert 0.4 < metric.get() <= 1.0
+
+
+def test_late_labels_do_not_mislead_if_it_is_said_how_late():
+    """Labels in runs of 25: the last one that is there is always that of the run before."""
+    y = (np.arange(1000) // 25 % 3).tolist()
+    X, right = np.random.default_rng(0).normal(size=(1000, 2)), []
+    for model in (StreamClassifier(), StreamClassifier(label_delay=24)):
+        right.append(0)
+        for row, x in enumerate(X.tolist()):
+            right[-1] += model.predict_one(dict(enumerate(x))) == y[row]
+            if row >= 24:
+                model.learn_one(dict(enumerate(X[row - 24].tolist())), y[row - 24])
+    assert right[0] < 250
+    assert right[1] > 750
+
+
+# -- all parts against a literal one, and refusals ------------------------------------------------
 
 
 def assert_as_said(model, literal, asked):
@@ -246,7 +243,7 @@ def assert_as_said(model, literal, asked):
 )
 def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
     model, literal = StreamClassifier(seed, delay), Literal(seed, delay, most_texts)
-    with mock.patch.object(rows, "MOST_CATEGORIES", most_texts):
+    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
         for x, y in zip(stream.samples, stream.labels, strict=True):
             if predicted:
                 model.predict_one(x)

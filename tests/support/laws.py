@@ -18,7 +18,7 @@ from onlinels.accumulators.base import Accumulator
 from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Update, apply
 from onlinels.stream.experts import LEAST_RIDGE, RIDGE, SHORT_MEMORY, Memories
-from strategies import splits
+from support.strategies import splits
 
 FIRST_ROWS = "onlinels.linear.model.FIRST_ROWS"
 """Rows at which the recursive form first chooses a ridge; tests let there be few."""
@@ -490,3 +490,16 @@ def assert_memories_exact(model, logs):
     for memories, log in zip(model._memories, logs, strict=True):
         log.assert_solved_by(memories.long, long=True)
         log.assert_solved_by(memories.short, long=False)
+
+
+def assert_not_saved(model, path, match, error=OSError):
+    """Assert that a save is refused, and that nothing has changed in the folder."""
+
+    def held():
+        return {p.name: p.is_file() and p.read_bytes() for p in sorted(path.parent.iterdir())}
+
+    before = held()
+    with pytest.raises(error, match=match) as raised:
+        model.save(path)
+    assert held() == before
+    return raised.value

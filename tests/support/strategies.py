@@ -13,7 +13,6 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from formats import make_data
 from onlinels import (
     KFold,
     LeastSquaresClassifier,
@@ -25,6 +24,7 @@ from onlinels.features.hidden import ACTIVATIONS
 from onlinels.features.input_weights import ReceptiveFields
 from onlinels.features.patches import KMeansPatches, Patches, WhitenedPatches
 from onlinels.features.preprocessing import ZCA
+from support.image_files import make_data
 
 
 def examples(number):

@@ -1,4 +1,9 @@
-"""Whatever the bytes of a file are: it is read or refused, within bounds, and nothing else."""
+"""Whatever the bytes of a file are: it is read or refused, within bounds, and nothing else.
+
+Started by hand: ``ONLINELS_LONG=100000 pytest -m slow -s tests/test_untrusted_files.py``.
+Printed are a reader's files, those read and refused, milliseconds of the slowest and kB of the
+largest allocation.
+"""
 
 import gzip
 import io
@@ -13,8 +18,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from formats import make_data, write
-from hostile import (
+from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
+from onlinels.features.filters import read_filters
+from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
+from support.image_files import make_data, write
+from support.laws import peak_of
+from support.untrusted_files import (
     DIRECTORY,
     END,
     FILTERS,
@@ -25,16 +34,15 @@ from hostile import (
     READERS,
     attempt,
     big_endian,
+    hostile,
     hostile_files,
     prepare,
     ran_out,
     words,
     zip_of,
 )
-from laws import peak_of
-from onlinels.datasets import read_idx, read_image_data, read_norb, stream_image_data
-from onlinels.features.filters import read_filters
-from onlinels.saving.arrays import PIECE, ArrayArchive, read_npy
+
+# -- all readers, and attacks by format -----------------------------------------------------------
 
 FEW = 4 * PIECE
 """Bytes that a refusal may take, where the file states gigabytes."""
@@ -334,3 +342,32 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     for read in (read_image_data, read_filters, lambda path: stream_image_data(path, 1)):
         with pytest.raises(FileNotFoundError, match="no file"):
             read(path)
+
+
+# -- many more files, in long runs ----------------------------------------------------------------
+
+N_FILES = int(os.environ.get("ONLINELS_LONG", "2000"))
+"""Of all readers together."""
+SEED = int(os.environ.get("ONLINELS_SEED", "0"))
+MEASURED_EVERY = 4
+"""Allocations of one file in so many are traced, which makes its reading several times slower."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS, ids=[reader.name for reader in READERS])
+def test_every_file_is_read_or_refused(reader, tmp_path):
+    path, outcomes = prepare(reader, tmp_path / "files"), []
+    for number in range(N_FILES // len(READERS)):
+        # So that a file can be made again by itself.
+        content = hostile(reader, np.random.default_rng([SEED, READERS.index(reader), number]))
+        outcomes.append(attempt(reader, path, content, number % MEASURED_EVERY == 0))
+        kind = outcomes[-1].kind
+        assert kind in ("read", "refused"), f"file {number} of seed {SEED}: {kind}"
+    kinds = [outcome.kind for outcome in outcomes]
+    slowest = 1000 * max(outcome.seconds for outcome in outcomes)
+    largest = max(outcome.allocated for outcome in outcomes) / 1000
+    print(
+        f"\n| {reader.name} | {len(kinds):,} | {kinds.count('read'):,} | "
+        f"{kinds.count('refused'):,} | {slowest:.1f} | {largest:,.0f} |"
+    )
+    assert {"read", "refused"} <= set(kinds)

@@ -1,6 +1,6 @@
 """Change the package's code at random, and count how many of the changes some test notices.
 
-python demos/benchmarks/mutation.py --n 500 --seed 1 onlinels/linear onlinels/linalg \
+python tests/support/mutation.py --n 500 --seed 1 onlinels/linear onlinels/linalg \
     --tests tests/test_exactness.py tests/test_classifier.py tests/test_recursive.py
 
 Run it in the project's folder, with the extra `test`. Operators of comparison, of arithmetic and of
@@ -30,7 +30,8 @@ from pathlib import Path
 from queue import Queue
 from typing import Any
 
-from common import bar, make_parser, not_negative, positive
+from rich.console import Console
+from rich.progress import track
 
 OPPOSITES = (
     *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot)),
@@ -142,7 +143,7 @@ def outcome_of(mutant: Mutant, trees: Queue[Path], arguments: argparse.Namespace
     environment = os.environ | {"CI": "1", "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
     try:
         file.write_text(mutant.source, "utf-8")
-        done = subprocess.run(  # noqa: S603 - our own tests
+        done = subprocess.run(
             [*words, *arguments.tests],
             cwd=tree,
             env=environment,
@@ -157,20 +158,33 @@ def outcome_of(mutant: Mutant, trees: Queue[Path], arguments: argparse.Namespace
         trees.put(tree)
 
 
+def positive(text: str) -> int:
+    """Read a whole number of at least 1 from a command line."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of at least 1")
+    return int(text)
+
+
+def shown(tried: Iterator[str], n: int) -> Iterator[str]:
+    """Show on the error stream how many changes were tried, so that results alone are printed."""
+    yield from track(tried, "changes", n, console=Console(stderr=True), transient=True)
+
+
 def main() -> None:
-    parser = make_parser(__doc__)
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     add = parser.add_argument
     add("modules", type=Path, nargs="+", help="files, and folders of files, of the package")
     add("--tests", nargs="+", required=True, help="files of tests")
     add("--n", type=positive, default=500, help="changes, drawn from all (%(default)s)")
-    add("--seed", type=not_negative, default=0, help="of the draw (%(default)s)")
+    add("--seed", type=int, default=0, help="of the draw (%(default)s)")
     add("--seconds", type=positive, default=300, help="after which tests have no end")
     add("--processes", type=positive, default=os.cpu_count(), help="at once (%(default)s)")
     arguments = parser.parse_args()
     found = {file for path in arguments.modules for file in (path, *path.rglob("*.py"))}
     files = sorted(file for file in found if file.is_file())
     mutants = [mutant for file in files for mutant in mutants_of(file)]
-    drawing = random.Random(arguments.seed)  # noqa: S311 - no secret
+    drawing = random.Random(arguments.seed)
     sample = drawing.sample(mutants, min(arguments.n, len(mutants)))
     with tempfile.TemporaryDirectory() as folder:
         trees: Queue[Path] = Queue()
@@ -184,7 +198,7 @@ def main() -> None:
             parser.error("the tests fail, or take too long, where nothing is changed")
         with ThreadPoolExecutor(arguments.processes) as pool:
             tried = pool.map(lambda mutant: outcome_of(mutant, trees, arguments), sample)
-            outcomes = dict(zip(sample, bar(tried, "changes", len(sample)), strict=True))
+            outcomes = dict(zip(sample, shown(tried, len(sample)), strict=True))
     report(outcomes, len(mutants), arguments.seed)
 
 

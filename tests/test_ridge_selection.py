@@ -8,8 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import eigh
 
-import laws
-import strategies
 from onlinels import GramAccumulator, LeastSquaresRegressor
 from onlinels.linalg import selection
 from onlinels.linalg.selection import (
@@ -24,6 +22,7 @@ from onlinels.linalg.selection import (
     select,
     select_ridge,
 )
+from support import laws, strategies
 
 
 def empty(centred, *sizes):

@@ -1,0 +1,1 @@
+"""What several tests share: laws, drawn data, reference implementations, models, files, faults."""
