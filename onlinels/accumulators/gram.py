@@ -96,8 +96,6 @@ class GramSums(SumsOfProducts):
         if self.cross.size and len(rows.values):
             products = self.gram.plan_products(rows.values, rows.w, rows.sign)
             calls = (*calls, *products, *self._plan_cross(rows))
-        if self.cross.size and rows.shift is not None:
-            calls += self.plan_row(rows.shift, rows.sign * rows.shift_weight, 1.0)[0]
         return calls, ()
 
     def _plan_scaling(self, factor: float) -> Calls:
@@ -120,7 +118,12 @@ class GramSums(SumsOfProducts):
             sums = csr_array((weights, places), shape=(len(present), len(values))) @ values
         columns = self.cross.T
         total = np.empty((len(present), columns.shape[1]))
+        calls: Calls = ()
+        if rows.target_origin is not None:
+            row = sums.sum(axis=0)
+            calls = ((dger, -1.0, row, rows.target_origin, 1, 1, self.cross, 0, 0, 1),)
         return (
+            *calls,
             # "clip" spares numpy a copy.
             (columns.take, present, 0, total, "clip"),
             (np.add, total, sums, total),

@@ -93,7 +93,7 @@ class StatisticsGroup(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the rows learnt, as it counts now."""
-        return sum(member.weight for member in self._members)
+        return float(sum(member.weight for member in self._members))
 
     @property
     def is_centred(self) -> bool:
@@ -128,6 +128,10 @@ class StatisticsGroup(ABC):
         """Raise ValueError if statistics of two streams can never be held together."""
         self.check_room(n_features, n_targets)
         check_sums(self, other)
+
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+        return self.total.scores_by(solution, sample)
 
     # Rows.
 

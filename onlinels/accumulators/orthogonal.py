@@ -62,10 +62,9 @@ class FactorSums(SumsOfProducts):
         factor, rotated = self.factor, self.rotated
         if decay != 1.0:
             factor, rotated = factor * np.sqrt(decay), rotated * np.sqrt(decay)
-        values, w = rows.with_shift()
-        if len(values) and len(factor):
-            root = np.sqrt(w)[:, None]
-            wide = np.asfortranarray(values * root)
+        if len(rows.values) and len(factor):
+            root = np.sqrt(rows.weights())[:, None]
+            wide = np.asfortranarray(rows.values * root)
 
             def targets(columns: slice) -> Floats:
                 dense = rows.dense_targets(columns)

@@ -100,7 +100,7 @@ class InverseSums(SumsOfProducts):
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to let all rows decay and to add rows, or take them out, in new objects."""
-        values, w = rows.with_shift()
+        values, w = np.asarray(rows.values, dtype=np.float64), rows.weights()
         recursion = rows.followed or _decayed(self.recursion, decay)
         sketch = self.sketch.scaled(decay)
         if w.any() and values.size:

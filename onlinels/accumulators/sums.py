@@ -27,10 +27,8 @@ class Rows(NamedTuple):
         Weights, at least 0.
     sign : float
         1 where the rows are learnt, -1 where they are taken out.
-    shift : ndarray (n_features + n_targets,), optional
-        One more row and, after it, its targets: the difference of two means.
-    shift_weight : float
-        The weight of that row.
+    target_origin : ndarray (n_targets,), optional
+        What is subtracted from targets that labels stand for, which are 0 and 1.
     followed : Recursion, optional
         Replaces the recursion inside: it has decayed and learnt the rows already.
     """
@@ -39,8 +37,7 @@ class Rows(NamedTuple):
     targets: Matrix
     w: float | Floats = 1.0
     sign: float = 1.0
-    shift: Floats | None = None
-    shift_weight: float = 0.0
+    target_origin: Floats | None = None
     followed: Recursion | None = None
 
     def weights(self) -> Floats:
@@ -57,33 +54,22 @@ class Rows(NamedTuple):
         targets = self.dense_targets(slice(0, n_targets))[0]
         return np.append(self.values[0], targets), float(self.weights()[0])
 
-    def with_shift(self) -> tuple[Floats, Floats]:
-        """Return values and weights of all rows, the shift as the last of them."""
-        values, w = np.asarray(self.values, dtype=np.float64), self.weights()
-        if self.shift is None:
-            return values, w
-        return np.vstack((values, self.shift[: values.shape[1]])), np.append(w, self.shift_weight)
-
     def dense_targets(self, columns: slice) -> Floats:
-        """Return the targets of all rows in some columns, those of the shift at the end."""
-        n_rows = len(self.targets)
-        n_all = n_rows if self.shift is None else n_rows + 1
-        dense = np.zeros((n_all, columns.stop - columns.start), order="F")
+        """Return the targets of all rows in some columns, (n, n_columns)."""
+        dense = np.zeros((len(self.targets), columns.stop - columns.start), order="F")
         if self.targets.ndim == 1:
             here = (self.targets >= columns.start) & (self.targets < columns.stop)
             dense[np.flatnonzero(here), self.targets[here] - columns.start] = 1.0
         else:
             part = self.targets[:, columns]
-            dense[:n_rows, : part.shape[1]] = part
-        if self.shift is not None:
-            dense[-1] = self.shift[self.values.shape[1] :][columns]
+            dense[:, : part.shape[1]] = part
+        if self.target_origin is not None:
+            dense -= self.target_origin[columns]
         return dense
 
     def squares(self) -> Floats:
         """Return every feature's weighted sum of squares, (n_features,)."""
         squares: Floats = self.weights() @ np.square(self.values, dtype=np.float64)
-        if self.shift is not None:
-            squares += self.shift_weight * self.shift[: len(squares)] ** 2
         return squares
 
     def with_target_squares(self, sums: Floats, sign: float = 1.0) -> Floats:

@@ -1097,7 +1097,7 @@ class LinearModel(base.Estimator, ABC):
         elif not is_plain:
             self._wait_for_changes()
         if recursion is not None:
-            return self._corrected(statistics.total.scores_by(recursion, sample))
+            return self._corrected(statistics.scores_by(recursion, sample))
         known: Floats = sample[: statistics.n_features] @ solution.output_weights
         known += solution.intercept
         return self._corrected(known)
