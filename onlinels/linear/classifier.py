@@ -7,24 +7,30 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.base import SLACK, Rows
-from onlinels.accumulators.grouped import balancing_factors
-from onlinels.checks import Floats, Integers, Matrix
+from onlinels.accumulators.base import SLACK
+from onlinels.checks import Floats, Integers, Matrix, check_weights
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
+from onlinels.linear.model import (
+    LINEAR,
+    LinearModel,
+    Targets,
+    corrected,
+    linear_is_sound,
+    setting,
+    without,
+)
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import (
     Answers,
     answered,
     label_and_learn,
-    sums_before,
     tabulate_and_learn,
 )
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, check_mapping, read_sample, table_like
-from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
+from onlinels.saving import WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
 Balance = str | None
@@ -32,7 +38,7 @@ Balance = str | None
 
 
 @savable(
-    {**LINEAR, "_balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
+    {**LINEAR, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
     lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
 )
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
@@ -166,7 +172,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         balance: Balance = None,
         scaling: Scaling = "auto",
     ) -> None:
-        self._balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
         self._class_counts: list[int] = []
@@ -217,7 +222,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                     counting = counts.__setitem__, column, counts[column] + 1
                     if self._learn_row(x, one_hot, counting):
                         return
-            self._learn_sample(x, self._read_targets(y, None), w, t)
+            read = self._read_targets(y, None)
+            self._learn(read_sample(x), read, check_weights(w, 1), t)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -248,7 +254,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
                 f"{self._class_counts[column]} rows learnt. Take out only rows that are in."
             )
-        left = self._without(batch, targets, w)
+        left = without(self, batch, targets, w)
         # What was taken out with less weight than it had stays, and so does its class.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
@@ -262,11 +268,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         counts[places] += other._counts_of(len(other.classes))
         return places, {"_classes": classes, "_class_counts": counts.tolist()}
 
-    def _corrected(self, per_class: Floats) -> Floats:
-        if self.balance != "priors":
-            return per_class
-        return per_class * balancing_factors(self._statistics.held_targets())
-
     def _target_of(self, read: Targets, row: int) -> Label:
         return read.outputs.labels[read.values[row]]
 
@@ -274,12 +275,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         new = super()._independent()
         vars(new)["_class_counts"] = list(self._class_counts)
         return new
-
-    def _correct_before(self, scores: Floats, rows: Rows) -> None:
-        if self.balance == "priors":
-            weighed = rows.dense_targets(slice(0, scores.shape[1])) * rows.weights()[:, None]
-            before = sums_before(self._statistics.held_targets(), weighed)[:-1]
-            scores *= balancing_factors(before)
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
         """Return the scores of rows before each is learnt, and a model that has learnt them."""
@@ -405,5 +400,5 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         variances = self._variances(batch, own=0.0)
         if np.isfinite(variances).all():
             with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
-                variances = self._corrected(self._corrected(variances))
+                variances = corrected(self, corrected(self, variances))
         return variances

@@ -10,7 +10,7 @@ import numpy as np
 from river import base, proba
 from scipy.special import stdtrit
 
-from onlinels.checks import Floats, Integers, check_number, check_values, read_number
+from onlinels.checks import Floats, Integers, check_number, check_values, check_weights, read_number
 from onlinels.labels import as_list, check_one_column
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
@@ -114,7 +114,7 @@ class RealValuedModel(LinearModel):
             targets, names = read
             plain = type(w) is float and w == 1.0 and t is None and names is self._target_names
             if not (plain and self._learn_row(x, targets.tobytes())):
-                self._learn_sample(x, read, w, t)
+                self._learn(read_sample(x), read, check_weights(w, 1), t)
 
     def _read_one(self, x: Any) -> Batch:
         """Return a sample, of which nothing is read before anything is learnt."""
