@@ -8,16 +8,18 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.accumulators.base import SLACK
-from onlinels.checks import Floats, Integers, Matrix, check_weights
+from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LINEAR,
     LinearModel,
+    Settings,
     Targets,
     corrected,
     linear_is_sound,
+    read_asked,
     setting,
     without,
 )
@@ -175,8 +177,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
         self._class_counts: list[int] = []
-        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance
-        super().__init__(*settings, scaling)
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance, scaling
+        super().__init__(Settings(*settings))
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -222,8 +224,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                     counting = counts.__setitem__, column, counts[column] + 1
                     if self._learn_row(x, one_hot, counting):
                         return
-            read = self._read_targets(y, None)
-            self._learn(read_sample(x), read, check_weights(w, 1), t)
+            self._learn_sample(x, self._read_targets(y, None), w, t)
 
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         labels = [read_label(y)] if n_rows is None else read_labels(y, n_rows)
@@ -393,7 +394,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                [1.15 , 1.15 ]])
         """
         with self._lock:
-            batch = self._read_asked(X)
+            batch = read_asked(self, X)
             return table_like(batch.source, self.classes, self._score_variances(batch))
 
     def _score_variances(self, batch: Batch) -> Floats:

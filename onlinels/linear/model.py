@@ -46,8 +46,8 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import KFold, Ridge, check_ridge
-from onlinels.linear.forgetting import Clock, HalfLife, check_decay
+from onlinels.linalg.selection import KFold, check_ridge
+from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.known_rows import KnownRows, with_names
 from onlinels.linear.penalty import (
     FIRST_ROWS,
@@ -99,6 +99,7 @@ from onlinels.saving import (
     maybe,
     savable,
     save_method,
+    saved,
 )
 
 ACCUMULATORS: dict[str, Callable[[], Accumulator]] = {
@@ -214,10 +215,6 @@ def holding(statistics: Accumulator, ridge: Any, penalty: Penalty) -> Accumulato
         return statistics
 
 
-@savable(
-    dict.fromkeys(("ridge", "accumulator", "fit_intercept", "forgetting_factor"), ANYTHING)
-    | dict.fromkeys(("half_life", "balance", "scaling"), ANYTHING)
-)
 class Settings(NamedTuple):
     """The settings that a model was made with, and what follows from them alone."""
 
@@ -243,14 +240,14 @@ class Settings(NamedTuple):
     @property
     def follows_rows(self) -> bool:
         """Whether predictions between rows need no new solution: the last one learns each row."""
-        if self.accumulator != "gram":
-            return bool(self.accumulator == "recursive")
-        stays = is_selected(self.ridge) or (
-            isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
-        )
+        is_number = isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
         changes = forgets or self.balance == "classwise" or self.own_scaling == "standard"
-        return stays and not changes
+        stays = (is_selected(self.ridge) or is_number) and not changes
+        return bool(self.accumulator == "recursive" or (self.accumulator == "gram" and stays))
+
+
+saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
 
 
 def make_statistics(settings: Settings) -> Accumulator:
@@ -327,9 +324,8 @@ def linear_is_sound(model: Any) -> bool:
         fits = fits and shapes == (shape, shape[1:])
     if running is not None and running.recursion is not None:
         fits = fits and running.recursion.weights.shape == shape
-    clock = replace(model._clock, now=None, timed=False)
-    fits = fits and clock == Clock(model.forgetting_factor, model.half_life)
-    return bool(fits and model.empty()._settings == model._settings)
+    new, clock = model.empty(), replace(model._clock, now=None, timed=False)
+    return bool(fits and (new._settings, new._clock) == (model._settings, clock))
 
 
 class LinearModel(base.Estimator, ABC):
@@ -352,23 +348,12 @@ class LinearModel(base.Estimator, ABC):
     # Hashes of the sets of absent columns named by the latest warnings; not part of the state.
     _warned: tuple[int, ...] = ()
 
-    def __init__(
-        self,
-        ridge: Ridge,
-        accumulator: str,
-        fit_intercept: bool,
-        forgetting_factor: float,
-        half_life: HalfLife,
-        balance: str | None = None,
-        scaling: str | None = None,
-    ) -> None:
-        parts = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance, scaling
-        self._settings = Settings(*parts)
-        self._statistics = make_statistics(self._settings)
-        check_decay(forgetting_factor, half_life)
-        check_scaling(scaling, ridge)
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._statistics = settings, make_statistics(settings)
+        check_decay(settings.forgetting_factor, settings.half_life)
+        check_scaling(settings.scaling, settings.ridge)
         self._columns = Columns()
-        self._clock = Clock(forgetting_factor, half_life)
+        self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
         # Caches: None if anything but single rows has changed since the last prediction, and if no
@@ -547,8 +532,12 @@ class LinearModel(base.Estimator, ABC):
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""
         learn_rows(self, checked(self, batch, read, w, t))
-        if len(batch) == 1:
-            self._note_names(batch.layouts[0])
+
+    def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
+        """Learn a sample that `_learn_row` could not, and note its names."""
+        sample = read_sample(x)
+        self._learn(sample, read, check_weights(w, 1), t)
+        self._note_names(sample.layouts[0])
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
@@ -790,10 +779,11 @@ class LinearModel(base.Estimator, ABC):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
         known, statistics = self._known_rows, self._statistics
-        sample, count = None, statistics.count
-        if known is not None and known.reader is not None:
-            layout, sample = known.layout, known.reader.read(x)
-        is_plain = sample is not None and known is not None and count < known.valid_until
+        sample, count, is_plain = None, statistics.count, False
+        if known is not None:
+            layout, reader, valid_until, _ = known
+            sample = None if reader is None else reader.read(x)
+            is_plain = sample is not None and count < valid_until
         if sample is None:
             if self._is_blank:
                 # What transformers give before their first row may be no numbers.
@@ -819,38 +809,12 @@ class LinearModel(base.Estimator, ABC):
         else:
             scores = sample[: statistics.n_features] @ solution.output_weights
             scores += solution.intercept
-        return corrected(self, scores) if self._settings.balance == "priors" else scores
+        return corrected(self, scores) if self._settings.balance else scores
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
-        batch = self._read_asked(X)
-        return batch.source, self._scores_of(batch)
-
-    def _read_asked(self, X: Any) -> Batch:
-        """Read rows to be answered; warn once of every set of columns that a frame lacks."""
-        batch = read_batch(X)
-        absent, unknown = self._columns.differences(batch)
-        key = hash(frozenset(absent))
-        if absent and key not in self._warned:
-            others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
-            warnings.warn(
-                f"X lacks {len(absent)} of the {len(self._columns)} columns that the model has "
-                f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
-                "where 0 is meant, add columns of 0, or pass a list of dicts.",
-                UserWarning,
-                stacklevel=levels_to_caller(),
-            )
-            # Afterwards: a warning that raises comes again.
-            self._warned = (*self._warned[1 - MOST_WARNED :], key)
-        return batch
-
-    def _scores_of(self, batch: Batch) -> Floats:
-        """Return the raw outputs (n, n_targets) of rows that are read."""
-        activations = self._columns.place(batch.layouts, batch.matrix)
-        solution = self._solved()
-        scores: Floats = product(activations, solution.output_weights)
-        scores += solution.intercept
-        return corrected(self, scores)
+        batch = read_asked(self, X)
+        return batch.source, scores_of(self, batch)
 
     @abstractmethod
     def _target_of(self, read: Targets, row: int) -> Any:
@@ -863,22 +827,6 @@ class LinearModel(base.Estimator, ABC):
         new._running = self._running and self._running.copied()
         return new
 
-    def _spread(self) -> tuple[Floats, Covariance]:
-        """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
-
-        They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
-        """
-        solution, statistics = self._solved(), self._statistics
-        if solution.spread is not None:
-            return solution.spread
-        with np.errstate(**OVERFLOW):
-            covariance = statistics.covariance(
-                *penalties_of(solution.ridge, solution.units, statistics)
-            )
-            noise = noise_variances(statistics, solution.output_weights, covariance)
-        self._solution = solution._replace(spread=(noise, covariance))
-        return noise, covariance
-
     def _variances(self, batch: Batch, own: float) -> Floats:
         """Return the variance of every row's predictions, (n, n_targets).
 
@@ -887,7 +835,7 @@ class LinearModel(base.Estimator, ABC):
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
+        (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
         mean, inside = self._statistics.feature_mean, self._statistics.fixed_ridge is not None
         if inside:
             units = self._penalty.units
@@ -1108,6 +1056,51 @@ def in_same_folds(model: LinearModel, other: LinearModel) -> tuple[Accumulator, 
             "Make both models with this ridge, or change both to another before they merge."
         )
     return mine.unfolded(), theirs.unfolded()
+
+
+def read_asked(model: LinearModel, X: Any) -> Batch:
+    """Read rows to be answered; warn once of every set of columns that a frame lacks."""
+    batch = read_batch(X)
+    absent, unknown = model._columns.differences(batch)
+    key = hash(frozenset(absent))
+    if absent and key not in model._warned:
+        others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
+        warnings.warn(
+            f"X lacks {len(absent)} of the {len(model._columns)} columns that the model has "
+            f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
+            "where 0 is meant, add columns of 0, or pass a list of dicts.",
+            UserWarning,
+            stacklevel=levels_to_caller(),
+        )
+        # Afterwards: a warning that raises comes again.
+        model._warned = (*model._warned[1 - MOST_WARNED :], key)
+    return batch
+
+
+def scores_of(model: LinearModel, batch: Batch) -> Floats:
+    """Return the raw outputs (n, n_targets) of rows that are read."""
+    activations = model._columns.place(batch.layouts, batch.matrix)
+    solution = model._solved()
+    scores: Floats = product(activations, solution.output_weights)
+    scores += solution.intercept
+    return corrected(model, scores)
+
+
+def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
+    """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
+
+    They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
+    """
+    solution, statistics = model._solved(), model._statistics
+    if solution.spread is not None:
+        return solution.spread
+    with np.errstate(**OVERFLOW):
+        covariance = statistics.covariance(
+            *penalties_of(solution.ridge, solution.units, statistics)
+        )
+        noise = noise_variances(statistics, solution.output_weights, covariance)
+    model._solution = solution._replace(spread=(noise, covariance))
+    return noise, covariance
 
 
 def noise_variances(
