@@ -237,6 +237,8 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
     >>> read_number("y", np.int64(3), OF_FEATURES), read_number("y", True, OF_FEATURES)
     (3.0, 1.0)
     """
+    if type(value) is float and abs(value) <= LARGEST_VALUE:
+        return value
     if value is None or is_unknown(value):
         raise ValueError(f"{name} is {value}, expected a number. {remedies['missing']}")
     number = as_number(value)

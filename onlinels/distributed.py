@@ -19,7 +19,7 @@ from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
-from onlinels.linear.model import LinearModel
+from onlinels.linear.model import LinearModel, choose_anew
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
@@ -208,7 +208,7 @@ def fit(
         models = [reduce(join, group) for group in groups]
     if models:
         linear_of(result).merge(computed(models[0], progress))
-        linear_of(result)._choose_anew()
+        choose_anew(linear_of(result))
     return result
 
 

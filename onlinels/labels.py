@@ -62,17 +62,18 @@ class Classes:
 
     def column(self, y: Any) -> int | None:
         """Return the column of a label, None if it is not known or needs a closer look."""
-        try:
-            # Files of earlier versions may hold None as a class.
-            return None if y is None else self._index.get(y)
-        except (TypeError, ValueError):  # numpy's timedelta64 raises the latter.
-            return None
+        return self.of_row(y)[0]
 
     def of_row(self, y: Any) -> tuple[int | None, bytes]:
         """Return what `column` does, and the targets of such a row as the bytes of float64."""
-        column, width = self.column(y), 8 * len(self._index)
+        try:
+            # Files of earlier versions may hold None as a class.
+            column = None if y is None else self._index.get(y)
+        except (TypeError, ValueError):  # numpy's timedelta64 raises the latter.
+            column = None
         if column is None:
             return None, b""
+        width = 8 * len(self._index)
         start = width - 8 * (column + 1)
         return column, self._one_hot[start : start + width]
 

@@ -26,7 +26,7 @@ from onlinels.checks import (
 )
 from onlinels.labels import Classes, Label, check_one_each, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import LinearModel
+from onlinels.linear.model import LinearModel, checked, read_rows, scores_of
 from onlinels.linear.prequential import (
     Answers,
     alike,
@@ -454,8 +454,8 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         X = self._batch_features(X)
         last = own = last_step(self.classifier)
         # All rows are read first: errors name their places in the batch.
-        batch, read, weights = last._read_many(X, y, w)
-        last._checked(batch, read, weights, others.get("t"))
+        batch, read, weights = read_rows(last, X, y, w)
+        checked(last, batch, read, weights, others.get("t"))
         n_rows = len(batch)
         labels = read_labels(y, n_rows)
         given: dict[str, Any] = {n: by_row(n, value, n_rows) for n, value in others.items()}
@@ -607,7 +607,7 @@ class CalibratedClassifier(WrappedClassifier):
         features = self.classifier.transform_many(X) if is_pipeline(self.classifier) else X
         last = last_step(self.classifier)
         if isinstance(last, LinearModel):
-            return last._scores_of(read_batch(features))
+            return scores_of(last, read_batch(features))
         return np.asarray(last._batch_scores(features)[1])
 
     def _learn(self, learn: Callable[[], Any], scores: Floats, labels: list[Label], w: Any) -> None:

@@ -36,6 +36,7 @@ distributed = pytest.importorskip("onlinels.distributed")
 HighLevelGraph = pytest.importorskip("dask.highlevelgraph").HighLevelGraph
 
 fit, predict = distributed.fit, distributed.predict
+choose_anew = distributed.choose_anew
 
 
 @pytest.fixture(autouse=True)
@@ -162,7 +163,7 @@ def test_items_of_bags_that_are_no_rows_are_named(item):
 
 
 def chosen_anew(model):
-    model._choose_anew()
+    choose_anew(model)
     return model
 
 

@@ -225,6 +225,20 @@ class StatisticsGroup(ABC):
         placed._total = None
         return placed
 
+    # No ridge is inside, as different groups would have different ones.
+
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it: the ridge enters when the sum is solved."""
+        return self
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it: units enter when the sum is solved."""
+        return self
+
+    def restored(self) -> Self:
+        """Return it: no ridge decays."""
+        return self
+
     def _of(self, empty: Statistics, members: list[Statistics]) -> Self:
         """Return a group of other statistics."""
         new = shallow_copy(self)

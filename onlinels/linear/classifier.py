@@ -7,25 +7,32 @@ from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.grouped import balancing_factors
 from onlinels.accumulators.statistics import SLACK
-from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound, setting
+from onlinels.linear.model import (
+    LINEAR,
+    LinearModel,
+    Settings,
+    Targets,
+    corrected,
+    linear_is_sound,
+    read_asked,
+    setting,
+    without,
+)
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import (
     Answers,
     answered,
     label_and_learn,
-    sums_before,
     tabulate_and_learn,
 )
 from onlinels.numerics import enlarged
 from onlinels.rows import Batch, check_mapping, read_sample, table_like
-from onlinels.saving import ANYTHING, WHOLE, listed, made_of, savable
+from onlinels.saving import WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
 
 Balance = str | None
@@ -33,7 +40,7 @@ Balance = str | None
 
 
 @savable(
-    {**LINEAR, "_balance": ANYTHING, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
+    {**LINEAR, "_classes": made_of(Classes), "_class_counts": listed(WHOLE)},
     lambda model: len(model._class_counts) == len(model._classes) and linear_is_sound(model),
 )
 class LeastSquaresClassifier(LinearModel, ScoringClassifier):
@@ -167,12 +174,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         balance: Balance = None,
         scaling: Scaling = "auto",
     ) -> None:
-        self._balance = balance
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
         self._class_counts: list[int] = []
-        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance
-        super().__init__(*settings, scaling)
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance, scaling
+        super().__init__(Settings(*settings))
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -249,7 +255,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                 f"y holds {self.classes[column]!r} {removed[column]} times, expected at most the "
                 f"{self._class_counts[column]} rows learnt. Take out only rows that are in."
             )
-        left = self._without(batch, targets, w)
+        left = without(self, batch, targets, w)
         # What was taken out with less weight than it had stays, and so does its class.
         kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
@@ -263,11 +269,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         counts[places] += other._counts_of(len(other.classes))
         return places, {"_classes": classes, "_class_counts": counts.tolist()}
 
-    def _corrected(self, per_class: Floats) -> Floats:
-        if self.balance != "priors":
-            return per_class
-        return per_class * balancing_factors(self._statistics.held_targets())
-
     def _target_of(self, read: Targets, row: int) -> Label:
         return read.outputs.labels[read.values[row]]
 
@@ -275,12 +276,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         new = super()._independent()
         vars(new)["_class_counts"] = list(self._class_counts)
         return new
-
-    def _correct_before(self, scores: Floats, rows: Rows) -> None:
-        if self.balance == "priors":
-            weighed = rows.dense_targets(slice(0, scores.shape[1])) * rows.weights()[:, None]
-            before = sums_before(self._statistics.held_targets(), weighed)[:-1]
-            scores *= balancing_factors(before)
 
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
         """Return the scores of rows before each is learnt, and a model that has learnt them."""
@@ -399,12 +394,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                [1.15 , 1.15 ]])
         """
         with self._lock:
-            batch = self._read_asked(X)
+            batch = read_asked(self, X)
             return table_like(batch.source, self.classes, self._score_variances(batch))
 
     def _score_variances(self, batch: Batch) -> Floats:
         variances = self._variances(batch, own=0.0)
         if np.isfinite(variances).all():
             with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
-                variances = self._corrected(self._corrected(variances))
+                variances = corrected(self, corrected(self, variances))
         return variances

@@ -8,9 +8,7 @@ import reprlib
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 from sys import maxsize
 from typing import Any, ClassVar, NamedTuple, Self
@@ -20,7 +18,7 @@ from river import base
 
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.grouped import ClasswiseStatistics
+from onlinels.accumulators.grouped import ClasswiseStatistics, balancing_factors
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
@@ -45,9 +43,9 @@ from onlinels.checks import (
     uncast,
 )
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.selection import KFold, Ridge, check_ridge
-from onlinels.linalg.solve import are_few
-from onlinels.linear.forgetting import Clock, HalfLife, check_decay
+from onlinels.linalg.selection import KFold, check_ridge
+from onlinels.linear.forgetting import Clock, check_decay
+from onlinels.linear.known_rows import KnownRows, with_names
 from onlinels.linear.penalty import (
     FIRST_ROWS,
     AnyStatistics,
@@ -58,10 +56,10 @@ from onlinels.linear.penalty import (
     choose,
     events_of,
     is_selected,
-    own_units,
     penalties_of,
     ridge_of,
 )
+from onlinels.linear.running import RunningSolution
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -80,29 +78,24 @@ from onlinels.rows import (
     Columns,
     Layout,
     Name,
-    RowReader,
     check_aligned,
     check_mapping,
     read_batch,
     read_row,
     read_sample,
-    reader_of,
 )
 from onlinels.saving import (
     ANYTHING,
     MATRIX,
     NOTHING,
-    POSITIVE,
     REAL,
-    TEXT,
     VECTOR,
-    WHOLE,
     locked_copy,
     made_of,
     maybe,
     savable,
     save_method,
-    settings_hold,
+    saved,
 )
 
 SUMS: dict[str, Callable[[], SumsOfProducts]] = {
@@ -111,15 +104,6 @@ SUMS: dict[str, Callable[[], SumsOfProducts]] = {
     "recursive": GramBeforeRidge,
 }
 """The sums of products that the setting `accumulator` names."""
-
-ANEW, FEATURES_ANEW = 1024, 16
-"""A solution that goes on is made anew at multiples of 1,024 rows, or 16 times the features'.
-
-Learning never makes errors of an inverse larger, relative to the sums: they only add up.
-"""
-
-UNASKED = 4, 16
-"""A solution goes on row by row while it is asked for within 4 rows, or the features / 16."""
 
 STRONGEST = 10
 """Features that `debug_one` shows for each output."""
@@ -184,18 +168,23 @@ class Checked(NamedTuple):
     w : float or ndarray (n,)
         Weights when the rows are learnt.
     times : ndarray (n,), or None
-    news : dict
-        New attributes of the model: its columns, and the names of its targets.
-    n_targets : int
-        Targets of the model after these rows.
+    columns : Columns
+        Columns of the model after these rows.
+    outputs : Classes, or tuple of names
+        Names of the model's outputs after these rows.
     """
 
     values: Any
     targets: Matrix
     w: float | Floats
     times: Floats | None
-    news: dict[str, Any]
-    n_targets: int
+    columns: Columns
+    outputs: Any
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Features and targets of the model after these rows."""
+        return len(self.columns), len(self.outputs)
 
     def part(self, rows: slice) -> Checked:
         """Return some of the rows."""
@@ -207,48 +196,6 @@ class Checked(NamedTuple):
         )
 
 
-def _plan_row(
-    statistics: AnyStatistics,
-    sample: Floats,
-    w: float,
-    decay: float,
-    solution: Recursion | None,
-) -> tuple[Calls, State, Recursion | None]:
-    """Plan to learn a row; a solution that cannot follow is given up, and the sums still learn."""
-    try:
-        return (*statistics.plan_row(sample, w, decay, solution), solution)
-    except ValueError:
-        if solution is None:
-            raise
-        return (*statistics.plan_row(sample, w, decay), None)
-
-
-def _with_units(
-    penalty: Penalty,
-    events: Events,
-    block: slice,
-    rows: Rows,
-    decay: float,
-    statistics: AnyStatistics,
-    recursion: Recursion | None,
-) -> tuple[Penalty, AnyStatistics, Recursion | None]:
-    """Return them with the units that features which begin to vary in some rows have right then."""
-    if penalty.units is None:
-        return penalty, statistics, recursion
-    weights = rows.weights()
-    totals = decay * statistics.weight + np.cumsum(weights)
-    shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)
-    begins, own = own_units(events, block, rows.values, shares, statistics.is_centred)
-    if not begins.size:
-        return penalty, statistics, recursion
-    units = penalty.units.copy()
-    units[begins] = own
-    recursion = recursion and recursion.with_penalties(begins, recursion.ridge * own**2)
-    if isinstance(statistics, Statistics):
-        statistics = statistics.with_units(begins, own)
-    return penalty._replace(units=units), statistics, recursion
-
-
 def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStatistics:
     """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
@@ -257,7 +204,6 @@ def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStati
         return statistics
     # With units given it is c from here on, also where the same one is chosen again.
     varying = np.ones(statistics.n_features) if units is None else units
-    assert isinstance(statistics, Statistics)  # Groups hold no ridge.
     try:
         return statistics.with_ridge(number, np.where(varying > 0.0, varying, 1.0))
     except ValueError:
@@ -266,10 +212,44 @@ def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStati
         return statistics
 
 
-def make_statistics(
-    ridge: Any, accumulator: Any, fit_intercept: Any, balance: Any
-) -> AnyStatistics:
+class Settings(NamedTuple):
+    """The settings that a model was made with, and what follows from them alone."""
+
+    ridge: Any
+    accumulator: Any
+    fit_intercept: Any
+    forgetting_factor: Any
+    half_life: Any
+    balance: Any
+    scaling: Any
+
+    @property
+    def own_scaling(self) -> Any:
+        """The scaling in force: "auto" decides only where the ridge is selected."""
+        return self.scaling if is_selected(self.ridge) or self.scaling != "auto" else None
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether the ridge, or the units that it acts on, are chosen at checkpoints."""
+        is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
+        return is_selected(self.ridge) or (self.accumulator == "recursive" and not is_number)
+
+    @property
+    def follows_rows(self) -> bool:
+        """Whether predictions between rows need no new solution: the last one learns each row."""
+        is_number = isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
+        forgets = self.forgetting_factor != 1.0 or self.half_life is not None
+        changes = forgets or self.balance == "classwise" or self.own_scaling == "standard"
+        stays = (is_selected(self.ridge) or is_number) and not changes
+        return bool(self.accumulator == "recursive" or (self.accumulator == "gram" and stays))
+
+
+saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
+
+
+def make_statistics(settings: Settings) -> AnyStatistics:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
+    ridge, accumulator, fit_intercept, *_, balance, _ = settings
     check_ridge(ridge)
     check_choice("accumulator", accumulator, SUMS)
     check_flag("fit_intercept", fit_intercept)
@@ -296,9 +276,9 @@ def make_statistics(
             'accumulator="gram", or balance="priors"',
         ),
     )
-    for is_so, settings, reason, remedy in clashes:
+    for is_so, given, reason, remedy in clashes:
         if is_so:
-            raise ValueError(f"{settings} do not go together: {reason}. Pass {remedy}.")
+            raise ValueError(f"{given} do not go together: {reason}. Pass {remedy}.")
     statistics = Statistics(SUMS[accumulator](), bool(fit_intercept))
     if classwise:
         return ClasswiseStatistics(statistics)
@@ -308,48 +288,36 @@ def make_statistics(
 def setting(name: str) -> Any:
     """Return the property of a setting that stays as a model was made with it."""
     doc = f"The setting `{name}`, as the model was made with it."
-    return property(attrgetter(f"_{name}"), doc=doc)
+    return property(attrgetter(f"_settings.{name}"), doc=doc)
 
 
 LINEAR = {
-    "_ridge": ANYTHING,
-    "_accumulator": TEXT,
-    "_fit_intercept": ANYTHING,
-    "_forgetting_factor": ANYTHING,
-    "_half_life": ANYTHING,
+    "_settings": made_of(Settings),
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
     "_statistics": made_of(Statistics, ClasswiseStatistics, FoldedStatistics),
-    "_scaling": ANYTHING,
     "_penalty": made_of(Penalty),
     "_solution": maybe(made_of(Solution)),
-    "_recursion": maybe(made_of(Recursion)),
-    "_goes_on_until": WHOLE,
-    "_asked_at": maybe(WHOLE),
-    "_trust": POSITIVE,
+    "_running": maybe(made_of(RunningSolution)),
+    "_known_rows": NOTHING,
     "_lock": made_of(Lock),
-    "_reader": NOTHING,
-    "_layout": NOTHING,
-    "_plain_until": WHOLE,
-    "_waiting": NOTHING,
 }
 """Fields of every linear model in a file."""
 
 
 def linear_is_sound(model: Any) -> bool:
     """Tell whether the parts of a model that came out of a file fit each other."""
-    statistics, solution, recursion = model._statistics, model._solution, model._recursion
+    statistics, solution, running = model._statistics, model._solution, model._running
     shape = statistics.n_features, statistics.n_targets
     fits = shape == (len(model._columns), len(model._outputs))
     fits = fits and model._penalty.fits(shape[0])
     if solution is not None:
         shapes = solution.output_weights.shape, solution.intercept.shape
         fits = fits and shapes == (shape, shape[1:])
-    if recursion is not None:
-        fits = fits and (recursion.n_features, recursion.n_targets) == shape
-    clock = replace(model._clock, now=None, timed=False)
-    fits = fits and clock == Clock(model.forgetting_factor, model.half_life)
-    return bool(fits and settings_hold(model))
+    if running is not None and running.recursion is not None:
+        fits = fits and running.recursion.weights.shape == shape
+    new, clock = model.empty(), replace(model._clock, now=None, timed=False)
+    return bool(fits and (new._settings, new._clock) == (model._settings, clock))
 
 
 class LinearModel(base.Estimator, ABC):
@@ -360,55 +328,32 @@ class LinearModel(base.Estimator, ABC):
     unless the statistics hold it inside (the recursive form).
 
     Where weights are asked for between single rows, the last solution goes on as a recursion
-    beside the sums. It is made anew at multiples of max(1,024, 16 n_features rounded up to a power
-    of two) rows, and whenever something but single rows has changed.
+    beside the sums (`onlinels.linear.running`). It is made anew at multiples of max(1,024,
+    16 n_features rounded up to a power of two) rows, and whenever something but single rows has
+    changed.
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
-    scaling = setting("scaling")
+    scaling, _follows_rows = setting("scaling"), setting("follows_rows")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     # Hashes of the sets of absent columns named by the latest warnings; not part of the state.
     _warned: tuple[int, ...] = ()
 
-    def __init__(
-        self,
-        ridge: Ridge,
-        accumulator: str,
-        fit_intercept: bool,
-        forgetting_factor: float,
-        half_life: HalfLife,
-        balance: str | None = None,
-        scaling: str | None = None,
-    ) -> None:
-        self._statistics = make_statistics(ridge, accumulator, fit_intercept, balance)
-        check_decay(forgetting_factor, half_life)
-        check_scaling(scaling, ridge)
-        self._ridge = ridge
-        self._scaling = scaling
-        self._accumulator = accumulator
-        self._fit_intercept = fit_intercept
-        self._forgetting_factor = forgetting_factor
-        self._half_life = half_life
+    def __init__(self, settings: Settings) -> None:
+        self._settings, self._statistics = settings, make_statistics(settings)
+        check_decay(settings.forgetting_factor, settings.half_life)
+        check_scaling(settings.scaling, settings.ridge)
         self._columns = Columns()
-        self._clock = Clock(forgetting_factor, half_life)
+        self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
-        # The last solution that goes on row by row, the count of rows up to which it does, and that
-        # when somebody asked last; None if anything but single rows has changed since.
-        self._recursion: Recursion | None = None
-        self._goes_on_until = 0
-        self._asked_at: int | None = None
-        # Below 1 rounding makes the recursion need refining whenever somebody asks.
-        self._trust = 1.0
-        self._reader: RowReader | None = None
-        self._layout: Layout | None = None
-        # Count of rows with which something is due, and features that have not varied so far with
-        # their values: what the reader's rows are compared with.
-        self._plain_until = 0
-        self._waiting: tuple[Integers, Floats] | None = None
+        # Caches: None if anything but single rows has changed since the last prediction, and if no
+        # single rows have come.
+        self._running: RunningSolution | None = None
+        self._known_rows: KnownRows | None = None
         self._lock = Lock()
-        # Fixes a number inside, or says at once that it cannot be.
+        # A numeric ridge is applied, or rejected, immediately.
         self._settle()
 
     save = save_method
@@ -420,8 +365,7 @@ class LinearModel(base.Estimator, ABC):
             solution = self._solution
             if solution is not None:
                 solution = solution._replace(spread=None)
-            unsaved = dict.fromkeys(("_reader", "_layout", "_waiting"))
-            state = vars(self) | unsaved | {"_plain_until": 0, "_solution": solution}
+            state = vars(self) | {"_known_rows": None, "_solution": solution}
             state.pop("_warned", None)
             return state
 
@@ -440,20 +384,23 @@ class LinearModel(base.Estimator, ABC):
     @property
     def ridge(self) -> Any:
         """The setting of the ridge."""
-        return self._ridge
+        return self._settings.ridge
 
     @ridge.setter
     def ridge(self, ridge: Any) -> None:
-        if type(ridge) is not type(self._ridge) or ridge != self._ridge:
+        settings = self._settings
+        if type(ridge) is not type(settings.ridge) or ridge != settings.ridge:
             self.clone({"ridge": ridge})  # Raises what making such a model raises.
             with self._lock:
                 check_folds(ridge, self._statistics)
-                news = {"_ridge": ridge, "_penalty": Penalty()}
-                is_number = isinstance(ridge, numbers.Real) and self._scaling != "standard"
-                if is_number and isinstance(self._statistics, Statistics):
+                news: dict[str, Any] = {
+                    "_settings": settings._replace(ridge=ridge),
+                    "_penalty": Penalty(),
+                }
+                if isinstance(ridge, numbers.Real) and settings.scaling != "standard":
                     # Raises if it cannot be held beside rows that were taken out.
                     news["_statistics"] = self._statistics.with_ridge(float(ridge))
-                apply(Update(state=self._anew(**news)))
+                apply(Update(state=self._new_state(**news)))
 
     @property
     def feature_names(self) -> tuple[Name, ...]:
@@ -470,13 +417,13 @@ class LinearModel(base.Estimator, ABC):
         """Output weights (n_features, n_targets), read-only."""
         with self._lock:
             solution = self._solved()
-            return read_only(self._corrected(solution.output_weights))
+            return read_only(corrected(self, solution.output_weights))
 
     @property
     def intercept(self) -> Floats:
         """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
         with self._lock:
-            return read_only(self._corrected(self._solved().intercept))
+            return read_only(corrected(self, self._solved().intercept))
 
     @property
     def ridge_(self) -> float:
@@ -495,34 +442,6 @@ class LinearModel(base.Estimator, ABC):
 
     # The ridge.
 
-    @property
-    def _is_chosen(self) -> bool:
-        """Whether the ridge, or what it acts on, is chosen at checkpoints."""
-        if is_selected(self._ridge):
-            return True
-        is_number = isinstance(self._ridge, numbers.Real) and self._scaling != "standard"
-        return self._statistics.holds_ridge and not is_number
-
-    @property
-    def _is_balanced(self) -> bool:
-        """Whether every row changes what all others weigh."""
-        return isinstance(self._statistics, ClasswiseStatistics)
-
-    @property
-    def _own_scaling(self) -> Any:
-        """The scaling that a setting means beside the ridge's."""
-        return self._scaling if is_selected(self._ridge) or self._scaling != "auto" else None
-
-    @property
-    def _follows_rows(self) -> bool:
-        """Whether answers between rows need no new solution: the last one goes on with each row."""
-        if self._accumulator != "gram":
-            return self._accumulator == "recursive"
-        ridge: Any = self._ridge
-        stays = is_selected(ridge) or (isinstance(ridge, numbers.Real) and float(ridge) > 0.0)
-        stays = stays and self._own_scaling != "standard"
-        return stays and not (self._clock.forgets or self._is_balanced)
-
     def _in_force(self) -> tuple[float, Floats | None]:
         """Return the ridge in force and the units that it acts on, once they are settled.
 
@@ -531,45 +450,34 @@ class LinearModel(base.Estimator, ABC):
         units inside the statistics.
         """
         self._settle()
-        statistics, penalty = self._statistics, self._penalty
+        statistics, penalty, settings = self._statistics, self._penalty, self._settings
         if statistics.fixed_ridge is not None:
             return statistics.fixed_ridge, None
-        units = penalty.units if is_selected(self._ridge) else None
-        if self._own_scaling == "standard" or (units is not None and self._is_balanced):
+        units = penalty.units if is_selected(settings.ridge) else None
+        is_balanced = isinstance(statistics, ClasswiseStatistics)
+        if settings.own_scaling == "standard" or (units is not None and is_balanced):
             units = statistics.total.deviations
-        return ridge_of(self._ridge, statistics, penalty, units), units
+        return ridge_of(settings.ridge, statistics, penalty, units), units
 
     def _hold_choices(self) -> None:
         """Choose nothing, however many rows come, until something is merged."""
         self._penalty = Penalty(is_due=False, until=maxsize)
 
-    def _choose_anew(self) -> None:
-        """Choose everything from the statistics as they are, when somebody asks next."""
-        with self._lock:
-            self._put_in_place(self._statistics)
-
-    @property
-    def _is_settled(self) -> bool:
-        """Whether nothing is due from the statistics as they are."""
-        return not self._penalty.is_due
-
     def _settle(self) -> None:
         """Choose what is due from the statistics as they are, and hold it inside where it is."""
-        if self._is_settled:
+        statistics, penalty, ridge = self._statistics, self._penalty, self._settings.ridge
+        if not penalty.is_due:
             return
-        statistics, penalty = self._statistics, self._penalty
-        ridge: Any = self._ridge
-        if not self._is_chosen:
-            if isinstance(statistics, Statistics) and statistics.holds_ridge:
-                statistics = statistics.with_ridge(float(ridge))
+        if self._settings.is_chosen:
+            penalty = choose(penalty, ridge, self._settings.own_scaling, statistics, self._clock)
+            is_known = penalty.ridge is not None or not is_selected(ridge)
+            is_open = statistics.fixed_ridge is None and statistics.count < FIRST_ROWS
+            if statistics.holds_ridge and is_known and not is_open:
+                statistics = holding(statistics, ridge, penalty)
+        else:
             penalty = penalty._replace(is_due=False)
-            apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
-            return
-        penalty = choose(penalty, ridge, self._own_scaling, statistics, self._clock)
-        is_fixed = statistics.fixed_ridge is not None
-        says = penalty.ridge is not None or not is_selected(ridge)
-        if statistics.holds_ridge and says and (is_fixed or statistics.count >= FIRST_ROWS):
-            statistics = holding(statistics, ridge, penalty)
+            if statistics.holds_ridge:
+                statistics = statistics.with_ridge(float(ridge))
         apply(Update(state=((self, "_statistics", statistics), (self, "_penalty", penalty))))
 
     # Rows in and out.
@@ -577,18 +485,6 @@ class LinearModel(base.Estimator, ABC):
     @abstractmethod
     def _read_targets(self, y: Any, n_rows: int | None) -> Targets:
         """Return the checked targets of rows, or of one sample where `n_rows` is None."""
-
-    def _read_many(
-        self, X: Any, y: Any, w: Any, t: Any = None
-    ) -> tuple[Batch, Targets, float | Floats]:
-        batch = read_batch(X)
-        check_aligned(X, y=y, w=w, t=t)
-        return batch, self._read_targets(y, len(batch)), check_weights(w, len(batch))
-
-    def _learn_sample(self, x: Any, targets: Targets, w: float, t: Any) -> None:
-        sample = read_sample(x)
-        self._learn(sample, targets, check_weights(w, 1), t)
-        self._remember_names(sample.layouts[0])
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
         """Learn a mini-batch, with the same result as learning its rows one by one.
@@ -623,149 +519,32 @@ class LinearModel(base.Estimator, ABC):
         array(['low', 'high'], dtype='<U4')
         """
         with self._lock:
-            self._learn(*self._read_many(X, y, w, t), t)
+            self._learn(*read_rows(self, X, y, w, t), t)
 
     def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
         """Learn rows whose targets are checked, all or nothing."""
-        self._learn_checked(self._checked(batch, read, w, t))
+        learn_rows(self, checked(self, batch, read, w, t))
 
-    def _checked(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> Checked:
-        """Return rows whose targets are checked, all else checked, too."""
-        targets, outputs = read
-        columns, n_targets = self._columns.extended(batch.layouts), len(outputs)
-        self._statistics.check_room(len(columns), n_targets)
-        values = columns.place(batch.layouts, batch.matrix)
-        check_mass(values, w, lambda: columns.names)
-        if targets.ndim == 2:
-            check_mass(targets, w, lambda: outputs)
-        times = self._clock.read(t, len(batch))
-        news = {self._names_outputs: outputs, "_columns": columns}
-        return Checked(values, targets, w, times, news, n_targets)
-
-    def _learn_checked(self, given: Checked) -> None:
-        """Learn rows, all or nothing."""
-        values, targets, w, times, named, n_targets = given
-        n_rows, n_features = len(targets), len(named["_columns"])
-        self._settle()
-        events = self._events_of(values, w, times)
-        if events is None and takes_sparse(self._statistics, values):
-            self._learn_sparse(values, targets, w, times, dict(named))
-            return
-        lacking: list[MemoryError] = []
-
-        def plan(model: Self, block: slice) -> tuple[Calls, State]:
-            """Plan to learn a block of the rows."""
-            try:
-                model._settle()
-            except MemoryError as error:
-                # A choice takes more memory than learning does. If it fails twice it stays due, the
-                # other blocks are learnt, and the error is raised after them.
-                if not lacking:
-                    lacking.append(error)
-                    raise
-            part_w = w if isinstance(w, float) else w[block]
-            part_times = None if times is None else times[block]
-            size = block.stop - block.start
-            clock, past, weights = model._clock.tick(part_w, size, part_times)
-            weights = float(np.max(weights)) if size == 1 else weights
-            rows = Rows(uncast(values[block]), targets[block], weights)
-            news = named | {"_clock": clock}
-            return model._plan_rows(rows, past, n_targets, news, block, events)
-
-        holds, fixed_ridge = self._statistics.holds_ridge, self._statistics.fixed_ridge
-        if not holds or (n_rows == 1 and fixed_ridge is not None):
-            apply_in_blocks(self._blocks(n_rows, n_features, events), partial(plan, self))
-            return
-        # Rows may be refused by the ridge inside, or choose it: a copy learns them.
-        aside = shallow_copy(self)
-        aside._statistics = self._statistics.copied()
-        for block in aside._blocks(n_rows, n_features, events):
-            apply(plan(aside, block))
-        apply(Update(state=becoming(self, aside)))
-
-    def _events_of(self, values: Any, w: float | Floats, times: Floats | None) -> Events | None:
-        """Return what comes in a batch, if anything is chosen at checkpoints."""
-        if not self._is_chosen:
-            return None
-        n_rows = values.shape[0]
-        latest, weights = self._clock.latest(n_rows, times), np.broadcast_to(w, n_rows)
-        parts = self._penalty, self._statistics, values, weights, self._clock, latest
-        return events_of(*parts)
-
-    def _learn_sparse(
-        self, values: Any, targets: Matrix, w: float | Floats, times: Any, news: dict[str, Any]
-    ) -> None:
-        """Learn sparse rows by sparse products: new statistics take the place of the old ones."""
-        n_rows, size = values.shape[0], (values.shape[1], len(next(iter(news.values()))))
-        clock, past, weights = self._clock.tick(w, n_rows, times)
-        weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
-        statistics = self._statistics.scaled(past).grown(*size).named(news["_columns"].names)
-        assert isinstance(statistics, Statistics)
-        learnt = sums_of_sparse(values, targets, weights, size[1], statistics.is_centred)
-        statistics.check_joins(learnt, *size)
-        statistics.absorb(learnt, 1.0)
-        news |= {"_clock": clock, "_statistics": statistics}
-        apply(Update(state=self._anew(**news, **self._counts(targets, size[1]))))
-
-    def _blocks(self, n_rows: int, n_features: int, events: Events | None) -> Iterator[slice]:
-        """Cut rows at checkpoints, and into blocks of some MiB."""
-        if self._statistics.holds_ridge and self._clock.forgets:
-            # A ridge that fades with the rows and is restored: no cutting of them may change it.
-            yield from (slice(row, row + 1) for row in range(n_rows))
-            return
-        start = 0
-        checkpoints = set() if events is None else {events.due_at}
-        for stop in sorted({n_rows, *checkpoints}):
-            for block in row_blocks(stop - start, n_features, LEAST_ROWS):
-                yield slice(start + block.start, start + block.stop)
-            start = stop
-
-    def _plan_rows(
-        self,
-        rows: Rows,
-        decay: float,
-        n_targets: int,
-        news: dict[str, Any],
-        block: slice,
-        events: Events | None,
-    ) -> tuple[Calls, State]:
-        """Plan to learn rows, a block of a batch, with room for columns and targets not yet met."""
-        size, n_rows = (rows.values.shape[1], n_targets), len(rows.targets)
-        statistics = self._statistics.grown(*size).named(news["_columns"].names)
-        penalty, recursion = self._penalty, None
-        if n_rows == 1 and self._follows(1):
-            recursion = self._recursion and self._recursion.grown(*size)
-        if events is not None:
-            known = np.arange(self._statistics.n_features)
-            penalty = events.after(penalty.placed(known, size[0]), block.stop)
-            if penalty.is_due:
-                recursion = None
-            penalty, statistics, recursion = _with_units(
-                penalty, events, block, rows, decay, statistics, recursion
-            )
-        if n_rows > 1:
-            calls, changes = statistics.plan(rows, decay)
-        else:
-            row = *rows.sample(n_targets), decay
-            calls, changes, recursion = _plan_row(statistics, *row, recursion)
-        news |= {"_statistics": statistics, "_penalty": penalty, "_recursion": recursion}
-        news |= {"_asked_at": self._asked_at if n_rows == 1 else None}
-        state = self._anew(**news, **self._counts(rows.targets, n_targets))
-        return calls, (*changes, *state)
+    def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
+        """Learn a sample that `_learn_row` could not, and note its names."""
+        sample = read_sample(x)
+        self._learn(sample, read, check_weights(w, 1), t)
+        self._note_names(sample.layouts[0])
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
         """Return the new attributes that count rows by their targets."""
         return {}
 
-    def _anew(self, **attributes: Any) -> State:
-        """Return new attributes of a model; what follows single rows begins again, if not given."""
-        begun: dict[str, Any] = dict.fromkeys(("_solution", "_recursion", "_asked_at"))
-        begun["_plain_until"] = 0
+    def _new_state(self, **attributes: Any) -> State:
+        """Return new attributes of the model; caches that are not given are dropped."""
         columns = attributes.get("_columns", self._columns)
         n_targets = attributes.get("_statistics", self._statistics).n_targets
-        if (columns, n_targets) != (self._columns, self._statistics.n_targets):
-            begun["_reader"] = None
-        return tuple((self, name, value) for name, value in (begun | attributes).items())
+        known = self._known_rows
+        if known is not None:
+            is_same = columns is self._columns and n_targets == self._statistics.n_targets
+            known = known._replace(valid_until=0, reader=known.reader if is_same else None)
+        caches = {"_solution": None, "_running": None, "_known_rows": known}
+        return tuple((self, name, value) for name, value in (caches | attributes).items())
 
     def unlearn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Take one sample out again; see `unlearn_many`."""
@@ -809,30 +588,16 @@ class LinearModel(base.Estimator, ABC):
         (('low',), 2)
         """
         with self._lock:
-            self._unlearn(*self._read_many(X, y, w))
+            self._unlearn(*read_rows(self, X, y, w))
 
     def _unlearn(self, batch: Batch, read: Targets, w: float | Floats) -> None:
         """Take rows out whose targets are read, all or nothing."""
-        self._put_in_place(self._without(batch, read.values, w))
-
-    def _without(self, batch: Batch, targets: Matrix, w: float | Floats) -> AnyStatistics:
-        """Return the statistics without rows that are in."""
-        columns = self._columns.extended(batch.layouts)
-        values = columns.place(batch.layouts, batch.values)
-        known, new = np.split(values, [len(self._columns)], axis=1)
-        if new.any():
-            name = columns.names[len(self._columns) + int(new.any(axis=0).argmax())]
-            raise ValueError(
-                f"x[{name!r}] is not 0, expected a feature that was learnt. "
-                "Take out only rows that are in."
-            )
-        rows = Rows(uncast(known), targets, w)
-        return self._statistics.without(rows, (self.feature_names, self._outputs))
+        self._put_in_place(without(self, batch, read.values, w))
 
     def _put_in_place(self, statistics: AnyStatistics, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
-        apply(Update(state=self._anew(**(news | attributes))))
+        apply(Update(state=self._new_state(**(news | attributes))))
 
     def merge(self, other: Self) -> Self:
         """Add what another model has learnt, in place, matching features and outputs by name.
@@ -939,10 +704,7 @@ class LinearModel(base.Estimator, ABC):
                 new = vars(self.empty()) | {"_lock": self._lock}
                 apply(Update(state=tuple((self, name, value) for name, value in new.items())))
             elif keep < 1.0:
-                statistics = self._statistics.scaled(float(keep))
-                if isinstance(statistics, Statistics):
-                    statistics = statistics.restored()
-                self._put_in_place(statistics)
+                self._put_in_place(self._statistics.scaled(float(keep)).restored())
 
     def empty(self) -> Self:
         """Return a model with the same settings that has learnt nothing."""
@@ -951,60 +713,31 @@ class LinearModel(base.Estimator, ABC):
     # Rows one by one.
 
     def _learn_row(self, x: Any, targets: bytes, *counting: tuple[Any, ...]) -> bool:
-        """Learn a sample of the usual names, with targets that are read; tell whether it could be.
+        """Learn a sample of known names, with targets that are read; tell whether it could be.
 
         Targets are the bytes of float64, one each; a call may count a row of its label.
         """
-        reader, statistics, recursion = self._reader, self._statistics, self._recursion
-        if reader is None or not reader.is_complete or self._clock.half_life is not None:
+        known, clock, statistics = self._known_rows, self._clock, self._statistics
+        if known is None or clock.half_life is not None:
             return False
-        count, decay, waiting = statistics.count, self._clock.forgetting_factor, self._waiting
-        # Before a checkpoint.
-        sample = reader.read(x, targets) if count + 1 < self._plain_until else None
+        count, decay, running = statistics.count, clock.forgetting_factor, self._running
+        sample = known.read(x, targets, count)
         if sample is None:
             return False
-        if waiting is not None and (sample[waiting[0]] != waiting[1]).any():
-            return False
-        if recursion is None:
+        if running is None or running.recursion is None:
             calls, state = statistics.plan_row(sample, 1.0, decay)
         else:
-            follows = recursion if self._asked_at == count or self._follows(1) else None
-            calls, state, follows = _plan_row(statistics, sample, 1.0, decay, follows)
-            if follows is None:
-                state = (*state, (self, "_recursion", None))
+            calls, state = running.plan_row(statistics, count, sample, 1.0, decay)
         if self._solution is not None:
             state = (*state, (self, "_solution", None))
         apply(((*calls, *counting), state))
         return True
 
-    def _follows(self, n_more: int) -> bool:
-        """Tell whether a solution goes on after some single rows more, if nobody asks before."""
-        if self._asked_at is None:
-            return False
-        at_least, share = UNASKED
-        most = max(at_least, self._statistics.n_features // share)
-        return self._statistics.count + n_more - self._asked_at <= most
-
-    def _remember_names(self, layout: Layout) -> None:
-        """Take note of the names of a sample: if they come again, they may for long."""
-        if layout != self._layout:
-            self._reader, self._layout = None, layout
-            return
-        if self._reader is None:
-            self._reader = reader_of(self._columns, layout, self._statistics.n_targets)
-        self._wait_for_changes()
-
-    def _wait_for_changes(self) -> None:
-        """Take note of the count of rows with which something is due, and of constant features."""
-        penalty, self._waiting = self._penalty, None
-        self._plain_until = maxsize if self._is_settled else 0
-        if not (self._is_settled and self._is_chosen):
-            return
-        assert penalty.values is not None
-        self._plain_until = penalty.until
-        waiting = np.flatnonzero(~np.isnan(penalty.values))
-        if waiting.size:
-            self._waiting = waiting, penalty.values[waiting]
+    def _note_names(self, layout: Layout) -> None:
+        """Note the names of a sample: if they come twice, they may come for long."""
+        n_targets = self._statistics.n_targets
+        known = with_names(self._known_rows, layout, self._columns, n_targets)
+        self._known_rows = known.checked(self._penalty, self._settings.is_chosen)
 
     # Weights and answers.
 
@@ -1013,67 +746,30 @@ class LinearModel(base.Estimator, ABC):
         solution = self._solution
         if solution is None:
             ridge, units = self._in_force()
-            following, total = self._following(), self._statistics.total
-            if following is not None:
-                weights = following.weights.copy(order="F")
+            statistics, running = self._statistics, self._running
+            recursion = running and running.current(statistics, statistics.count)
+            if recursion is not None:
+                weights = recursion.weights.copy(order="F")
             else:
-                penalties, diagonal = penalties_of(ridge, units, total)
-                weights = total.solve(penalties, diagonal)
-                self._go_on_from(weights, ridge, penalties)
-            self._asked_at = self.count
-            solution = Solution(ridge, units, weights, total.intercept(weights))
+                penalties, diagonal = penalties_of(ridge, units, statistics.total)
+                weights = statistics.total.solve(penalties, diagonal)
+                # The paper's ridge changes with every row, and so do the units of "standard".
+                is_paper = is_selected(self.ridge) and self._penalty.ridge is None
+                keeps = self._follows_rows and ridge > 0.0 and not is_paper
+                parts = statistics, weights, ridge, penalties
+                self._running = RunningSolution.after_solving(running if keeps else None, *parts)
+            solution = Solution(ridge, units, weights, statistics.total.intercept(weights))
             self._solution = solution
         return solution
 
-    def _following(self) -> Recursion | None:
-        """Return the solution that has followed single rows, if it has and is as good as anew."""
-        recursion, statistics = self._recursion, self._statistics
-        if recursion is None:
-            return None
-        count = statistics.count
-        if count >= self._goes_on_until:
-            return None
-        if count != self._asked_at:
-            if self._trust < 1.0 and not self._refined(recursion):
-                return None
-            # With every prediction: `__setattr__` here is Python, and takes longer.
-            vars(self)["_asked_at"] = count
-        return recursion
-
-    def _refined(self, recursion: Recursion) -> bool:
-        """Refine a solution that goes on by the sums; give it up where rounding has overgrown it.
-
-        It is trusted less as features become more collinear, and no more than at its beginning.
-        """
-        trust = min(self._trust, self._statistics.total.refine(recursion))
-        # With every prediction: `__setattr__` here is Python, and takes longer.
-        vars(self).update(_trust=trust or 1.0, _recursion=recursion if trust else None)
-        return trust > 0.0
-
-    def _go_on_from(self, weights: Floats, ridge: float, penalties: float | Floats) -> None:
-        """Let a solution go on row by row, if statistics are sums that are far from singular."""
-        statistics = self._statistics
-        if self._is_balanced or are_few(statistics.count, statistics.n_features):
-            return  # Every row changes what others weigh; or solved as fast as it could go on.
-        if self._recursion is None:
-            # The paper's ridge is another one after every row, and so are units of "standard".
-            selected = is_selected(self._ridge) and self._penalty.ridge is not None
-            stays = (selected or isinstance(self._ridge, numbers.Real)) and ridge > 0.0
-            stays = stays and self._own_scaling != "standard"
-            if not (stays and self._follows(0)) or self._clock.forgets:
-                return
-        going_on = None
-        with suppress(MemoryError):  # Without room for it the next solution takes longer.
-            full = np.array(np.broadcast_to(penalties, statistics.n_features))
-            going_on = statistics.total.recursion_of(weights, ridge, full)
-        self._recursion, self._trust = (None, 1.0) if going_on is None else going_on
-        step = max(ANEW, FEATURES_ANEW << max(0, self._statistics.n_features - 1).bit_length())
-        self._goes_on_until = (self.count // step + 1) * step
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return raw outputs (n_targets,) for one sample."""
-        reader, statistics, layout = self._reader, self._statistics, None
-        sample = None if reader is None else reader.read(x)
+        known, statistics = self._known_rows, self._statistics
+        sample, count, is_plain = None, statistics.count, False
+        if known is not None:
+            layout, reader, valid_until, _ = known
+            sample = None if reader is None else reader.read(x)
+            is_plain = sample is not None and count < valid_until
         if sample is None:
             if self._is_blank:
                 # What transformers give before their first row may be no numbers.
@@ -1082,56 +778,29 @@ class LinearModel(base.Estimator, ABC):
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             sample = np.append(row, np.zeros(statistics.n_targets))
-        is_plain = self._plain_until > statistics.count
         if not is_plain and statistics.recursion is not None:
             # The setting may have changed, or a ridge may be due.
             self._in_force()
             statistics = self._statistics
-        recursion = statistics.recursion or self._following()
+        running = self._running
+        recursion = statistics.recursion or (running and running.current(statistics, count))
         if recursion is None:
             solution = self._solved()
-            # One that goes on from now answers the first time as it does the second.
-            recursion = self._following()
-        if layout is not None:
-            self._remember_names(layout)
-        elif not is_plain:
-            self._wait_for_changes()
+            # A recursion that starts now answers the first time as it does the second.
+            recursion = self._running and self._running.current(self._statistics, count)
+        if not is_plain:
+            self._note_names(layout)
         if recursion is not None:
-            return self._corrected(statistics.scores_by(recursion, sample))
-        known: Floats = sample[: statistics.n_features] @ solution.output_weights
-        known += solution.intercept
-        return self._corrected(known)
+            scores = statistics.scores_by(recursion, sample)
+        else:
+            scores = sample[: statistics.n_features] @ solution.output_weights
+            scores += solution.intercept
+        return corrected(self, scores) if self._settings.balance else scores
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
-        batch = self._read_asked(X)
-        return batch.source, self._scores_of(batch)
-
-    def _read_asked(self, X: Any) -> Batch:
-        """Read rows to be answered; warn once of every set of columns that a frame lacks."""
-        batch = read_batch(X)
-        absent, unknown = self._columns.differences(batch)
-        key = hash(frozenset(absent))
-        if absent and key not in self._warned:
-            others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
-            warnings.warn(
-                f"X lacks {len(absent)} of the {len(self._columns)} columns that the model has "
-                f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
-                "where 0 is meant, add columns of 0, or pass a list of dicts.",
-                UserWarning,
-                stacklevel=levels_to_caller(),
-            )
-            # Afterwards: a warning that raises comes again.
-            self._warned = (*self._warned[1 - MOST_WARNED :], key)
-        return batch
-
-    def _scores_of(self, batch: Batch) -> Floats:
-        """Return the raw outputs (n, n_targets) of rows that are read."""
-        activations = self._columns.place(batch.layouts, batch.matrix)
-        solution = self._solved()
-        scores: Floats = product(activations, solution.output_weights)
-        scores += solution.intercept
-        return self._corrected(scores)
+        batch = read_asked(self, X)
+        return batch.source, scores_of(self, batch)
 
     @abstractmethod
     def _target_of(self, read: Targets, row: int) -> Any:
@@ -1140,33 +809,9 @@ class LinearModel(base.Estimator, ABC):
     def _independent(self) -> Self:
         """Return a copy that learns on its own; both share what is replaced as a whole."""
         new = shallow_copy(self)
-        vars(new)["_statistics"] = self._statistics.copied()
-        vars(new)["_recursion"] = self._recursion and self._recursion.copied()
+        new._statistics = self._statistics.copied()
+        new._running = self._running and self._running.copied()
         return new
-
-    def _correct_before(self, scores: Floats, rows: Rows) -> None:
-        """Correct scores of rows before each is learnt, in place, as `_corrected` does."""
-        return
-
-    def _corrected(self, per_target: Floats) -> Floats:
-        """Return weights, constants or scores, targets last, as answers are made of them."""
-        return per_target
-
-    def _spread(self) -> tuple[Floats, Covariance]:
-        """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
-
-        They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
-        """
-        solution, statistics = self._solved(), self._statistics.total
-        if solution.spread is not None:
-            return solution.spread
-        with np.errstate(**OVERFLOW):
-            covariance = statistics.covariance(
-                *penalties_of(solution.ridge, solution.units, statistics)
-            )
-            noise = noise_variances(statistics, solution.output_weights, covariance)
-        self._solution = solution._replace(spread=(noise, covariance))
-        return noise, covariance
 
     def _variances(self, batch: Batch, own: float) -> Floats:
         """Return the variance of every row's predictions, (n, n_targets).
@@ -1176,7 +821,7 @@ class LinearModel(base.Estimator, ABC):
         """
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
-        (noise, covariance), (ridge, units, *_) = self._spread(), self._solved()
+        (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
         mean, inside = self._statistics.total.feature_mean, self._statistics.fixed_ridge is not None
         if inside:
             units = self._penalty.units
@@ -1214,6 +859,213 @@ class LinearModel(base.Estimator, ABC):
                     for feature in strongest
                 ]
             return "\n".join(lines)
+
+
+def choose_anew(model: LinearModel) -> None:
+    """Let a model choose everything from its statistics as they are, when they are next needed."""
+    with model._lock:
+        model._put_in_place(model._statistics)
+
+
+def corrected(model: LinearModel, per_target: Floats) -> Floats:
+    """Return weights, constants or scores, targets last, as answers are made of them."""
+    if model._settings.balance != "priors":
+        return per_target
+    return per_target * balancing_factors(model._statistics.held_targets())
+
+
+def read_rows(
+    model: LinearModel, X: Any, y: Any, w: Any, t: Any = None
+) -> tuple[Batch, Targets, float | Floats]:
+    """Return the rows of a batch, their targets and weights, all read."""
+    batch = read_batch(X)
+    check_aligned(X, y=y, w=w, t=t)
+    return batch, model._read_targets(y, len(batch)), check_weights(w, len(batch))
+
+
+def checked(model: LinearModel, batch: Batch, read: Targets, w: float | Floats, t: Any) -> Checked:
+    """Return rows whose targets are checked, all else checked, too."""
+    targets, outputs = read
+    columns = model._columns.extended(batch.layouts)
+    model._statistics.check_room(len(columns), len(outputs))
+    values = columns.place(batch.layouts, batch.matrix)
+    check_mass(values, w, lambda: columns.names)
+    if targets.ndim == 2:
+        check_mass(targets, w, lambda: outputs)
+    return Checked(values, targets, w, model._clock.read(t, len(batch)), columns, outputs)
+
+
+def learn_rows(model: LinearModel, rows: Checked) -> None:
+    """Learn checked rows, all or nothing."""
+    model._settle()
+    n_rows, events, statistics = len(rows.targets), events_in(model, rows), model._statistics
+    if events is None and takes_sparse(statistics, rows.values):
+        apply(Update(state=learnt_sparse(model, rows)))
+        return
+    learner, lacking = model, list[MemoryError]()
+    aside = statistics.holds_ridge and (n_rows > 1 or statistics.fixed_ridge is None)
+    if aside:
+        # Rows may be refused by the ridge inside, or choose it: a copy learns them.
+        learner = shallow_copy(model)
+        learner._statistics = statistics.copied()
+
+    def plan(block: slice) -> tuple[Calls, State]:
+        try:
+            learner._settle()
+        except MemoryError as error:
+            # A choice takes more memory than learning does. If it fails twice it stays due, the
+            # other blocks are learnt, and the error is raised after them.
+            if not lacking:
+                lacking.append(error)
+                raise
+        return plan_block(learner, rows, block, events)
+
+    row_by_row = statistics.holds_ridge and model._clock.forgets
+    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at, row_by_row)
+    if not aside:
+        apply_in_blocks(blocks, plan)
+        return
+    for block in blocks:
+        apply(plan(block))
+    apply(Update(state=becoming(model, learner)))
+
+
+def events_in(model: LinearModel, rows: Checked) -> Events | None:
+    """Return what comes in a batch, if anything is chosen at checkpoints."""
+    if not model._settings.is_chosen:
+        return None
+    n_rows = len(rows.targets)
+    latest, weights = model._clock.latest(n_rows, rows.times), np.broadcast_to(rows.w, n_rows)
+    return events_of(model._penalty, model._statistics, rows.values, weights, model._clock, latest)
+
+
+def blocks_of(n_rows: int, n_features: int, due_at: int, row_by_row: bool) -> Iterator[slice]:
+    """Cut rows at the last checkpoint, and into blocks of some MiB."""
+    if row_by_row:
+        # A ridge that fades with the rows and is restored: no cutting of them may change it.
+        yield from (slice(row, row + 1) for row in range(n_rows))
+        return
+    for start, stop in ((0, due_at), (due_at, n_rows)):
+        for block in row_blocks(stop - start, n_features, LEAST_ROWS):
+            yield slice(start + block.start, start + block.stop)
+
+
+def plan_block(
+    model: LinearModel,
+    rows: Checked,
+    block: slice,
+    events: Events | None,
+    followed: Recursion | None = None,
+) -> tuple[Calls, State]:
+    """Plan to learn a block of checked rows, with room for their columns and targets.
+
+    A copy of the recursion inside the statistics that has learnt the rows already may be given.
+    """
+    part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
+    clock, past, weights = model._clock.tick(part.w, n_rows, part.times)
+    if followed is not None and past != 1.0:
+        followed = followed.scaled(past)
+    learnt = Rows(uncast(part.values), part.targets, weights, followed=followed)
+    statistics = model._statistics.grown(*shape).named(rows.columns.names)
+    penalty, running = model._penalty, None
+    if n_rows == 1 and model._running is not None:
+        running = model._running.grown(*shape)
+    if events is not None:
+        known = np.arange(model._statistics.n_features)
+        penalty = events.after(penalty.placed(known, shape[0]), block.stop)
+        if penalty.is_due and running is not None:
+            running.recursion = None
+        features, units = penalty.own_units(events, block, learnt, past * statistics.weight)
+        if features.size:
+            penalty = penalty.with_units(features, units)
+            statistics = statistics.with_units(features, units)
+            running = running and running.with_units(features, units)
+    if n_rows > 1:
+        calls, changes = statistics.plan(learnt, past)
+    elif running is None:
+        calls, changes = statistics.plan_row(*learnt.sample(shape[1]), past)
+    else:
+        row = *learnt.sample(shape[1]), past
+        calls, changes = running.plan_row(statistics, statistics.count, *row)
+    news = {model._names_outputs: rows.outputs} | model._counts(part.targets, shape[1])
+    news |= {"_columns": rows.columns, "_clock": clock, "_running": running}
+    state = model._new_state(_statistics=statistics, _penalty=penalty, **news)
+    return calls, (*changes, *state)
+
+
+def learnt_sparse(model: LinearModel, rows: Checked) -> State:
+    """Return the state after sparse rows, by sparse products: new statistics replace the old."""
+    n_rows, shape = len(rows.targets), rows.shape
+    clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
+    weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), n_rows)
+    statistics = model._statistics.scaled(past).grown(*shape).named(rows.columns.names)
+    assert isinstance(statistics, Statistics)
+    learnt = sums_of_sparse(rows.values, rows.targets, weights, shape[1], statistics.is_centred)
+    statistics.check_joins(learnt, *shape)
+    statistics.absorb(learnt, 1.0)
+    news = {model._names_outputs: rows.outputs} | model._counts(rows.targets, shape[1])
+    news |= {"_columns": rows.columns, "_clock": clock}
+    return model._new_state(_statistics=statistics, **news)
+
+
+def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> AnyStatistics:
+    """Return the statistics without rows that are in."""
+    columns = model._columns.extended(batch.layouts)
+    values = columns.place(batch.layouts, batch.values)
+    known, new = np.split(values, [len(model._columns)], axis=1)
+    if new.any():
+        name = columns.names[len(model._columns) + int(new.any(axis=0).argmax())]
+        raise ValueError(
+            f"x[{name!r}] is not 0, expected a feature that was learnt. "
+            "Take out only rows that are in."
+        )
+    rows = Rows(uncast(known), targets, w)
+    return model._statistics.without(rows, (model.feature_names, model._outputs))
+
+
+def read_asked(model: LinearModel, X: Any) -> Batch:
+    """Read rows to be answered; warn once of every set of columns that a frame lacks."""
+    batch = read_batch(X)
+    absent, unknown = model._columns.differences(batch)
+    key = hash(frozenset(absent))
+    if absent and key not in model._warned:
+        others = f" (X has {reprlib.repr(unknown)} besides)" if unknown else ""
+        warnings.warn(
+            f"X lacks {len(absent)} of the {len(model._columns)} columns that the model has "
+            f"learnt: {reprlib.repr(absent)}. They count as 0. Check the spelling{others}; "
+            "where 0 is meant, add columns of 0, or pass a list of dicts.",
+            UserWarning,
+            stacklevel=levels_to_caller(),
+        )
+        # Afterwards: a warning that raises comes again.
+        model._warned = (*model._warned[1 - MOST_WARNED :], key)
+    return batch
+
+
+def scores_of(model: LinearModel, batch: Batch) -> Floats:
+    """Return the raw outputs (n, n_targets) of rows that are read."""
+    activations = model._columns.place(batch.layouts, batch.matrix)
+    solution = model._solved()
+    scores: Floats = product(activations, solution.output_weights)
+    scores += solution.intercept
+    return corrected(model, scores)
+
+
+def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
+    """Return noise variances (n_targets,) and covariance as they are now, as a solution keeps.
+
+    They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
+    """
+    solution, statistics = model._solved(), model._statistics.total
+    if solution.spread is not None:
+        return solution.spread
+    with np.errstate(**OVERFLOW):
+        covariance = statistics.covariance(
+            *penalties_of(solution.ridge, solution.units, statistics)
+        )
+        noise = noise_variances(statistics, solution.output_weights, covariance)
+    model._solution = solution._replace(spread=(noise, covariance))
+    return noise, covariance
 
 
 def noise_variances(

@@ -11,6 +11,7 @@ from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.grouped import StatisticsGroup
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
@@ -132,12 +133,46 @@ class Penalty(NamedTuple):
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return it for more features, of which those known so far stand at given places."""
-        columns = origins(places, n_features)
-        values, units = self.values, self.units
+        columns, values, units = origins(places, n_features), self.values, self.units
         return self._replace(
             values=None if values is None else gathered(values, columns),
             units=None if units is None else gathered(units, columns),
         )
+
+    def with_units(self, features: Integers, units: Floats) -> Penalty:
+        """Return it with other units of some features."""
+        new = np.array(self.units)
+        new[features] = units
+        return self._replace(units=new)
+
+    def own_units(
+        self, events: Events, block: slice, rows: Rows, past: float
+    ) -> tuple[Integers, Floats]:
+        """Return features that begin to vary in a block of a batch, and their units right then.
+
+        Parameters
+        ----------
+        events : Events
+            In the batch.
+        block : slice
+        rows : Rows
+            Of the block.
+        past : float
+            Weight of all rows before them.
+        """
+        begins = np.flatnonzero((events.firsts >= block.start) & (events.firsts < block.stop))
+        if self.units is None or not begins.size:
+            return begins[:0], np.zeros(0)
+        first, weights = events.firsts[begins] - block.start, rows.weights()
+        totals = past + np.cumsum(weights)
+        # Weight of every row, of the weight of all rows up to it.
+        shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)[first]
+        if events.is_centred:
+            # Units are about the mean: deviations of a feature with two values.
+            shares = shares * (1.0 - shares)
+        units = np.sqrt(shares) * np.abs(rows.values[first, begins] - events.values[begins])
+        there = units > 0.0
+        return begins[there], units[there]
 
     def fits(self, n_features: int) -> bool:
         """Tell whether it is of so many features."""
@@ -155,11 +190,14 @@ class Events(NamedTuple):
         The row in which each begins to vary: the length of the batch if in none, -1 if before it.
     due_at : int
         After how many rows everything is due last; 0 for never.
+    is_centred : bool
+        Whether rows are learnt about their mean.
     """
 
     values: Floats
     firsts: Integers
     due_at: int
+    is_centred: bool
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
         """Return what a penalty before the batch is after so many rows, at least 1, of it."""
@@ -201,7 +239,7 @@ def events_of(
     firsts = first_changes(only, values, used)
     steps = Steps(statistics.count, np.sort(firsts), clock, latest)
     due_at = steps.last_due(n_rows, penalty.until, penalty.until_time)
-    return Events(only, firsts, due_at)
+    return Events(only, firsts, due_at, statistics.is_centred)
 
 
 def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
@@ -281,32 +319,6 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
         firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
         start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))
     return firsts
-
-
-def own_units(
-    events: Events, rows: slice, values: Matrix, shares: Floats, is_centred: bool
-) -> tuple[Integers, Floats]:
-    """Return features that begin to vary in some rows of a batch, and their units right then.
-
-    Parameters
-    ----------
-    events : Events
-    rows : slice
-    values : ndarray (n, n_features)
-        Of these rows.
-    shares : ndarray (n,)
-        Weight of every row, of the weight of all rows up to it.
-    is_centred : bool
-        Whether units are about the mean: deviations of a feature with two values.
-    """
-    begins = np.flatnonzero((events.firsts >= rows.start) & (events.firsts < rows.stop))
-    first = events.firsts[begins] - rows.start
-    share = shares[first]
-    if is_centred:
-        share = share * (1.0 - share)
-    units = np.sqrt(share) * np.abs(values[first, begins] - events.values[begins])
-    there = units > 0.0
-    return begins[there], units[there]
 
 
 def choose(

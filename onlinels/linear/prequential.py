@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinels.accumulators.grouped import balancing_factors
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
@@ -19,8 +20,14 @@ from onlinels.linear.model import (
     Checked,
     LinearModel,
     Targets,
+    checked,
+    events_in,
+    learn_rows,
+    plan_block,
+    read_rows,
 )
 from onlinels.linear.penalty import first_rows_that_vary
+from onlinels.linear.running import RunningSolution
 from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like
 
@@ -76,17 +83,18 @@ def answered(
     TypeError, ValueError
         As `LinearModel.learn_many`.
     """
-    batch, read, weights = model._read_many(X, y, w, t)
-    rows = model._checked(batch, read, weights, t)
+    batch, read, weights = read_rows(model, X, y, w, t)
+    rows = checked(model, batch, read, weights, t)
     own: Any = model._independent()
     own._settle()
     stream = Stream(batch, rows, read, by_row("t", t, len(batch)))
     n_rows, known = len(batch), known_before(own, rows)
-    scores = np.zeros((n_rows, rows.n_targets))
+    n_targets = rows.shape[1]
+    scores = np.zeros((n_rows, n_targets))
     variances = np.full(scores.shape, np.inf) if with_dist else None
-    grows = np.append(known[1:], rows.n_targets) > known
-    breaks = first_rows_that_vary(own._events_of(rows.values, rows.w, rows.times), n_rows)
-    if with_dist and own._is_chosen:
+    grows = np.append(known[1:], n_targets) > known
+    breaks = first_rows_that_vary(events_in(own, rows), n_rows)
+    if with_dist and own._settings.is_chosen:
         # A feature that is constant so far may have another value there, and keeps its unit.
         unweighted = np.flatnonzero(np.broadcast_to(rows.w, n_rows) == 0.0)
         breaks = np.union1d(breaks, unweighted)
@@ -209,7 +217,7 @@ def known_before(model: LinearModel, rows: Checked) -> Integers:
     """Return how many targets a model knows before each row, (n,): labels are new once."""
     n_known, n_rows = len(model._outputs), len(rows.targets)
     if rows.targets.ndim == 2:
-        known = np.full(n_rows, rows.n_targets)
+        known = np.full(n_rows, rows.shape[1])
         known[0] = n_known
         return known
     met: Integers = np.maximum.accumulate(np.append(n_known - 1, rows.targets[:-1])) + 1
@@ -232,7 +240,7 @@ def _block_end(
     if inside is None and (clock.forgets or statistics.holds_ridge):
         return start
     n_rows = min(len(rows.targets) - start, max(size // 2, BLOCK_ENTRIES // size))
-    if model._is_chosen:
+    if model._settings.is_chosen:
         n_rows = min(n_rows, penalty.until - statistics.count)
         if penalty.until_time is not None and n_rows > 0:
             latest: Any = clock.latest(n_rows, rows.part(slice(start, start + n_rows)).times)
@@ -334,18 +342,19 @@ def _answer_block(
     followed = _solution(model)
     if followed is None:
         return 0
-    inside = model._statistics.recursion is not None
-    trust = 1.0 if inside else model._trust
+    inside, running = model._statistics.recursion is not None, model._running
+    trust = 1.0 if inside or running is None else running.trust
     if not inside:
-        rows = rows.part(slice(0, _sound_rows(model, followed, rows)))
-    rows, news = _without_later_targets(model, rows)
-    columns, n_targets = news["_columns"], rows.n_targets
-    grown = model._statistics.grown(len(columns), n_targets).named(columns.names)
-    _, past, weights = model._clock.tick(rows.w, len(rows.targets), rows.times)
+        rows = rows.part(slice(0, _sound_rows(model._statistics.total, followed, trust, rows)))
+    # Names of targets come with their first row.
+    rows = rows._replace(outputs=getattr(model, model._names_outputs))
+    n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
+    grown = model._statistics.grown(n_features, n_targets).named(rows.columns.names)
+    _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     # The past as it is; rows weigh more instead of it weighing less.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
     kept = None if variances is None else _kept_before(model, rows)
-    solution = followed.grown(len(columns), n_targets)
+    solution = followed.grown(n_features, n_targets)
     found, recursion, fresh = _answered_and_learnt(
         grown.total, solution, now, FOLLOWED * trust, kept
     )
@@ -354,18 +363,20 @@ def _answer_block(
         return 0
     if variances is not None:
         variances[:n_answered] = fresh
+    if model._settings.balance == "priors":
+        weighed = now.dense_targets(slice(0, n_targets)) * now.weights()[:, None]
+        before = sums_before(model._statistics.held_targets(), weighed)
+        found *= balancing_factors(before[:n_answered])
     scores[:n_answered, :n_targets] = found
-    model._correct_before(scores[: len(now.targets), :n_targets], now)
     rows = rows.part(slice(0, n_answered))
     if inside:
-        _learn_followed(model, rows, news, recursion)
+        # The recursion has learnt the rows, but has not decayed.
+        events = events_in(model, rows)
+        apply(plan_block(model, rows, slice(0, n_answered), events, followed=recursion))
         return n_answered
-    until = model._goes_on_until
-    model._learn_checked(rows)
-    if model._is_settled:
-        model._recursion, model._goes_on_until, model._trust = recursion, until, trust
-        model._asked_at = model.count
-        model._refined(recursion)
+    learn_rows(model, rows)
+    if running is not None and not model._penalty.is_due:
+        model._running = running.after_rows(model._statistics, recursion)
     return n_answered
 
 
@@ -374,15 +385,14 @@ def _kept_before(model: LinearModel, rows: Checked) -> Floats:
     return np.append(1.0, model._clock.decays(len(rows.targets), rows.times)[:-1])
 
 
-def _sound_rows(model: LinearModel, solution: Recursion, rows: Checked) -> int:
+def _sound_rows(statistics: Statistics, solution: Recursion, trust: float, rows: Checked) -> int:
     """Return after how many rows a solution beside the sums is to be looked at again, at least 1.
 
     By then no feature may have grown far beyond what the solution was trusted for.
     """
-    n_rows, statistics = len(rows.targets), model._statistics.total
-    if model._trust < 1.0:
+    n_rows, n_known = len(rows.targets), statistics.n_features
+    if trust < 1.0:
         n_rows = min(n_rows, N_RECENT)
-    n_known = statistics.n_features
     most = np.full(rows.values.shape[1], GROWTH * solution.ridge)
     most[:n_known] = GROWTH * (statistics.diagonal + solution.penalties)
     values = uncast(rows.part(slice(0, n_rows)).values)
@@ -394,26 +404,6 @@ def _sound_rows(model: LinearModel, solution: Recursion, rows: Checked) -> int:
         return n_rows
     grown = (np.cumsum(apart**2, axis=0) > most).any(axis=1)
     return max(1, int(grown.argmax()))
-
-
-def _learn_followed(
-    model: LinearModel, rows: Checked, news: dict[str, Any], recursion: Recursion
-) -> None:
-    """Learn rows that a copy of the recursion inside the statistics has learnt, but not faded."""
-    n_rows = len(rows.targets)
-    clock, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
-    recursion = recursion.scaled(past) if past != 1.0 else recursion
-    learnt = Rows(uncast(rows.values), rows.targets, weights, followed=recursion)
-    events = model._events_of(rows.values, rows.w, rows.times)
-    news |= {"_clock": clock}
-    apply(model._plan_rows(learnt, past, rows.n_targets, news, slice(0, n_rows), events))
-
-
-def _without_later_targets(model: LinearModel, rows: Checked) -> tuple[Checked, dict[str, Any]]:
-    """Return rows, and names to learn with them: those of targets come with their first row."""
-    news = {name: getattr(model, name) for name in rows.news}
-    news |= {"_columns": rows.news["_columns"]}
-    return rows._replace(news=news, n_targets=model._statistics.n_targets), news
 
 
 def _answered_and_learnt(
@@ -449,8 +439,8 @@ def _solution(model: LinearModel) -> Recursion | None:
     """Return the solution that goes on from row to row, as of now; None if none does."""
     if model._statistics.recursion is not None:
         return model._statistics.recursion
-    if model._following() is None:
-        # As if somebody had asked: the next solution goes on.
-        model._solution, model._asked_at = None, model.count
+    if model._running is None or model._running.current(model._statistics, model.count) is None:
+        # As if a prediction had come: the next solution has a recursion.
+        model._solution, model._running = None, RunningSolution(model.count)
         model._solved()
-    return model._following()
+    return model._running.current(model._statistics, model.count)

@@ -14,7 +14,16 @@ from onlinels.checks import Floats, Integers, check_number, check_values, read_n
 from onlinels.labels import as_list, check_one_column
 from onlinels.linalg.selection import Ridge
 from onlinels.linear.forgetting import HalfLife
-from onlinels.linear.model import LINEAR, LinearModel, Targets, linear_is_sound
+from onlinels.linear.model import (
+    LINEAR,
+    LinearModel,
+    Settings,
+    Targets,
+    linear_is_sound,
+    read_asked,
+    scores_of,
+    spread_of,
+)
 from onlinels.linear.penalty import Scaling
 from onlinels.linear.prequential import answered, put_in_place
 from onlinels.rows import (
@@ -82,8 +91,8 @@ class RealValuedModel(LinearModel):
         scaling: Scaling = "auto",
     ) -> None:
         self._target_names = self._known_names
-        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life
-        super().__init__(*settings, scaling=scaling)
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, None, scaling
+        super().__init__(Settings(*settings))
         self._statistics = self._statistics.grown(0, len(self._target_names))
 
     @property
@@ -123,12 +132,12 @@ class RealValuedModel(LinearModel):
 
     def _normals(self, batch: Batch) -> tuple[Floats, Floats]:
         """Return means and variances of fresh targets, (n, n_targets) each."""
-        return self._scores_of(batch), self._variances(batch, own=1.0)
+        return scores_of(self, batch), self._variances(batch, own=1.0)
 
     def _ends(self, batch: Batch, level: float) -> tuple[Floats, Floats]:
         """Return the ends of the intervals that hold fresh targets, (n, n_targets) each."""
         means, variances = self._normals(batch)
-        free = self._statistics.weight - self._spread()[1].n_parameters
+        free = self._statistics.weight - spread_of(self)[1].n_parameters
         # Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
         reach = (stdtrit(free, (1.0 + level) / 2.0) if free > 0.0 else 1.0) * np.sqrt(variances)
         return means - reach, means + reach
@@ -277,7 +286,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
             if not with_dist:
                 source, scores = self._batch_scores(X)
                 return numbers_like(source, scores[:, 0])
-            batch = self._read_asked(X)
+            batch = read_asked(self, X)
             means, variances = self._normals(batch)
             return normals_like(batch.source, means[:, 0], variances[:, 0])
 
@@ -399,7 +408,7 @@ class LeastSquaresRegressor(RealValuedModel, base.MiniBatchRegressor):
         array([1.62, 3.07])
         """
         with self._lock:
-            level, batch = check_level(level), self._read_asked(X)
+            level, batch = check_level(level), read_asked(self, X)
             return intervals_like(batch.source, *(each[:, 0] for each in self._ends(batch, level)))
 
 
@@ -516,7 +525,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             if not with_dist:
                 source, scores = self._batch_scores(X)
                 return table_like(source, self._target_names, scores)
-            batch = self._read_asked(X)
+            batch = read_asked(self, X)
             means, variances = self._normals(batch)
             if isinstance(batch.source, (list, tuple)):
                 return self._dicts_of(gaussian, means, variances)
@@ -586,7 +595,7 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             of target names to tuples.
         """
         with self._lock:
-            level, batch = check_level(level), self._read_asked(X)
+            level, batch = check_level(level), read_asked(self, X)
             ends = self._ends(batch, level)
             if isinstance(batch.source, (list, tuple)):
                 return self._dicts_of(lambda *both: both, *ends)

@@ -1,0 +1,63 @@
+"""Known rows: the fast reader of samples whose names came before, and until when it suffices."""
+
+from __future__ import annotations
+
+from sys import maxsize
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinels.checks import Floats, Integers
+from onlinels.linear.penalty import Penalty
+from onlinels.rows import Columns, Layout, RowReader, reader_of
+
+
+class KnownRows(NamedTuple):
+    """A reader of samples whose names came before, and the count of rows up to which it suffices.
+
+    Attributes
+    ----------
+    layout : Layout
+        Names of the last sample that the reader could not read.
+    reader : RowReader or None
+        Reader of samples of these names; None until the names come twice in a row.
+    valid_until : int
+        Count of rows with which something other than learning the row is due.
+    constants : tuple of ndarray, or None
+        Features that have not varied so far, and their values: a row that differs is no known row.
+    """
+
+    layout: Layout
+    reader: RowReader | None = None
+    valid_until: int = 0
+    constants: tuple[Integers, Floats] | None = None
+
+    def read(self, x: Any, targets: bytes, count: int) -> Floats | None:
+        """Return the sample after so many rows; None if anything but learning it may be due."""
+        # Unpacked: measured, a quarter of the time of the fields by name.
+        _, reader, valid_until, constants = self
+        if reader is None or not reader.is_complete or count + 1 >= valid_until:
+            return None
+        sample = reader.read(x, targets)
+        if constants is not None and sample is not None:
+            places, values = constants
+            if (sample[places] != values).any():
+                return None
+        return sample
+
+    def checked(self, penalty: Penalty, is_selected: bool) -> KnownRows:
+        """Return it with what the penalty says of later rows: the next checkpoint, constants."""
+        if penalty.is_due or not is_selected or penalty.values is None:
+            return self._replace(valid_until=0 if penalty.is_due else maxsize, constants=None)
+        places = np.flatnonzero(~np.isnan(penalty.values))
+        constants = (places, penalty.values[places]) if places.size else None
+        return self._replace(valid_until=penalty.until, constants=constants)
+
+
+def with_names(
+    known: KnownRows | None, layout: Layout, columns: Columns, n_targets: int
+) -> KnownRows:
+    """Return known rows after a sample that their reader, if there is one, could not read."""
+    if known is None or layout != known.layout:
+        return KnownRows(layout)
+    return known._replace(reader=known.reader or reader_of(columns, layout, n_targets))

@@ -1,0 +1,160 @@
+"""The running solution: a recursion that learns single rows beside the sums."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import final
+
+import numpy as np
+
+from onlinels.checks import Floats, Integers
+from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.solve import are_few
+from onlinels.linear.penalty import AnyStatistics
+from onlinels.numerics import Calls, State, shallow_copy
+from onlinels.saving import POSITIVE, WHOLE, made_of, maybe, savable
+
+RENEWAL_ROWS, RENEWAL_ROWS_PER_FEATURE = 1024, 16
+"""A recursion is replaced at multiples of 1,024 rows, or of 16 rows per feature.
+
+Learning never increases the errors of an inverse, relative to the sums: the errors only add up.
+"""
+
+MAX_ROWS_BETWEEN_PREDICTIONS, FEATURES_PER_ROW_BETWEEN = 4, 16
+"""A recursion learns rows only while predictions come within 4 rows, or features / 16."""
+
+
+@savable(
+    {
+        "predicted_at": WHOLE,
+        "recursion": maybe(made_of(Recursion)),
+        "trust": POSITIVE,
+        "valid_until": WHOLE,
+    }
+)
+@final
+class RunningSolution:
+    """When predictions were last asked for, and a recursion that has learnt all rows since then.
+
+    The recursion is a cache: the sums are the truth. It may stand for the sums until a given count
+    of rows, and learns rows only while predictions keep coming.
+
+    Parameters
+    ----------
+    predicted_at : int
+        Count of rows at the last prediction.
+    recursion : Recursion, optional
+        None if solving is as fast, or rounding too large; then predictions solve the sums.
+    trust : float
+        How far rows may outweigh what is known; below 1, the sums refine every prediction.
+    valid_until : int
+        Count of rows up to which the recursion may stand for the sums.
+    """
+
+    def __init__(
+        self,
+        predicted_at: int,
+        recursion: Recursion | None = None,
+        trust: float = 1.0,
+        valid_until: int = 0,
+    ) -> None:
+        self.predicted_at = predicted_at
+        self.recursion = recursion
+        self.trust = trust
+        self.valid_until = valid_until
+
+    @classmethod
+    def after_solving(
+        cls,
+        before: RunningSolution | None,
+        statistics: AnyStatistics,
+        weights: Floats,
+        ridge: float,
+        penalties: float | Floats,
+    ) -> RunningSolution:
+        """Return the running solution after a prediction for which the sums were solved.
+
+        It has a recursion if predictions keep coming, and solving takes longer than learning a row.
+        """
+        count, n_features = statistics.count, statistics.n_features
+        new, found = cls(count), None
+        if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
+            return new
+        with suppress(MemoryError):  # Without the memory, the next solution takes longer.
+            full = np.array(np.broadcast_to(penalties, n_features))
+            found = statistics.total.recursion_of(weights, ridge, full)
+        if found is not None:
+            new.recursion, new.trust = found
+            per_feature = RENEWAL_ROWS_PER_FEATURE << max(0, n_features - 1).bit_length()
+            step = max(RENEWAL_ROWS, per_feature)
+            new.valid_until = (count // step + 1) * step
+        return new
+
+    def is_in_use(self, count: int, n_features: int) -> bool:
+        """Tell whether the last prediction came few enough rows before a count of rows."""
+        most = max(MAX_ROWS_BETWEEN_PREDICTIONS, n_features // FEATURES_PER_ROW_BETWEEN)
+        return count - self.predicted_at <= most
+
+    def current(self, statistics: AnyStatistics, count: int) -> Recursion | None:
+        """Return the recursion, refined for a prediction; None if it cannot stand for the sums."""
+        recursion = self.recursion
+        if recursion is None or count >= self.valid_until:
+            return None
+        if count != self.predicted_at:
+            if self.trust < 1.0 and not self.refine(statistics, recursion):
+                return None
+            self.predicted_at = count
+        return recursion
+
+    def refine(self, statistics: AnyStatistics, recursion: Recursion) -> bool:
+        """Refine a recursion by the sums and store it; drop it if rounding errors prevail.
+
+        It is trusted less as features become more collinear, and never more than at its start.
+        """
+        trust = min(self.trust, statistics.total.refine(recursion))
+        vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
+        return trust > 0.0
+
+    def after_rows(self, statistics: AnyStatistics, recursion: Recursion) -> RunningSolution:
+        """Return it with a recursion that has learnt more rows, as after a prediction."""
+        new = RunningSolution(statistics.count, recursion, self.trust, self.valid_until)
+        new.refine(statistics, recursion)
+        return new
+
+    def plan_row(
+        self, statistics: AnyStatistics, count: int, sample: Floats, w: float, decay: float
+    ) -> tuple[Calls, State]:
+        """Plan that the sums of so many rows and the recursion learn a row.
+
+        If the recursion cannot follow, the plan drops it, and the sums still learn the row.
+        """
+        recursion = self.recursion
+        if recursion is None:
+            return statistics.plan_row(sample, w, decay)
+        if count == self.predicted_at or self.is_in_use(count + 1, statistics.n_features):
+            # Not `suppress`, which takes as long as the whole test.
+            try:
+                return statistics.plan_row(sample, w, decay, recursion)
+            except ValueError:
+                pass
+        calls, state = statistics.plan_row(sample, w, decay)
+        return calls, (*state, (self, "recursion", None))
+
+    def grown(self, n_features: int, n_targets: int) -> RunningSolution:
+        """Return it with room for features and targets that were 0 in every row so far."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion and self.recursion.grown(n_features, n_targets)
+        return new
+
+    def copied(self) -> RunningSolution:
+        """Return a copy that learns on its own."""
+        new = shallow_copy(self)
+        new.recursion = self.recursion and self.recursion.copied()
+        return new
+
+    def with_units(self, features: Integers, units: Floats) -> RunningSolution:
+        """Return it with units of features that are constant so far."""
+        new, recursion = shallow_copy(self), self.recursion
+        if recursion is not None:
+            new.recursion = recursion.with_penalties(features, recursion.ridge * units**2)
+        return new
