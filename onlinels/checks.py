@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import numbers
 import os
-import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -78,8 +77,6 @@ OF_FRAMES = {
 """Remedies for frames."""
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
-
-OF_TIMES = "Turn {names} into seconds since a fixed time, its hour or day."
 
 OF_OBJECTS = {
     "filled": "Leave masked values out.",
@@ -586,8 +583,6 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 LIMIT = "ONLINELS_MEMORY_LIMIT"
 """Environment variable with the bytes that arrays may take, in place of what is found out."""
 
-CGROUPS = Path("/sys/fs/cgroup")
-
 TOO_MANY_FEATURES = "Select some, or hash features with river's FeatureHasher(n_features=1024)."
 
 OF_ROWS = "Pass fewer rows at once."
@@ -620,9 +615,9 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
 def memory_limit() -> float:
     """Return the bytes of memory that a process may hold, infinity where nobody knows.
 
-    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything; else the least of
-    the machine's memory, the limits of the control groups the process is in (those of a container,
-    of a job), and its limit of address space (`ulimit -v`). It is found out once.
+    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything; else the machine's
+    memory, or the process's limit of address space (`ulimit -v`) if that is less. A container's
+    limit is not known. It is found out once.
     """
     given = os.environ.get(LIMIT)
     if not given:
@@ -638,17 +633,6 @@ def memory_limit() -> float:
 def _known_limits() -> Iterator[float]:
     with suppress(AttributeError, ValueError, OSError):
         yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    groups = ""
-    with suppress(OSError):
-        groups = Path("/proc/self/cgroup").read_text("utf-8")
-    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", groups, re.MULTILINE):
-        # Version 1 names controllers, version 2 none.
-        inner = CGROUPS / ("memory" if controllers else "") / path
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        for folder in (inner, *inner.parents):
-            # A group may say less than those around it, or "max", or not be seen here.
-            with suppress(OSError, ValueError):
-                yield float(int((folder / name).read_text("utf-8")))
     with suppress(ImportError):
         import resource
 
