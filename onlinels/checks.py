@@ -592,30 +592,19 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
 def memory_limit() -> float:
     """Return the bytes of memory that a process may hold, infinity where nobody knows.
 
-    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything; else the machine's
-    memory, or the process's limit of address space (`ulimit -v`) if that is less. A container's
-    limit is not known. It is found out once.
+    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything, else the machine's
+    memory; a container's limit is not known. It is found out once.
     """
-    given = os.environ.get(LIMIT)
+    given, limit = os.environ.get(LIMIT), 0.0
     if not given:
-        return min(_known_limits(), default=float("inf"))
-    limit = 0.0
+        with suppress(AttributeError, ValueError, OSError):
+            return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return float("inf")
     with suppress(ValueError):
         limit = float(given)
     if not limit > 0.0:
         raise ValueError(f"{LIMIT}={given!r} must be a number of bytes above 0, such as 8e9.")
     return limit
-
-
-def _known_limits() -> Iterator[float]:
-    with suppress(AttributeError, ValueError, OSError):
-        yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    with suppress(ImportError):
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit != resource.RLIM_INFINITY:
-            yield float(limit)
 
 
 # Weights

@@ -85,18 +85,14 @@ class TableReader:
         if len(self._truths) != n_rows:
             came = f"y has {len(self._truths)} targets, expected {n_rows}"
             raise ValueError(f"{came}. Pass one target per row of X.")
-        self._options: dict[str, Any] = {}
+        # Arguments of `learn_one` that come with the rows.
+        self.options: dict[str, Any] = {}
         if w is not None:
-            self._options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
+            self.options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
         if t is not None:
-            self._options["t"] = _times(t, n_rows)
+            self.options["t"] = _times(t, n_rows)
         self.n_rows = n_rows
         self.n_read = 0
-
-    @property
-    def given(self) -> set[str]:
-        """Names of the arguments of `learn_one` that come with the rows."""
-        return set(self._options)
 
     def read(self, size: int) -> Batch:
         """Return the next rows, at most `size`; none at the end of the table."""
@@ -106,7 +102,7 @@ class TableReader:
             each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
             for each in (self._X, self._y)
         )
-        options = {name: values[part] for name, values in self._options.items()}
+        options = {name: values[part] for name, values in self.options.items()}
         return Batch(X, y, self._truths[part], options)
 
     def rows(self) -> Iterator[Row]:
@@ -194,7 +190,9 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
         raise TypeError(f"{came}. {OF_STREAMS}")
     # Copies: a stream may use its dict again, and river takes the weight out of the options.
     x = x.copy() if type(x) is dict else x
-    return x, y, dict(options[0]) if options else {}
+    given = options[0] if options else {}
+    # As in river, a weight of None is none.
+    return x, y, {name: value for name, value in given.items() if value is not None}
 
 
 def check_options(given: set[str], allowed: set[str] | None) -> None:
@@ -562,7 +560,7 @@ def _checked(
         if isinstance(reader, StreamReader):
             reader.allowed = options_of(model)
         else:
-            check_options(reader.given, options_of(model))
+            check_options(set(reader.options), options_of(model))
     answer_rows = None
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
@@ -653,8 +651,8 @@ class ProgressiveScore:
         *others : ProgressiveScore
             Scores of other models by the same metric.
         metric : str, optional
-            Name of the metric to draw if there are several, such as "Accuracy"; the first of them
-            by default.
+            Name of the metric to draw if there are several, such as "Accuracy", the first of that
+            name; the first of them by default.
         path_or_axes : path, Axes or None
             Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
 

@@ -1131,11 +1131,6 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             publish(new, self)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fix the input weights and return the activations (n_samples, n_hidden) of the rows."""
-        with held(self):
-            return self.fit(X, y, **fit_params).transform(X)
-
     def transform(self, X: Any) -> Floats:
         """Return activations (n_samples, n_hidden)."""
         with held(self):
