@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import numbers
 import os
-import re
 import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -78,8 +77,6 @@ OF_FRAMES = {
 """Remedies for frames."""
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
-
-OF_TIMES = "Turn {names} into seconds since a fixed time, its hour or day."
 
 OF_OBJECTS = {
     "filled": "Leave masked values out.",
@@ -481,39 +478,16 @@ def _refusal(model: Any, name: str, value: Any) -> str:
     given, settings = reprlib.repr(value), settings_of(kind)
     if name in settings:
         # Others of these change only within.
-        changing = [each for each in _mutable(model) if hasattr(kind, each)]
-        but = f", only {', '.join(changing)} can" if changing else ""
-        new = f"clone({{{name!r}: {given}}})" if _clones(model, name, value) else f"{name}={given}"
+        mutable = sorted(getattr(model, "_mutable_attributes", ()))
+        changing = ", ".join(each for each in mutable if hasattr(kind, each))
+        but = f", only {changing} can" if changing else ""
+        new = f"clone({{{name!r}: {given}}})" if hasattr(model, "clone") else f"{name}={given}"
         stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
         return f"{stays}. Make a new one with {new}."
-    for part in settings:
-        inner: Any = getattr(model, part, None)
-        steps = getattr(inner, "steps", {})
-        places = {f"model.{part}": inner} | {f"model.{part}[{key!r}]": steps[key] for key in steps}
-        for place, each in places.items():
-            if name in _mutable(each):
-                return f"{name} is a setting of {place}. Assign it there: {place}.{name} = {given}."
-        if hasattr(inner, "clone") and name in settings_of(inner.__class__):
-            new = f"clone({{{part!r}: model.{part}.clone({{{name!r}: {given}}})}})"
-            stays = f"{name} is a setting of model.{part} and cannot change"
-            return f"{stays}. Make a new {kind.__name__} with {new}."
     return (
         f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
         "Begin the names of attributes of your own with an underscore."
     )
-
-
-def _clones(model: Any, name: str, value: Any) -> bool:
-    """Tell whether a clone can have another setting: what is made of data may not fit it."""
-    with suppress(Exception):
-        model.clone({name: value})
-        return True
-    return False
-
-
-def _mutable(model: Any) -> list[str]:
-    """Return the attributes that river's `mutate` changes."""
-    return sorted(getattr(model, "_mutable_attributes", ()))
 
 
 def check_count(name: str, value: Any, minimum: int) -> int:
@@ -588,8 +562,6 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 LIMIT = "ONLINELS_MEMORY_LIMIT"
 """Environment variable with the bytes that arrays may take, in place of what is found out."""
 
-CGROUPS = Path("/sys/fs/cgroup")
-
 TOO_MANY_FEATURES = "Select some, or hash features with river's FeatureHasher(n_features=1024)."
 
 OF_ROWS = "Pass fewer rows at once."
@@ -622,41 +594,19 @@ def check_room(n_bytes: int, what: str, *sizes: int, remedy: str = TOO_MANY_FEAT
 def memory_limit() -> float:
     """Return the bytes of memory that a process may hold, infinity where nobody knows.
 
-    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything; else the least of
-    the machine's memory, the limits of the control groups the process is in (those of a container,
-    of a job), and its limit of address space (`ulimit -v`). It is found out once.
+    That is the environment variable ONLINELS_MEMORY_LIMIT, if it holds anything, else the machine's
+    memory; a container's limit is not known. It is found out once.
     """
-    given = os.environ.get(LIMIT)
+    given, limit = os.environ.get(LIMIT), 0.0
     if not given:
-        return min(_known_limits(), default=float("inf"))
-    limit = 0.0
+        with suppress(AttributeError, ValueError, OSError):
+            return float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+        return float("inf")
     with suppress(ValueError):
         limit = float(given)
     if not limit > 0.0:
         raise ValueError(f"{LIMIT}={given!r} must be a number of bytes above 0, such as 8e9.")
     return limit
-
-
-def _known_limits() -> Iterator[float]:
-    with suppress(AttributeError, ValueError, OSError):
-        yield float(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    groups = ""
-    with suppress(OSError):
-        groups = Path("/proc/self/cgroup").read_text("utf-8")
-    for controllers, path in re.findall(r"^\d+:([^:]*memory[^:]*|):/(.*)", groups, re.MULTILINE):
-        # Version 1 names controllers, version 2 none.
-        inner = CGROUPS / ("memory" if controllers else "") / path
-        name = "memory.limit_in_bytes" if controllers else "memory.max"
-        for folder in (inner, *inner.parents):
-            # A group may say less than those around it, or "max", or not be seen here.
-            with suppress(OSError, ValueError):
-                yield float(int((folder / name).read_text("utf-8")))
-    with suppress(ImportError):
-        import resource
-
-        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        if limit != resource.RLIM_INFINITY:
-            yield float(limit)
 
 
 # Weights

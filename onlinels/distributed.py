@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from functools import reduce
 from itertools import chain, islice
+from operator import add
 from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -85,9 +86,7 @@ class Recipe:
             return computed_here(self.tasks | known, self.keys)  # type: ignore[no-any-return]
         except Exception as error:
             first, last = self.numbers[0], self.numbers[-1]
-            which = (
-                f"partition {first} was" if first == last else f"partitions {first} to {last} were"
-            )
+            which = f"partition {first} was" if first == last else f"partitions {first}-{last} were"
             error.add_note(f"Raised while {which} made.")
             raise
 
@@ -188,7 +187,7 @@ def fit(
     start = linear_of(result).empty()
     start._hold_choices()
     before, empty = shared(features_of(result)), shared(start)
-    step, join = delayed(learnt, pure=False), delayed(joined, pure=False)
+    step, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = []
     for run in chains(blocks):
         # Blocks that wait for other tasks come one by one, so that they are not all held at once.
@@ -608,20 +607,12 @@ def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: A
 
 
 def read(batch: Any) -> tuple[Any, ...]:
-    """Return samples, targets, and weights if there are any; raise if rows differ in number."""
+    """Return samples, targets, and weights if there are any."""
     parts = unzipped(batch) if isinstance(batch, Items) else batch
     if not (isinstance(parts, (tuple, list)) and len(parts) in (2, 3)):
         raise TypeError(
             f"a batch is of type {type(parts).__name__}, expected a tuple (X, y) or (X, y, w)."
         )
-    n_rows = n_rows_of(parts[0])
-    for name, values in zip(("y", "w"), parts[1:], strict=False):
-        length = n_rows_of(values)
-        if n_rows and length is not None and length != n_rows:
-            raise ValueError(
-                f"{name} has {length} rows, expected {n_rows} as X has. Cut both into partitions "
-                "of the same rows."
-            )
     return tuple(parts)
 
 
@@ -648,11 +639,6 @@ def numbered(
     for recipe in recipes:
         own = list(islice(values, len(recipe.inputs)))
         yield from zip(recipe.numbers, recipe.batches(own), strict=True)
-
-
-def joined(model: LinearModel, other: LinearModel) -> LinearModel:
-    """Return the sum of two models."""
-    return model + other
 
 
 def answers(model: Any, batch: Any, none: Any = None) -> Any:

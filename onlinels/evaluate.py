@@ -71,10 +71,9 @@ class TableReader:
 
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
-        is_frame = not isinstance(X, (np.ndarray, *SPARSE, list, tuple))
-        self._X: Any = as_frame(X) if is_frame else X
-        if isinstance(X, SPARSE):
-            self._X = sparse.csr_array(X)
+        self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE) else X
+        if not isinstance(X, (np.ndarray, *SPARSE, list, tuple)):
+            self._X = as_frame(X)
         n_rows = self._X.shape[0] if hasattr(self._X, "shape") else len(self._X)
         if _is_table(y) and has_several_targets:
             self._y: Any = y if isinstance(y, (np.ndarray, list, tuple)) else as_frame(y, "y")
@@ -86,18 +85,14 @@ class TableReader:
         if len(self._truths) != n_rows:
             came = f"y has {len(self._truths)} targets, expected {n_rows}"
             raise ValueError(f"{came}. Pass one target per row of X.")
-        self._options: dict[str, Any] = {}
+        # Arguments of `learn_one` that come with the rows.
+        self.options: dict[str, Any] = {}
         if w is not None:
-            self._options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
+            self.options["w"] = np.broadcast_to(check_weights(w, n_rows), n_rows)
         if t is not None:
-            self._options["t"] = _times(t, n_rows)
+            self.options["t"] = _times(t, n_rows)
         self.n_rows = n_rows
         self.n_read = 0
-
-    @property
-    def given(self) -> set[str]:
-        """Names of the arguments of `learn_one` that come with the rows."""
-        return set(self._options)
 
     def read(self, size: int) -> Batch:
         """Return the next rows, at most `size`; none at the end of the table."""
@@ -107,7 +102,7 @@ class TableReader:
             each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
             for each in (self._X, self._y)
         )
-        options = {name: values[part] for name, values in self._options.items()}
+        options = {name: values[part] for name, values in self.options.items()}
         return Batch(X, y, self._truths[part], options)
 
     def rows(self) -> Iterator[Row]:
@@ -195,7 +190,9 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
         raise TypeError(f"{came}. {OF_STREAMS}")
     # Copies: a stream may use its dict again, and river takes the weight out of the options.
     x = x.copy() if type(x) is dict else x
-    return x, y, dict(options[0]) if options else {}
+    given = options[0] if options else {}
+    # As in river, a weight of None is none.
+    return x, y, {name: value for name, value in given.items() if value is not None}
 
 
 def check_options(given: set[str], allowed: set[str] | None) -> None:
@@ -533,15 +530,7 @@ class Evaluation(NamedTuple):
 
 
 def _checked(
-    model: Any,
-    X: Any,
-    y: Any,
-    metric: Any,
-    w: Any,
-    t: Any,
-    moment: Any,
-    delay: Any,
-    batch_size: Any,
+    model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any, size: Any
 ) -> Evaluation:
     """Check everything but the single rows, and choose how to go through them."""
     if not hasattr(model, "learn_one") or isinstance(model, type):
@@ -562,7 +551,7 @@ def _checked(
         )
         raise TypeError(f"{came}. {remedy}")
     _check_delay(moment, delay)
-    batch_size = check_count("batch_size", batch_size, 1)
+    batch_size = check_count("batch_size", size, 1)
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
     learn_many = predict_proba_learn_many if probable else predict_learn_many
     learn = None
@@ -571,7 +560,7 @@ def _checked(
         if isinstance(reader, StreamReader):
             reader.allowed = options_of(model)
         else:
-            check_options(reader.given, options_of(model))
+            check_options(set(reader.options), options_of(model))
     answer_rows = None
     if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
         if delay is None or delay <= 1:
@@ -662,8 +651,8 @@ class ProgressiveScore:
         *others : ProgressiveScore
             Scores of other models by the same metric.
         metric : str, optional
-            Name of the metric to draw if there are several, such as "Accuracy"; the first of them
-            by default.
+            Name of the metric to draw if there are several, such as "Accuracy", the first of that
+            name; the first of them by default.
         path_or_axes : path, Axes or None
             Where to save the picture, or the axes to draw on. None opens a figure of pyplot's.
 
@@ -691,18 +680,15 @@ class ProgressiveScore:
         name = type(_parts_of(self.metric)[0]).__name__ if metric is None else metric
         curves = [score._curves(name) for score in scores]
         axes: Axes
-        axes, is_path = _axes_at(path_or_axes)
-        for score, (cumulative, windowed) in zip(scores, curves, strict=True):
-            n_whole = max(1, int(np.sum(score.rows % score.window == 0)))
-            # A single point is no line.
-            marker = "o" if n_whole == 1 else None
-            rows, label = score.rows[:n_whole], score.name
-            (line,) = axes.plot(rows, windowed[:n_whole], lw=1.8, marker=marker, label=label)
-            axes.plot(score.rows, cumulative, color=line.get_color(), lw=1.0, ls=(0, (4, 3)))
-        _mark(axes, name, self)
-        if is_path:
-            figure: Any = axes.figure
-            figure.savefig(path_or_axes)
+        with axes_at(path_or_axes, _new_axes, "plot", "set_xlabel") as axes:
+            for score, (cumulative, windowed) in zip(scores, curves, strict=True):
+                n_whole = max(1, int(np.sum(score.rows % score.window == 0)))
+                # A single point is no line.
+                marker = "o" if n_whole == 1 else None
+                rows, label = score.rows[:n_whole], score.name
+                (line,) = axes.plot(rows, windowed[:n_whole], lw=1.8, marker=marker, label=label)
+                axes.plot(score.rows, cumulative, color=line.get_color(), lw=1.0, ls=(0, (4, 3)))
+            _mark(axes, name, self)
         return axes
 
     def _curves(self, name: str) -> tuple[Floats, Floats]:
@@ -723,24 +709,33 @@ class ProgressiveScore:
         return cumulative, windowed
 
 
-def _axes_at(path_or_axes: Any) -> tuple[Any, bool]:
-    """Return axes to draw on, of a new figure for a path or None, and whether it is a path."""
-    is_path = isinstance(path_or_axes, (str, os.PathLike))
-    if path_or_axes is not None and not is_path:
-        if not hasattr(path_or_axes, "plot") or not hasattr(path_or_axes, "set_xlabel"):
-            # The module pyplot has the first of these only.
-            came = f"path_or_axes={path_or_axes!r} is neither a path nor axes"
-            raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
-        return path_or_axes, False
-    try:
-        from matplotlib import pyplot
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
-        raise ImportError(problem) from error
-    # Nobody keeps a figure but pyplot, to show it.
-    new_figure: Any = Figure if is_path else pyplot.figure
-    return new_figure(figsize=(8.0, 4.0), layout="constrained").add_subplot(), is_path
+@contextmanager
+def axes_at(path_or_axes: Any, new_axes: Callable[[Any], Any], *methods: str) -> Iterator[Any]:
+    """Give axes that have some methods, those of a new figure for a path or None; save at a path.
+
+    `new_axes` makes axes, given a class of figures.
+    """
+    axes, is_path = path_or_axes, isinstance(path_or_axes, (str, os.PathLike))
+    if axes is None or is_path:
+        try:
+            from matplotlib import pyplot
+            from matplotlib.figure import Figure
+        except ImportError as error:
+            problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
+            raise ImportError(problem) from error
+        # Nobody keeps a figure but pyplot, to show it.
+        axes = new_axes(Figure if is_path else pyplot.figure)
+    elif not all(hasattr(axes, name) for name in methods):
+        # The module pyplot has some of these only.
+        came = f"path_or_axes={axes!r} is neither a path nor axes"
+        raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
+    yield axes
+    if is_path:
+        axes.figure.savefig(path_or_axes)
+
+
+def _new_axes(figure: Any) -> Any:
+    return figure(figsize=(8.0, 4.0), layout="constrained").add_subplot()
 
 
 def _mark(axes: Any, name: str, score: ProgressiveScore) -> None:
@@ -941,35 +936,29 @@ def iter_progressive_val_score(
     check_flag("yield_predictions", yield_predictions)
     evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
     if evaluation.answer_rows is None:
+        # River's own loop, which counts the labels that active learners ask for.
         rows: Any = evaluation.reader.rows()
         measures = measure_time, measure_memory, yield_predictions
         return evaluate.iter_progressive_val_score(
             rows, model, metric, moment, delay, step, *measures
         )
-    return _states(evaluation, step, measure_time, measure_memory, yield_predictions)
 
+    def states() -> Iterator[dict[str, Any]]:
+        start = perf_counter()
+        for n_rows, answer in evaluation.checkpoints(metric, step):
+            if n_rows < step:
+                break
+            state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(metric)}
+            state["Step"] = n_rows
+            if measure_time:
+                state["Time"] = timedelta(seconds=perf_counter() - start)
+            if measure_memory:
+                state["Memory"] = model._raw_memory_usage
+            if yield_predictions:
+                state["Prediction"] = answer
+            yield state
 
-def _states(
-    evaluation: Evaluation,
-    step: int,
-    measure_time: bool,
-    measure_memory: bool,
-    yield_predictions: bool,
-) -> Iterator[dict[str, Any]]:
-    """Yield checkpoints as river does."""
-    start = perf_counter()
-    for n_rows, answer in evaluation.checkpoints(evaluation.metric, step):
-        if n_rows < step:
-            break
-        state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(evaluation.metric)}
-        state["Step"] = n_rows
-        if measure_time:
-            state["Time"] = timedelta(seconds=perf_counter() - start)
-        if measure_memory:
-            state["Memory"] = evaluation.model._raw_memory_usage
-        if yield_predictions:
-            state["Prediction"] = answer
-        yield state
+    return states()
 
 
 def _parts_of(metric: Any) -> list[Any]:

@@ -78,15 +78,8 @@ class Classes:
         return column, self._one_hot[start : start + width]
 
 
-UNTIL_KNOWN = "Leave the row out until its label is known"
-
-OF_MISSING = {
-    "notna": UNTIL_KNOWN + ": pass X[{name}.notna()] and {name}[{name}.notna()].",
-    "is_not_null": UNTIL_KNOWN + ": pass X.filter({name}.is_not_null()) and {name}.drop_nulls(), "
-    "after {name} = {name}.fill_nan(None) if labels are floats.",
-    "is_valid": UNTIL_KNOWN + ": pass X.filter({name}.is_valid()) and {name}.drop_null().",
-}
-"""Remedies for missing labels of pandas, polars and pyarrow; see `remedy_by`."""
+UNTIL_KNOWN = "Leave the row out until its label is known."
+"""Remedy for missing labels."""
 
 PLAIN_LABELS = frozenset({str, int, bool, float})
 """Types of labels that need no closer look, unless a float is NaN."""
@@ -110,7 +103,7 @@ def plain_label(y: Any) -> Any:
     return y if isinstance(y, (np.datetime64, np.timedelta64)) else plain_scalar(y)
 
 
-def read_label(y: Any, argument: str = "y", remedy: str = f"{UNTIL_KNOWN}.") -> Label:
+def read_label(y: Any, argument: str = "y", remedy: str = UNTIL_KNOWN) -> Label:
     """Return a label as a hashable Python value that equals itself; numpy scalars become Python's.
 
     It is called `argument` in errors; `remedy` says what to do with a row without a label.
@@ -149,11 +142,11 @@ def check_one_each(labels: Sequence[Label], n_rows: int) -> None:
         raise ValueError(f"y has {len(labels)} labels, expected {n_rows}. Pass one label per row.")
 
 
-def read_labels(y: Any, n_rows: int | None = None, remedy: str | None = None) -> list[Label]:
+def read_labels(y: Any, n_rows: int | None = None, remedy: str = UNTIL_KNOWN) -> list[Label]:
     """Return the labels of a batch: an array, a series (pandas, polars, pyarrow …) or a list.
 
     There must be one for each row, if the number of rows is given. `remedy` says what to do with
-    rows without a label; by default it is that of the library.
+    rows without a label.
     """
     check_one_column(y, OF_ONE_HOT)
     labels = as_list(y)
@@ -163,7 +156,6 @@ def read_labels(y: Any, n_rows: int | None = None, remedy: str | None = None) ->
     kinds = set(map(type, labels))
     if kinds <= PLAIN_LABELS and not (float in kinds and any(map(ne, labels, labels))):
         return labels
-    remedy = remedy or remedy_by("y", y, OF_MISSING, f"{UNTIL_KNOWN}.")
     return [read_label(label, f"y[{row}]", remedy) for row, label in enumerate(labels)]
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinels.checks import Floats, check_count
+from onlinels.evaluate import axes_at
 from onlinels.features.filters import make_bank, recipes
 
 if TYPE_CHECKING:
@@ -65,28 +66,15 @@ def plot_filters(
         came = f"filters={filters!r} are made from examples, and none were given"
         raise ValueError(f"{came}. Pass the `bank` of ConvolutionalFeatures.from_examples(X, y).")
     picture = mosaic(make_bank(filters).filters, n_columns)
-    axes: Axes | Any = path_or_axes
-    is_path = isinstance(path_or_axes, (str, os.PathLike))
-    if path_or_axes is None or is_path:
-        try:
-            from matplotlib import pyplot
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            problem = "matplotlib is not installed. Install it with: pip install onlinels[demos]"
-            raise ImportError(problem) from error
-        # Nobody keeps a figure but pyplot, to show it.
-        new_figure: Any = Figure if is_path else pyplot.figure
-        inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
-        axes = new_figure(figsize=inches).add_axes((0.0, 0.0, 1.0, 1.0))
-    elif not hasattr(axes, "imshow") or not hasattr(axes, "set_axis_off"):
-        # The module pyplot has the first of these only.
-        came = f"path_or_axes={path_or_axes!r} is neither a path nor axes"
-        raise TypeError(f"{came}. Pass where to save the picture, or axes as of pyplot.gca().")
-    axes.imshow(picture, interpolation="nearest")
-    axes.set_axis_off()
-    if is_path:
-        figure: Any = axes.figure
-        figure.savefig(path_or_axes)
+    inches = (picture.shape[1] * PIXEL_INCHES, picture.shape[0] * PIXEL_INCHES)
+
+    def new_axes(figure: Any) -> Any:
+        return figure(figsize=inches).add_axes((0.0, 0.0, 1.0, 1.0))
+
+    axes: Axes
+    with axes_at(path_or_axes, new_axes, "imshow", "set_axis_off") as axes:
+        axes.imshow(picture, interpolation="nearest")
+        axes.set_axis_off()
     return axes
 
 

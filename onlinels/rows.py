@@ -21,19 +21,15 @@ from scipy import sparse
 from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
-    OF_COMPLEX,
     OF_FEATURES,
     OF_FRAMES,
     OF_MATRICES,
     OF_ROWS,
-    OF_TIMES,
     SPARSE,
-    TIMES,
     Floats,
     Integers,
     Matrix,
     Place,
-    as_number,
     at_position,
     check_matrix,
     check_not_empty,
@@ -42,7 +38,6 @@ from onlinels.checks import (
     check_values,
     dense,
     equals_itself,
-    is_decimal,
     plain_scalar,
     read_number,
     remedy_by,
@@ -393,8 +388,7 @@ def _read_frame(X: Any, argument: str) -> Batch:
     }
     if odd:
         came = ", ".join(f"a column {name!r} of type {kind}" for name, kind in odd.items())
-        remedies = _remedies_for(frame, odd, argument)
-        raise TypeError(f"{argument} has {came}, expected numbers. {remedies}")
+        raise TypeError(f"{argument} has {came}, expected numbers. {OF_COLUMNS}")
 
     def place(where: tuple[int, ...]) -> str:
         return f"in row {where[0]} of column {names[where[1]]!r}"
@@ -427,50 +421,12 @@ def _is_sparse(frame: nw.DataFrame[Any], name: str) -> bool:
     return hasattr(dtype, "fill_value") and dtype.subtype.kind in "biuf"
 
 
-_ENCODED = "Encode text: pass pandas.get_dummies({table}, columns=[{names}])"
-_ENCODER = ", or put compose.Select({names}) | preprocessing.OneHotEncoder() beside the numbers."
-
-OF_COLUMNS = {
-    "times": OF_TIMES,
-    "complex": OF_COMPLEX,
-    "numbers": "Pass {table}.astype(dict.fromkeys([{names}], float)).",
-    "text": _ENCODED + _ENCODER,
-}
-"""Remedies for columns of frames that hold no numbers."""
-
-OF_POLARS = OF_COLUMNS | {
-    "numbers": "Pass {table}.with_columns(polars.col({names}).cast(polars.String)"
-    ".cast(polars.Float64)).",
-    "text": "Encode text: pass {table}.to_dummies([{names}])" + _ENCODER,
-}
-
-# Of pyarrow's dictionaries river's encoder takes none.
-OF_ARROW = OF_COLUMNS | {"text": _ENCODED + "."}
-
-
-def _remedies_for(frame: nw.DataFrame[Any], names: Iterable[str], argument: str) -> str:
-    """Return what to do about columns that hold no numbers, once for all that are alike."""
-    library, table, remedies = frame.implementation, argument, OF_COLUMNS
-    if library.is_polars():
-        remedies = OF_POLARS
-    elif library.is_pyarrow():
-        table, remedies = f"{argument}.to_pandas()", OF_ARROW
-    alike: dict[str, list[str]] = {}
-    for name in names:
-        alike.setdefault(_kind_of(frame.get_column(name)), []).append(repr(name))
-    each = (remedies[kind].format(table=table, names=", ".join(alike[kind])) for kind in alike)
-    return " ".join(each)
-
-
-def _kind_of(column: nw.Series[Any]) -> str:
-    """Return the kind of values of a column that holds no numbers."""
-    values = column.drop_nulls().to_list()
-    if column.dtype.is_temporal() or (values and all(isinstance(each, TIMES) for each in values)):
-        return "times"
-    if any(map(np.iscomplexobj, values)):
-        return "complex"
-    are_numbers = all(is_decimal(each) or as_number(each) is not None for each in values)
-    return "numbers" if are_numbers else "text"
+OF_COLUMNS = (
+    "Encode text as columns of 0 and 1, with get_dummies (pandas), to_dummies (polars) or river's "
+    "preprocessing.OneHotEncoder(); cast numbers to float, turn times into seconds since a fixed "
+    "time, and complex numbers into their magnitude."
+)
+"""Remedy for columns of frames that hold no numbers."""
 
 
 def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onlinels.pipelines import join, last_step, merge
-from onlinels.saving import PathLike, files, load
+from onlinels.saving import PathLike, files
 
 Tell = Callable[[str, int, int], None]
 """Takes a line on a file, how many files are merged, and how many there are to merge."""
 
-
 FORMAT = 2
-"""What a manifest looks like. In format 1 a site was its file name, whatever the folder."""
+"""What a manifest looks like; another number, if it ever looks otherwise."""
 
 
 class Save(NamedTuple):
@@ -49,7 +48,6 @@ class Manifest(NamedTuple):
     outputs: tuple[str, ...]
     # By the path that a site saves to, seen from the output's folder if it is in there.
     sites: dict[str, Site]
-    format: int
 
 
 class Choice(NamedTuple):
@@ -120,10 +118,10 @@ def merge_files(output: PathLike, paths: Iterable[PathLike], tell: Tell | None =
     ('all.npz: 1 rows of 1 sites', 1, 1)
     """
     place = Path(os.path.realpath(output))
-    say = tell or _nothing
-    _check_folder(place)
+    if not place.parent.is_dir():
+        raise ValueError(f"output is {place}, but there is no such folder. Make it first.")
     with files.folder_held(place.parent):
-        _merge_files(output, place, paths, say)
+        _merge_files(output, place, paths, tell or (lambda line, done, total: None))
 
 
 def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], say: Tell) -> None:
@@ -151,10 +149,6 @@ def _merge_files(output: PathLike, place: Path, paths: Iterable[PathLike], say: 
     _write(place, merged, known, sites)
     rows = sum(each.rows for each in sites.values())
     say(f"{output}: {rows:,} rows of {len(sites)} sites", len(chosen), len(chosen))
-
-
-def _nothing(line: str, done: int, total: int) -> None:
-    """Tell nobody."""
 
 
 # -- which saves -----------------------------------------------------------------------------------
@@ -197,9 +191,13 @@ def _name(path: Path, folder: Path) -> str:
 def _seen(path: Path) -> Save:
     """Return what tells the content of a file."""
     with path.open("rb") as file:
-        modified = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime_ns / 1e9, UTC)
-        digest = _digest(file)
-    return Save(path, digest, modified.isoformat(timespec="microseconds"))
+        return _content(path, file)
+
+
+def _content(path: Path, file: Any) -> Save:
+    """Return what tells the content of a file that is open."""
+    modified = datetime.fromtimestamp(os.fstat(file.fileno()).st_mtime_ns / 1e9, UTC)
+    return Save(path, _digest(file), modified.isoformat(timespec="microseconds"))
 
 
 def _digest(file: Any) -> str:
@@ -231,7 +229,6 @@ def _chosen(
                 f"{site.save.path} was merged before, and neither that save nor a newer one is "
                 "there. Bring it back, or delete the output and its manifest to begin anew."
             )
-    _check_new(known, chosen)
     choices = dict[str, Choice]()
     for name, save in chosen.items():
         # A save that is not where its site saved has moved, with the site.
@@ -251,20 +248,6 @@ def _reason(known: Manifest, name: str, seen: Save) -> str:
     if seen.sha256 in known.outputs:
         return "an output of this merge, left out"
     return ""
-
-
-def _check_new(known: Manifest, chosen: dict[str, Save]) -> None:
-    """Raise if a new site may be one that an earlier version knew by its file name."""
-    if known.format >= FORMAT:
-        return
-    names = {Path(name).name: site.save.path for name, site in known.sites.items()}
-    for name, save in chosen.items():
-        if name not in known.sites and save.path.name in names:
-            raise ValueError(
-                f"{save.path} has the file name of {names[save.path.name]}, which was merged when "
-                "one file name was one site, and now one path is. Save to that path, or delete the "
-                "output and its manifest to begin anew."
-            )
 
 
 def _check_counted_once(sites: Iterable[Site]) -> None:
@@ -308,13 +291,10 @@ def _held(site: Site) -> dict[str, Path]:
 
 def _read(path: Path) -> tuple[Any, Save]:
     """Return the model in a file, and what tells its content: a site may save meanwhile."""
-    seen = _seen(path)
-    while True:
-        model = load(path)
-        again = _seen(path)
-        if again == seen:
-            break
-        seen = again
+    with path.open("rb") as file:
+        seen = _content(path, file)
+        file.seek(0)
+        model = files._read(lambda: file, str(path))
     if type(model) in (dict, list, tuple):
         raise TypeError(
             f"{path} holds a {type(model).__name__}, expected one model or pipeline. Save the "
@@ -364,11 +344,6 @@ def _manifest_path(output: Path) -> Path:
     return output.with_name(f"{output.name}.json")
 
 
-def _check_folder(output: Path) -> None:
-    if not output.parent.is_dir():
-        raise ValueError(f"output is {output}, but there is no such folder. Make it first.")
-
-
 def _read_manifest(output: Path) -> Manifest:
     """Return what is known of an output; raise ValueError if it is not one of `merge_files`."""
     known = _manifest_at(_manifest_path(output))
@@ -383,13 +358,10 @@ def _read_manifest(output: Path) -> Manifest:
 def _manifest_at(path: Path) -> Manifest:
     """Return what a manifest says; nothing if there is none."""
     if not path.exists():
-        return Manifest((), {}, FORMAT)
+        return Manifest((), {})
     try:
         said = json.loads(path.read_bytes())
-        sites, found = _sites_at(path.parent, said["sites"]), int(said.get("format", 1))
-        if found < FORMAT:
-            sites = {_name(site.save.path, path.parent): site for site in sites.values()}
-        return Manifest(tuple(said["outputs"]), sites, found)
+        return Manifest(tuple(said["outputs"]), _sites_at(path.parent, said["sites"]))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise ValueError(
             f"{path} cannot be read as a manifest: {error!r}. Move it away."
@@ -441,14 +413,10 @@ def _write(output: Path, merged: Any, known: Manifest, sites: dict[str, Site]) -
 
 def _described(sites: dict[str, Site], folder: Path) -> dict[str, Any]:
     """Return what a manifest in a folder says of sites."""
-    return {
-        name: {
-            "path": _name(site.save.path, folder),
-            "sha256": site.save.sha256,
-            "modified": site.save.modified,
-            "rows": site.rows,
-            "earlier": list(site.earlier),
-        }
-        | ({"sites": _described(site.sites, folder)} if site.sites else {})
-        for name, site in sites.items()
-    }
+    said = dict[str, Any]()
+    for name, (save, rows, earlier, inside) in sites.items():
+        known = save._asdict() | {"path": _name(save.path, folder), "rows": rows}
+        said[name] = known | {"earlier": earlier}
+        if inside:
+            said[name]["sites"] = _described(inside, folder)
+    return said

@@ -11,12 +11,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from math import ceil
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from scipy.linalg import solve_triangular
-from scipy.linalg.lapack import dpstrf
 from sklearn.base import (
     BaseEstimator,
     ClassifierMixin,
@@ -32,7 +29,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data  # type: ign
 from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import (
     Floats,
-    Integers,
     Matrix,
     check_choice,
     check_flag,
@@ -44,31 +40,21 @@ from onlinels.checks import (
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
-from onlinels.linalg.selection import SMALLEST_RIDGE, reciprocal, select, varying_only
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.forgetting import check_decay
 from onlinels.linear.model import SUMS, LinearModel, Targets, holding, noise_variances
-from onlinels.linear.penalty import FIRST_ROWS, SCALINGS, Penalty, penalties_of, settled
+from onlinels.linear.penalty import (
+    FIRST_ROWS,
+    Penalty,
+    check_scaling,
+    penalties_of,
+    selected,
+    settled,
+)
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
 from onlinels.rows import Batch, Layout, label_array, read_batch
 from onlinels.scoring import probabilities_of
-
-FEWEST = 2.0
-"""Total weight from which an alpha is selected; below it is 1."""
-
-INDEPENDENT = 1e-12
-"""Part of its sum of squares from which a column is independent of the others."""
-
-USED = 1e-6
-"""Share, of columns of unit length, from which a column is part of a combination of others."""
-
-SMALLEST_LACKING = 1e-6
-"""Smallest alpha that is searched where columns depend on others, relative to their squares.
-
-Weights along these are rounding errors over alpha. Measured: at 1e-8 rows of weight 2 and rows that
-come twice gave predictions that agreed to 7e-9, and scikit-learn's checks want 4e-9.
-"""
 
 SETTLED = {
     "fit_intercept": "fit_intercept",
@@ -90,8 +76,8 @@ OWN_WORDS = {
 NO_LABELS: Matrix = np.empty(0, dtype=np.intp)
 """Labels that were declared, where none were."""
 
-DTYPES = (np.float64, np.float32)
-"""What rows are read as."""
+ROWS: dict[str, Any] = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+"""How scikit-learn reads rows."""
 
 
 class Solution(NamedTuple):
@@ -141,6 +127,9 @@ class IncrementalModel(BaseEstimator):
 
     n_features_in_: int
     feature_names_in_: Matrix
+
+    # Parameters that stay once something is learnt, and what river's models call them.
+    _fixed = SETTLED
 
     # Made by the first rows.
     _model: LinearModel
@@ -201,10 +190,7 @@ class IncrementalModel(BaseEstimator):
         check_flag("fit_intercept", self.fit_intercept)
         check_choice("solver", self.solver, SUMS)
         check_decay(self.forgetting_factor, None)
-        if not (self.scaling is None or self.scaling in SCALINGS):
-            raise ValueError(
-                f'scaling={self.scaling!r} is not known. Pass None, "standard" or "auto".'
-            )
+        check_scaling(self.scaling, "auto")
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings of the river model, whose ridge and scaling are settled here."""
@@ -220,7 +206,7 @@ class IncrementalModel(BaseEstimator):
     def _check_settled(self) -> None:
         """Raise if parameters have changed that what is learnt depends on."""
         made, now = self._model._get_params(), self._settings()
-        for mine, theirs in self._settled_parameters().items():
+        for mine, theirs in self._fixed.items():
             if made[theirs] != now[theirs]:
                 raise ValueError(
                     f"{mine} has changed since rows were learnt with it, expected the same. Set it "
@@ -229,9 +215,6 @@ class IncrementalModel(BaseEstimator):
         if self._model.ridge != now["ridge"]:
             with own_words():
                 self._model.ridge = now["ridge"]
-
-    def _settled_parameters(self) -> dict[str, str]:
-        return SETTLED
 
     # Rows in and out.
 
@@ -256,17 +239,19 @@ class IncrementalModel(BaseEstimator):
     def _batch(self, X: Any) -> Batch:
         return replace(read_batch(X), layouts=(self._layout,))
 
-    def _learn(self, new: Self, X: Any, y: Any, sample_weight: Any, begins: bool) -> Self:
-        """Learn rows, or start anew with them; a copy of this estimator, `new`, reads them."""
+    def _learn(self, X: Any, y: Any, sample_weight: Any, begins: bool, **news: Any) -> Self:
+        """Learn rows, or start anew with them; a copy of this estimator with `news` reads them."""
+        new = shallow_copy(self)
+        vars(new).update(news)
         new._check_parameters()
         X, targets = new._read_rows(X, y, begins)
         weights = new._weights_of(targets, sample_weight)
-        if begins and not np.any(weights):
-            raise ValueError(
-                "sample_weight is zero in all rows, expected a weight above 0 in the first "
-                "rows that are learnt. Leave such rows out."
-            )
         if begins:
+            if not np.any(weights):
+                raise ValueError(
+                    "sample_weight is zero in all rows, expected a weight above 0 in the first "
+                    "rows that are learnt. Leave such rows out."
+                )
             new._model, new._solutions = new._new_model(targets), {}
         else:
             self._check_settled()
@@ -408,7 +393,7 @@ class IncrementalModel(BaseEstimator):
     def _asked_rows(self, X: Any) -> Any:
         """Return checked rows that are asked about."""
         check_is_fitted(self)
-        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        return validate_data(self, X, **ROWS, reset=False)
 
     @property
     def n_samples_seen_(self) -> int:
@@ -416,6 +401,12 @@ class IncrementalModel(BaseEstimator):
         with held(self):
             check_is_fitted(self)
             return self._model.count
+
+    @property
+    def alpha_(self) -> Any:
+        """The alpha in force, a float or, where each target has its own, (n_targets,)."""
+        with held(self):
+            return copy.copy(self._solved().alpha)
 
     def to_river(self) -> Any:
         """Return a river model that has learnt the same, and goes on by itself.
@@ -445,13 +436,11 @@ class IncrementalModel(BaseEstimator):
                     f"alpha={self.alpha!r} is one for each target, expected a number: river's "
                     "models have one ridge. Set alpha to it first."
                 )
-            copied = copy.copy(self._model)
+            ridge = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
             with own_words():
-                if not isinstance(self.alpha, str):
-                    return remade(copied, ridge=float(self.alpha), scaling=self.scaling)
-                model = remade(copied, ridge="auto", scaling=self.scaling)
-                solution = self._solved()
-                keep_ridge(model, float(solution.alpha), solution.units)
+                model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
+                if ridge == "auto":
+                    keep_ridge(model, self._solved())
                 return model
 
     @classmethod
@@ -466,15 +455,13 @@ class IncrementalModel(BaseEstimator):
         check_has_counterpart(model)
         # No other thread changes the copy.
         model = copy.copy(model)
-        names = model.feature_names
-        numbered = set(names) == set(range(len(names)))
-        made: Any = cls
+        names, made = model.feature_names, cast(Any, cls)
         new: Self = made(alpha=model.ridge, scaling=model.scaling, **parameters)
         for mine, theirs in SETTLED.items():
             setattr(new, mine, getattr(model, theirs))
         if not model._is_blank:
             new.n_features_in_ = len(names)
-            if not numbered:
+            if names and isinstance(names[0], str):
                 new.feature_names_in_ = np.array(names, dtype=object)
             # Until rows are learnt the weights in force stay, and so do the answers.
             ridge, units, weights, intercept, _ = model._solved()
@@ -514,10 +501,10 @@ def check_has_counterpart(model: LinearModel) -> None:
         )
 
 
-def keep_ridge(model: LinearModel, ridge: float, units: Floats | None) -> None:
-    """Let a river model keep a ridge that was selected elsewhere, until its next checkpoint."""
-    statistics = model._statistics
-    penalty = settled(Penalty(), ridge, units, statistics, model._clock)
+def keep_ridge(model: LinearModel, solution: Solution) -> None:
+    """Let a river model keep an alpha that was selected here, until its next checkpoint."""
+    statistics, alpha = model._statistics, float(solution.alpha)
+    penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
     is_open = statistics.fixed_ridge is not None
     if statistics.holds_ridge and (is_open or statistics.count >= FIRST_ROWS):
         statistics = holding(statistics, model.ridge, penalty)
@@ -530,10 +517,8 @@ def solved(
     """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
     statistics = model._statistics.total
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
-    alphas = np.broadcast_to(alpha, statistics.n_targets)
-    for each in np.unique(alphas).tolist():
-        own, penalties = at(statistics, each, units)
-        weights[:, alphas == each] = own.solve(*penalties)[:, alphas == each]
+    for targets, own, penalties in by_alpha(statistics, alpha, units):
+        weights[:, targets] = own.solve(*penalties)[:, targets]
     intercept = statistics.intercept(weights)
     order = model._columns.locate(layout)
     return Solution(weights[order], intercept, alpha, units)
@@ -545,19 +530,12 @@ def alpha_of(
     """Return the alpha in force, or one for each target, and the units that it acts on."""
     deviations = None if scaling is None else statistics.deviations
     units = deviations if scaling == "standard" else None
-    if not isinstance(alpha, str):
-        check_alphas(alpha, statistics.n_targets)
-        given: Floats = np.array(alpha, dtype=np.float64)
-        return given if given.ndim else float(given), units
-    can_select = statistics.diagonal.any() and statistics.target_squares.sum() > 0.0
-    if statistics.weight < FEWEST or not can_select:
-        return 1.0, units
-    sums = varying_only(statistics.sums(), statistics.diagonal)
-    tried = [None, deviations] if scaling == "auto" else [units]
-    dependent, squares = dependent_columns(sums.gram), sums.gram.diagonal()
-    least = [smallest_alpha(squares, dependent, each) for each in tried]
-    choice, which = select(sums, ceil(statistics.weight), tried, least)
-    return choice.ridge, tried[which]
+    if isinstance(alpha, str):
+        tried = [None, deviations] if scaling == "auto" else [units]
+        return selected(statistics, tried) or (1.0, units)
+    check_alphas(alpha, statistics.n_targets)
+    given: Floats = np.array(alpha, dtype=np.float64)
+    return given if given.ndim else float(given), units
 
 
 def check_alphas(alpha: Any, n_targets: int) -> None:
@@ -570,62 +548,17 @@ def check_alphas(alpha: Any, n_targets: int) -> None:
         )
 
 
-def dependent_columns(gram: Floats) -> Integers:
-    """Return the columns of all combinations that are 0 in every row, of those that vary.
-
-    Of the Gram the upper triangle is read.
-
-    Examples
-    --------
-    >>> twins_and_metres = np.array([[1.0, 2.0, 0.0], [2.0, 4.0, 0.0], [0.0, 0.0, 1e6]])
-    >>> sorted(dependent_columns(twins_and_metres).tolist())
-    [0, 1]
-    """
-    squares = gram.diagonal()
-    factors = reciprocal(np.sqrt(np.maximum(squares, 0.0)))
-    scaled = gram * factors * factors[:, None]
-    factor, pivots, rank, _ = dpstrf(scaled, tol=INDEPENDENT, lower=0)
-    beyond = squares[pivots[rank:] - 1] > 0.0
-    # By what those beyond the rank are made of the others.
-    shares = solve_triangular(factor[:rank, :rank], factor[:rank, rank:][:, beyond])
-    used = np.append(np.abs(shares).max(axis=1, initial=0.0) > USED, beyond)
-    columns: Integers = pivots[used] - 1
-    return columns
-
-
-def smallest_alpha(squares: Floats, dependent: Integers, units: Floats | None) -> float:
-    """Return the smallest alpha to be searched, relative to the norm of the Gram's diagonal.
-
-    Parameters
-    ----------
-    squares : ndarray (n_features,)
-        The diagonal.
-    dependent : ndarray of int
-        Of `dependent_columns`.
-    units : ndarray (n_features,), or None
-        Deviations of columns, where alpha acts on standardised ones.
-
-    Examples
-    --------
-    >>> smallest_alpha(np.array([1.0, 4.0, 1e12]), np.empty(0, dtype=int), None)
-    1e-13
-    """
-    if not dependent.size:
-        return SMALLEST_RIDGE
-    if units is not None:
-        squares = squares * reciprocal(units) ** 2
-    largest = float(squares[dependent].max() / np.linalg.norm(squares))
-    return max(SMALLEST_RIDGE, SMALLEST_LACKING * largest)
-
-
-def at(
-    statistics: Statistics, alpha: float, units: Floats | None
-) -> tuple[Statistics, tuple[float | Floats, Floats | None]]:
-    """Return statistics to be solved for an alpha, and the penalties and diagonal to solve with."""
-    if statistics.fixed_ridge is not None and alpha > 0.0:
-        inside = None if units is None else np.where(units > 0.0, units, 1.0)
-        return statistics.with_ridge(alpha, inside), (alpha, None)
-    return statistics, penalties_of(alpha, units, statistics)
+def by_alpha(
+    statistics: Statistics, alpha: float | Floats, units: Floats | None
+) -> Iterator[tuple[Matrix, Statistics, tuple[float | Floats, Floats | None]]]:
+    """Yield for each alpha its targets, statistics, and penalties and diagonal to solve with."""
+    alphas = np.broadcast_to(alpha, statistics.n_targets)
+    for each in np.unique(alphas).tolist():
+        if statistics.fixed_ridge is not None and each > 0.0:
+            inside = None if units is None else np.where(units > 0.0, units, 1.0)
+            yield alphas == each, statistics.with_ridge(each, inside), (each, None)
+        else:
+            yield alphas == each, statistics, penalties_of(each, units, statistics)
 
 
 class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
@@ -690,7 +623,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
         with held(self):
-            return self._learn(shallow_copy(self), X, y, sample_weight, begins=True)
+            return self._learn(X, y, sample_weight, begins=True)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows on top of those learnt before.
@@ -712,22 +645,12 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            begins = not hasattr(self, "_model")
-            return self._learn(shallow_copy(self), X, y, sample_weight, begins)
+            return self._learn(X, y, sample_weight, begins=not hasattr(self, "_model"))
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         if np.ma.is_masked(y):
             raise ValueError("y holds masked targets, expected numbers. Leave these rows out.")
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=DTYPES,
-            multi_output=True,
-            y_numeric=True,
-            reset=begins,
-        )
+        X, y = validate_data(self, X, y, **ROWS, multi_output=True, y_numeric=True, reset=begins)
         targets = np.asarray(y, dtype=np.float64)
         check_values("y", targets)
         names: tuple[Any, ...] = ("y",) if y.ndim == 1 else tuple(range(y.shape[1]))
@@ -763,12 +686,6 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             intercept = self._solved().intercept
             return float(intercept[0]) if self._has_one else intercept.copy()
 
-    @property
-    def alpha_(self) -> Any:
-        """The alpha in force, a float or, where each target has its own, (n_targets,)."""
-        with held(self):
-            return copy.copy(self._solved().alpha)
-
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return predictions, and their standard deviations if wanted.
 
@@ -794,22 +711,19 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
-        statistics, n_targets = model._statistics.total, model._statistics.n_targets
-        alphas = np.broadcast_to(solution.alpha, n_targets)
+        statistics = model._statistics
         rows = model._columns.place((self._layout,), dense(X))
-        variances = np.empty((len(rows), n_targets))
+        variances = np.empty((len(rows), statistics.n_targets))
         weights = np.empty_like(solution.weights)
         weights[model._columns.locate(self._layout)] = solution.weights
-        for each in np.unique(alphas).tolist():
-            own, penalties = at(statistics, each, solution.units)
+        for targets, own, penalties in by_alpha(statistics, solution.alpha, solution.units):
             covariance = own.covariance(*penalties)
             noise = noise_variances(statistics, weights, covariance)
             varying = rows
             if solution.units is not None and own is statistics:
                 varying = np.where(solution.units > 0.0, rows, statistics.feature_mean)
             leverages = covariance.leverages(varying)
-            here = alphas == each
-            variances[:, here] = np.outer(1.0 + leverages, noise[here])
+            variances[:, targets] = np.outer(1.0 + leverages, noise[targets])
         return np.sqrt(variances)
 
     @classmethod
@@ -869,6 +783,7 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
+    _fixed = SETTLED | {"class_weight": "balance"}
     _declared = NO_LABELS
 
     def __init__(
@@ -915,15 +830,10 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         balance = "classwise" if self.class_weight == "balanced" else None
         return super()._settings() | {"balance": balance}
 
-    def _settled_parameters(self) -> dict[str, str]:
-        return SETTLED | {"class_weight": "balance"}
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
         with held(self):
-            new = shallow_copy(self)
-            new._declared = NO_LABELS
-            return self._learn(new, X, y, sample_weight, begins=True)
+            return self._learn(X, y, sample_weight, begins=True, _declared=NO_LABELS)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Learn rows on top of those learnt before.
@@ -948,14 +858,14 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
-            new = shallow_copy(self)
+            begins, labels = not hasattr(self, "_model"), self._declared
             if classes is not None:
-                new._declared = united(self._declared, declared_labels(classes))
-            return self._learn(new, X, y, sample_weight, begins=not hasattr(self, "_model"))
+                labels = united(labels, declared_labels(classes))
+            return self._learn(X, y, sample_weight, begins, _declared=labels)
 
     def _read_rows(self, X: Any, y: Any, begins: bool) -> tuple[Any, Targets]:
         y = plain_labels("y", y)
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, reset=begins)
+        X, y = validate_data(self, X, y, **ROWS, reset=begins)
         check_classification_targets(y)
         labels, which = np.unique(y, return_inverse=True)
         before = Classes() if begins else self._model._classes  # type: ignore[attr-defined]
@@ -1017,12 +927,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         with held(self):
             intercept = signed(self._by_class()[1])
         return intercept[1:] if len(intercept) == 2 else intercept
-
-    @property
-    def alpha_(self) -> float:
-        """The alpha in force."""
-        with held(self):
-            return float(self._solved().alpha)
 
     def _labelled_scores(self, X: Any) -> tuple[Matrix, Floats]:
         """Return the labels of one moment, and the scores (n, n_classes) of rows."""
@@ -1159,13 +1063,6 @@ def united(known: Matrix, labels: Matrix) -> Matrix:
     """Return the labels of both, sorted; raise unless an array can hold both."""
     if not len(known) or not len(labels):
         return labels if len(labels) else known
-    numbers_only = {known.dtype.kind in "biuf", labels.dtype.kind in "biuf"}
-    if len(numbers_only) > 1:
-        raise ValueError(
-            f"y holds labels like {labels[:1].tolist()[0]!r}, expected some like "
-            f"{known[:1].tolist()[0]!r}: numbers and "
-            "texts cannot be sorted together. Make all of them texts."
-        )
     both: Matrix = np.union1d(known, labels)
     values = [*known.tolist(), *labels.tolist()]
     return both if set(both.tolist()) == set(values) else sorted_labels("y", values)
@@ -1225,32 +1122,20 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             if not isinstance(seed, numbers.Integral):
                 seed = int(check_random_state(seed).randint(2**31))
             new = shallow_copy(self)
-            X = validate_data(new, X, dtype=DTYPES)
+            X = validate_data(new, X, dtype=ROWS["dtype"])
+            settings = self.n_hidden, self.input_weights, self.activation, int(seed)
+            flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
             with own_words():
-                new._layer = HiddenLayer.from_examples(
-                    X,
-                    labels,
-                    self.n_hidden,
-                    self.input_weights,
-                    self.activation,
-                    int(seed),
-                    bias=self.bias,
-                    standardize=self.standardize,
-                )
+                new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
             new._n_features_out = self.n_hidden
             publish(new, self)
         return self
-
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
-        """Fix the input weights and return the activations (n_samples, n_hidden) of the rows."""
-        with held(self):
-            return self.fit(X, y, **fit_params).transform(X)
 
     def transform(self, X: Any) -> Floats:
         """Return activations (n_samples, n_hidden)."""
         with held(self):
             check_is_fitted(self, "_layer")
-            X, layer = validate_data(self, X, dtype=DTYPES, reset=False), self._layer
+            X, layer = validate_data(self, X, dtype=ROWS["dtype"], reset=False), self._layer
         # What is fixed needs no lock: several threads may transform at once.
         activations: Floats = layer.transform_many(X)
         return activations

@@ -45,7 +45,6 @@ from onlinels.rows import (
     read_batch,
     samples_of,
     source_of,
-    table_like,
 )
 from onlinels.saving import (
     FINITE,
@@ -63,7 +62,13 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import ScoringClassifier
-from onlinels.wrappers import MetaClassifier, is_blank, learn_and_note, restored_on_error
+from onlinels.wrappers import (
+    MetaClassifier,
+    is_blank,
+    learn_and_note,
+    restored_on_error,
+    table_of,
+)
 
 DATES = (datetime, np.datetime64)
 
@@ -427,11 +432,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Return probabilities in the kind of `X`; in tables 0 where the window is not full."""
         with self._lock:
             rows = self._answers("predict_proba", {}, list(samples_of(X)))
-            if isinstance(X, (list, tuple)):
-                return rows
-            classes = list(dict.fromkeys(label for row in rows for label in row))
-            values = [[row.get(label, 0.0) for label in classes] for row in rows]
-            return table_like(source_of(X), classes, np.array(values).reshape(len(rows), -1))
+            return table_of(source_of(X), rows)
 
     def _learn(self, rows: list[Any], labels: list[MaybeLabel]) -> None:
         due: list[Labelled] = []

@@ -217,13 +217,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             return self.classifier.predict_many(X, **kwargs)
 
 
-def dicts_before(answers: Answers) -> list[dict[Label, float]]:
-    """Return the probabilities of every row, by the classes that were known before it."""
-    rows: list[dict[Label, float]] = own_table(answers._replace(source=[]))
-    return rows
-
-
-def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label]) -> Any:
+def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label] = ()) -> Any:
     """Return probabilities by label in the kind of what was read: dicts as they are.
 
     A table has a column for each of some classes, then for each other class of a row.
@@ -427,8 +421,9 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         """
         with self._lock:
             if learning_step(self.classifier) is None:
+                # As dicts, by the classes that were known before each row.
                 rows, last, state = self._in_blocks(
-                    X, y, w, kwargs, lambda answers, _: dicts_before(answers)
+                    X, y, w, kwargs, lambda answers, _: own_table(answers._replace(source=[]))
                 )
                 table = table_of(source_of(X), rows, last.classes)
                 apply(Update(state=state))

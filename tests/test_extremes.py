@@ -4,7 +4,6 @@ import copy
 import functools
 import pickle
 import re
-import sys
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -363,31 +362,9 @@ def test_the_limit_may_be_set(limit, monkeypatch):
             limit()
 
 
-def test_limits_of_the_process_count_if_the_system_tells_any(limit, monkeypatch, tmp_path):
-    resource = pytest.importorskip("resource")
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (3_000_000, 4_000_000))
-    assert limit() == 3e6
+def test_there_is_no_limit_if_the_system_tells_none(limit, monkeypatch):
     monkeypatch.delattr(memory.os, "sysconf", raising=False)
-    monkeypatch.setattr(memory, "Path", lambda _: tmp_path / "missing")
-    monkeypatch.setitem(sys.modules, "resource", None)
     assert limit() == float("inf")
-
-
-def test_limits_of_control_groups_count(limit, monkeypatch, tmp_path):
-    monkeypatch.setattr(memory, "CGROUPS", tmp_path)
-    groups = tmp_path / "groups"
-    groups.write_text("4:memory:/job/task\n0::/slice/unit\nbad")
-    monkeypatch.setattr(memory, "Path", lambda _: groups)
-    unit, task, everything = tmp_path / "slice" / "unit", tmp_path / "memory/job/task", limit()
-    for folder in (unit, task):
-        folder.mkdir(parents=True)
-    for path, text, expected in (
-        (unit / "memory.max", "max\n", everything),
-        (unit.parent / "memory.max", "5000000\n", 5e6),
-        (task / "memory.limit_in_bytes", "4000000\n", 4e6),
-    ):
-        path.write_text(text)
-        assert limit() == expected
 
 
 @pytest.mark.parametrize(

@@ -199,25 +199,6 @@ def test_a_folder_may_be_moved_with_its_manifest(folder):
     assert onlinels.load("new/all.npz").count == 40
 
 
-def test_manifests_of_file_names_are_read_until_they_mislead():
-    """Before, one file name was one site, in whatever folder."""
-    saved("monday/north.npz", 1, at=100)
-    saved("south.npz", 2, at=100)
-    merge_files("all.npz", ["monday/north.npz", "south.npz"])
-    said = json.loads(Path("all.npz.json").read_text())
-    del said["format"]
-    said["sites"] = {Path(name).name: each for name, each in said["sites"].items()}
-    Path("all.npz.json").write_text(json.dumps(said))
-    assert lines_of("south.npz")["all.npz"] == "nothing new, left as it is"
-    saved("tuesday/north.npz", 1, 3, at=200)
-    with pytest.raises(ValueError, match=r"tuesday/north.npz has the file name of .*monday/north"):
-        merge_files("all.npz", ["tuesday/north.npz"])
-    shutil.copy2("tuesday/north.npz", "monday/north.npz")
-    merge_files("all.npz", ["monday/north.npz"])
-    assert rows_in(1, 3, 2)
-    assert json.loads(Path("all.npz.json").read_text())["format"] == 2
-
-
 def assert_refused(output, *paths, names):
     before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
     with pytest.raises(ValueError, match="would count twice") as raised:

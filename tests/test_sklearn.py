@@ -431,7 +431,7 @@ def test_messages_name_what_users_know():
         IncrementalRidge(1.0).fit(X, y).unlearn(np.vstack([X, X]), np.append(y, y))
     with pytest.raises(ValueError, match=r"y has shape \(150, 2\), expected \(n,\)"):
         orthogonal.partial_fit(X, np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"labels like 'a', expected some like 0"):
+    with pytest.raises(ValueError, match=r"holds the labels \[0, 1, 2, 'a', 'b'\]"):
         IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
     with pytest.raises(TypeError, match=r"alpha=\['auto', 1.0\] holds a text"):
         IncrementalRidge(["auto", 1.0]).fit(X, X[:, :2])

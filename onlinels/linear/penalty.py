@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from onlinels.accumulators.sums import Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
-    Choice,
+    SMALLEST_LACKING,
     KFold,
+    dependent_columns,
     first_best,
     paper_ridge,
     reciprocal,
@@ -35,7 +37,7 @@ SCALINGS = ("auto", "standard", None)
 """Settings of what the ridge acts on."""
 
 FEWEST_ROWS = 2
-"""Rows from which a ridge is selected; with one the paper's is in force."""
+"""Rows, as they weigh, from which a ridge is selected; with one the paper's is in force."""
 
 EVERY_ROW = 16
 """Rows up to which the ridge is selected with every row.
@@ -326,27 +328,39 @@ def choose(
 ) -> Penalty:
     """Return the penalty that is chosen now."""
     check_folds(ridge, statistics)
+    deviations = None if scaling is None else statistics.total.deviations
+    # Held inside, a ridge on features as they are would drown later ones of other units.
+    both = scaling == "auto" and not statistics.holds_ridge
+    tried = [None, deviations] if both else [deviations]
+    found = selected(statistics, tried) if is_selected(ridge) else None
+    number, units = found or (None, deviations if scaling == "standard" else None)
+    return settled(penalty, number, units, statistics, clock)
+
+
+def selected(
+    statistics: AnyStatistics, tried: Sequence[Floats | None]
+) -> tuple[float, Floats | None] | None:
+    """Return the ridge that is selected from statistics, and on which of several units it acts.
+
+    Units are those of `onlinels.linalg.selection.select`. None where statistics say too little.
+    """
     total = statistics.total
-    deviations = None if scaling is None else total.deviations
-    units = deviations if scaling == "standard" else None
-    choice: Choice | None = None
+    diagonal = total.diagonal
     # What rows that were taken out have left is no feature to choose a ridge for.
-    says = total.diagonal.any() and total.target_squares.sum() > 0.0
-    if is_selected(ridge) and statistics.count >= FEWEST_ROWS and says:
-        tried = [deviations]
-        if scaling == "auto" and not statistics.holds_ridge:
-            # Held inside, a ridge on features as they are would drown later ones of other units.
-            tried = [None, deviations]
-        if isinstance(statistics, FoldedStatistics):
-            choices = [statistics.select_ridge(each is not None) for each in tried]
-            which = first_best(choices)
-            choice = choices[which]
-        else:
-            sums = varying_only(total.sums(), total.diagonal)
-            choice, which = select(sums, statistics.count, tried)
-        units = tried[which]
-    ridge = None if choice is None else choice.ridge
-    return settled(penalty, ridge, units, statistics, clock)
+    says = diagonal.any() and total.target_squares.sum() > 0.0
+    if not says or statistics.weight < FEWEST_ROWS:
+        return None
+    if isinstance(statistics, FoldedStatistics):
+        choices = [statistics.select_ridge(each is not None) for each in tried]
+        which = first_best(choices)
+        return choices[which].ridge, tried[which]
+    choice, which = select(varying_only(total.sums(), diagonal), statistics.count, tried)
+    ridge, units = choice.ridge, tried[which]
+    squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
+    if ridge < SMALLEST_LACKING * squares.max():
+        dependent = dependent_columns(varying_only(total.sums(), diagonal).gram)
+        ridge = max(ridge, SMALLEST_LACKING * float(squares[dependent].max(initial=0.0)))
+    return ridge, units
 
 
 def settled(

@@ -3,35 +3,49 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NamedTuple, Self
 
-from onlinels.checks import check_not_empty, checked_assignment
-from onlinels.numerics import Calls, Lock, State, Update, apply, apply_in_blocks, becoming
+from onlinels.checks import check_count, check_not_empty, checked_assignment
+from onlinels.numerics import (
+    Calls,
+    Lock,
+    State,
+    Update,
+    apply,
+    apply_in_blocks,
+    becoming,
+    shallow_copy,
+)
 from onlinels.rows import Name, check_aligned, source_of
 from onlinels.saving import locked_copy, locked_state, save_method
-from onlinels.stream.features import Activations
+from onlinels.stream.experts import Memories
+from onlinels.stream.features import SHORTEST, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
 
 AHEAD = 256
 """Rows of a batch that are laid out and learnt together at most."""
 
-SHORTEST = 4
-"""Rows from which a block costs less than its rows one by one."""
-
 
 class StreamModel(ABC):
     """A model of a stream of dicts, to which rows come in an order that matters."""
 
-    _lock: Lock
-    _columns: StreamColumns
-    _activations: Activations
-    _count: int
-    label_delay: int
+    _memories: list[Memories]
 
     save = save_method
     __copy__ = locked_copy
     __setattr__ = checked_assignment
+
+    def __init__(self, seed: int, label_delay: int) -> None:
+        self.seed = check_count("seed", seed, 0)
+        self.label_delay = check_count("label_delay", label_delay, 0)
+        self._lock = Lock()
+        self._columns = StreamColumns()
+        self._scaler = RunningScaler()
+        self._activations = Activations(seed)
+        self._count = 0
+        # The row scored or predicted last, with what came of it: it is often the next one learnt.
+        self._seen: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         return locked_state(self) | {"_seen": None}
@@ -72,7 +86,8 @@ class StreamModel(ABC):
         batch, answers = later._read_batch(X, y), []
         # What predicts a row is not what the row is learnt with, where labels are late.
         for block in batch.blocks(singly=self.label_delay > 0):
-            answer = batch.answer(block) if block.stop - block.start == 1 else None
+            rows = batch.samples[block]
+            answer = later._answer(rows[0]) if len(rows) == 1 else None
             update, answered = batch.plan(block)
             apply(update)
             answers.append(answered if answer is None else answer)
@@ -83,15 +98,31 @@ class StreamModel(ABC):
         check_aligned(X, y=y)
         samples = read_stream_batch(X)
         check_not_empty("X", len(samples))
-        return self._planner(samples, y)
+        return StreamBatch(self, samples, *self._read_targets(samples, y))
 
     @abstractmethod
-    def _planner(self, samples: list[Sample], y: Any) -> StreamBatch:
-        """Return what learns rows; raises if one does not fit, alone or beside the others."""
+    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Any], list[int]]:
+        """Return labels or numbers, and the rows that are learnt singly, in ascending order.
+
+        Raises if a row does not fit, alone or beside the others.
+        """
 
     @abstractmethod
+    def _answer(self, sample: Sample) -> Any:
+        """Return the answer for a row before it is learnt."""
+
     def _independent(self) -> Self:
         """Return a copy that learns on its own, with the lock of this model."""
+        model = shallow_copy(self)
+        model._memories = [each.copied() for each in self._memories]
+        return model
+
+    def _in_columns(self, columns: StreamColumns) -> Self:
+        """Return a draft that scales more columns."""
+        model = shallow_copy(self)
+        model._columns, model._seen = columns, None
+        model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
+        return model
 
 
 class StreamBatch(NamedTuple):
@@ -99,28 +130,38 @@ class StreamBatch(NamedTuple):
 
     Attributes
     ----------
-    n_rows : int
+    model : StreamModel
+    samples : list of Sample
+    targets : list
+        Labels or numbers.
     new : list of int
         Rows that are learnt singly, in ascending order.
-    plan : callable
-        Returns the update that learns a block of rows after those before it, and its answers, None
-        for a single row.
-    answer : callable
-        Returns the answer for a block of one row before it is learnt.
     """
 
-    n_rows: int
-    new: Sequence[int]
-    plan: Callable[[slice], tuple[tuple[Calls, State], Any]]
-    answer: Callable[[slice], Any]
+    model: Any
+    samples: list[Sample]
+    targets: list[Any]
+    new: list[int]
+
+    def plan(self, block: slice) -> tuple[tuple[Calls, State], Any]:
+        """Return the update that learns a block of rows after those before it, and its answers.
+
+        They are None for a single row.
+        """
+        model, samples, targets = self.model, self.samples[block], self.targets[block]
+        if len(samples) > 1:
+            update, answers = model._plan_block(samples, targets)
+            return update, answers
+        columns, row = model._columns.placing(samples[0])
+        return model._plan(columns, row, targets[0]), None
 
     def blocks(self, singly: bool = False) -> Iterator[slice]:
         """Return blocks of rows, in their order, of which those of one row are learnt singly."""
+        start, n_rows = 0, len(self.samples)
         if singly:
-            yield from single_rows(0, self.n_rows)
+            yield from single_rows(0, n_rows)
             return
-        start = 0
-        for stop in (*self.new, self.n_rows):
+        for stop in (*self.new, n_rows):
             while start < stop:
                 end = min(start + AHEAD, stop)
                 if end - start < SHORTEST:
@@ -128,7 +169,7 @@ class StreamBatch(NamedTuple):
                 else:
                     yield slice(start, end)
                 start = end
-            if stop < self.n_rows:
+            if stop < n_rows:
                 yield slice(stop, stop + 1)
                 start = stop + 1
 

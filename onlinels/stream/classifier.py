@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from onlinels.checks import Floats, Integers, check_count, check_not_empty, row_blocks
+from onlinels.checks import Floats, Integers, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
+from onlinels.numerics import Calls, Lock, State, apply
 from onlinels.rows import check_mapping, labels_like, source_of, table_like
 from onlinels.saving import (
     NOTHING,
@@ -23,7 +23,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.base import StreamBatch, StreamModel, put_in_place
+from onlinels.stream.base import StreamModel, put_in_place
 from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
@@ -184,13 +184,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     Accuracy: 90.39%
     """
 
+    # Of a row, and the label before it.
+    _seen: tuple[tuple[Any, ...], int | None, Scored] | None
+
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
-        self.seed = check_count("seed", seed, 0)
-        self.label_delay = check_count("label_delay", label_delay, 0)
-        self._lock = Lock()
-        self._columns = StreamColumns()
-        self._scaler = RunningScaler()
-        self._activations = Activations(seed)
+        super().__init__(seed, label_delay)
         self._cells = Cells(seed)
         self._memories = [Memories() for _ in VIEWS]
         # Of every expert. Plain floats: numpy takes longer over four numbers.
@@ -199,9 +197,6 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         self._classes = Classes()
         # The labels learnt last, by column: as many as come between a prediction and its label.
         self._recent: deque[int] = deque(maxlen=label_delay + 1)
-        self._count = 0
-        # The row scored last, and the label before it: what is predicted is often learnt next.
-        self._seen: tuple[tuple[Any, ...], int | None, Scored] | None = None
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -318,32 +313,22 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             put_in_place(self, later)
             return table
 
-    def _planner(self, samples: list[Sample], y: Any) -> StreamBatch:
+    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Label], list[int]]:
         labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
         classes = self._classes.extended(labels)
         self._activations.grown(columns.names, len(classes), columns.n_crowded)
         first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
-        new = sorted(first.union(self._columns.new_rows(samples)))
+        return labels, sorted(first.union(self._columns.new_rows(samples)))
 
-        def plan(block: slice) -> tuple[tuple[Calls, State], Answer | None]:
-            if block.stop - block.start > 1:
-                return self._plan_block(samples[block], labels[block])
-            columns, row = self._columns.placing(samples[block.start])
-            return self._plan(columns, row, labels[block.start]), None
-
-        def answer(block: slice) -> Answer:
-            (sample,) = samples[block]
-            scores = np.zeros((1, len(self._classes)))
-            if self._recent:
-                row = self._columns.placed([sample])[0]
-                scores[0] = self._mixture(self._score(row, self._recent[-1]).scores)
-            return Answer(scores, np.array([best_scale(self._losses)]), np.array([self._count]))
-
-        return StreamBatch(len(samples), new, plan, answer)
+    def _answer(self, sample: Sample) -> Answer:
+        scores = np.zeros((1, len(self._classes)))
+        if self._recent:
+            row = self._columns.placed([sample])[0]
+            scores[0] = self._mixture(self._score(row, self._recent[-1]).scores)
+        return Answer(scores, np.array([best_scale(self._losses)]), np.array([self._count]))
 
     def _independent(self) -> Self:
-        model = shallow_copy(self)
-        model._memories = [each.copied() for each in self._memories]
+        model = super()._independent()
         model._cells, model._recent = self._cells.copied(), self._recent.copy()
         return model
 
@@ -461,9 +446,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
         """Return a model with room for features and classes met first, as a draft."""
-        model = shallow_copy(self)
-        model._columns, model._classes, model._seen = columns, classes, None
-        model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
+        model = self._in_columns(columns)
+        model._classes = classes
         model._cells = self._cells.grown(columns.names, len(classes), columns.n_crowded)
         sizes = len(classes), columns.n_crowded
         model._activations = activations = self._activations.grown(columns.names, *sizes)

@@ -11,7 +11,7 @@ import numpy as np
 from river import base
 from scipy.special import ndtri
 
-from onlinels.checks import Floats, check_count, check_not_empty, read_number
+from onlinels.checks import Floats, check_not_empty, read_number
 from onlinels.linear.regressors import (
     OF_TARGETS,
     Ends,
@@ -36,7 +36,7 @@ from onlinels.saving import (
     savable_settings,
     settings_hold,
 )
-from onlinels.stream.base import StreamBatch, StreamModel, put_in_place
+from onlinels.stream.base import StreamModel, put_in_place
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
@@ -323,13 +323,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     MAE: 18.672245
     """
 
+    _seen: tuple[bytes, Forecast] | None
+
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
-        self.seed = check_count("seed", seed, 0)
-        self.label_delay = check_count("label_delay", label_delay, 0)
-        self._lock = Lock()
-        self._columns = StreamColumns()
-        self._scaler = RunningScaler()
-        self._activations = Activations(seed)
+        super().__init__(seed, label_delay)
         # Of targets, and of their changes.
         self._targets = RunningScaler().grown(2)
         self._memories = self._memories_grown([Memories() for _ in PAIRS])
@@ -344,9 +341,6 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         self._past: tuple[Past, ...] = ()
         # What the last rows were predicted by whose targets have not come yet.
         self._delayed: deque[Forecaster] = deque(maxlen=label_delay)
-        self._count = 0
-        # The row predicted last, with its forecast: it is often the next one learnt.
-        self._seen: tuple[bytes, Forecast] | None = None
 
     @property
     def shares(self) -> dict[str, float]:
@@ -423,30 +417,22 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             put_in_place(self, later)
             return predicted
 
-    def _planner(self, samples: list[Sample], y: Any) -> StreamBatch:
+    def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[float], list[int]]:
         targets = read_numbers(y, len(samples)).tolist()
         self._activations.grown(self._columns.knowing(samples).names, 0)
         # Late targets judge forecasts by the weights of then.
         new = list(range(len(samples))) if self.label_delay else self._columns.new_rows(samples)
         if not self._count and new[:1] != [0]:
             new.insert(0, 0)
+        return targets, new
 
-        def plan(block: slice) -> tuple[tuple[Calls, State], Answer | None]:
-            if block.stop - block.start > 1:
-                return self._plan_block(samples[block], targets[block])
-            columns, row = self._columns.placing(samples[block.start])
-            return self._plan(columns, row, targets[block.start]), None
-
-        def answer(block: slice) -> Answer:
-            row = self._columns.placed(samples[block])[0]
-            forecast = self._forecast(row).value if self._count else 0.0
-            return Answer(np.array([forecast]), np.array([self._deviation()]))
-
-        return StreamBatch(len(samples), new, plan, answer)
+    def _answer(self, sample: Sample) -> Answer:
+        row = self._columns.placed([sample])[0]
+        forecast = self._forecast(row).value if self._count else 0.0
+        return Answer(np.array([forecast]), np.array([self._deviation()]))
 
     def _independent(self) -> Self:
-        model = shallow_copy(self)
-        model._memories = [each.copied() for each in self._memories]
+        model = super()._independent()
         model._delayed = self._delayed.copy()
         return model
 
@@ -749,9 +735,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _grown(self, columns: StreamColumns) -> Self:
         """Return a model with room for features met first, as a draft."""
-        model = shallow_copy(self)
-        model._columns, model._seen = columns, None
-        model._scaler = self._scaler.grown(len(columns.names), columns.columns_of)
+        model = self._in_columns(columns)
         model._activations = self._activations.grown(columns.names, 0)
         model._memories = model._memories_grown(self._memories)
         return model
