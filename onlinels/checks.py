@@ -478,16 +478,39 @@ def _refusal(model: Any, name: str, value: Any) -> str:
     given, settings = reprlib.repr(value), settings_of(kind)
     if name in settings:
         # Others of these change only within.
-        mutable = sorted(getattr(model, "_mutable_attributes", ()))
-        changing = ", ".join(each for each in mutable if hasattr(kind, each))
-        but = f", only {changing} can" if changing else ""
-        new = f"clone({{{name!r}: {given}}})" if hasattr(model, "clone") else f"{name}={given}"
+        changing = [each for each in _mutable(model) if hasattr(kind, each)]
+        but = f", only {', '.join(changing)} can" if changing else ""
+        new = f"clone({{{name!r}: {given}}})" if _clones(model, name, value) else f"{name}={given}"
         stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
         return f"{stays}. Make a new one with {new}."
+    for part in settings:
+        inner: Any = getattr(model, part, None)
+        steps = getattr(inner, "steps", {})
+        places = {f"model.{part}": inner} | {f"model.{part}[{key!r}]": steps[key] for key in steps}
+        for place, each in places.items():
+            if name in _mutable(each):
+                return f"{name} is a setting of {place}. Assign it there: {place}.{name} = {given}."
+        if hasattr(inner, "clone") and name in settings_of(inner.__class__):
+            new = f"clone({{{part!r}: model.{part}.clone({{{name!r}: {given}}})}})"
+            stays = f"{name} is a setting of model.{part} and cannot change"
+            return f"{stays}. Make a new {kind.__name__} with {new}."
     return (
         f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
         "Begin the names of attributes of your own with an underscore."
     )
+
+
+def _clones(model: Any, name: str, value: Any) -> bool:
+    """Tell whether a clone can have another setting: what is made of data may not fit it."""
+    with suppress(Exception):
+        model.clone({name: value})
+        return True
+    return False
+
+
+def _mutable(model: Any) -> list[str]:
+    """Return the attributes that river's `mutate` changes."""
+    return sorted(getattr(model, "_mutable_attributes", ()))
 
 
 def check_count(name: str, value: Any, minimum: int) -> int:

@@ -16,6 +16,7 @@ from onlinels import (
     ZCA,
     CalibratedClassifier,
     Distortion,
+    DriftAwareClassifier,
     FilterBank,
     HiddenLayer,
     KFold,
@@ -33,7 +34,7 @@ from onlinels import (
     TwoSidedRectifier,
     WhitenedPatches,
 )
-from support import digits_network, laws, savable_models
+from onlinels.pipelines import last_step
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
@@ -222,18 +223,48 @@ def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
         laws.assert_refused(lambda: change(model, ridge), model, "ridge=", REFUSALS)  # noqa: B023
 
 
-@pytest.mark.parametrize(
-    ("make", "attribute", "value"),
-    [
-        (StreamClassifier, "label_delay", 3),
-        (lambda: HiddenLayer(5), "n_hidden", 3),
-        (LeastSquaresRegressor, "scaling", "standard"),
-    ],
-)
-def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting(make, attribute, value):
+NESTED = {
+    "network": (lambda: digits_network.small(), "n_hidden", 7, "hidden"),
+    "balance of a network": (lambda: digits_network.small(), "balance", "priors", "classifier"),
+    "stride of a network": (lambda: digits_network.small(), "stride", 3, "features"),
+    "calibrated": (
+        lambda: CalibratedClassifier(LeastSquaresClassifier()),
+        "forgetting_factor",
+        0.5,
+        "classifier",
+    ),
+    "drift": (
+        lambda: DriftAwareClassifier(LeastSquaresClassifier()),
+        "half_life",
+        9.0,
+        "classifier",
+    ),
+    "own": (lambda: StreamClassifier(), "label_delay", 3, None),
+    "layer": (lambda: HiddenLayer(5), "n_hidden", 3, None),
+    "linear": (lambda: LeastSquaresRegressor(), "scaling", "standard", None),
+}
+
+
+@pytest.mark.parametrize("name", NESTED)
+def test_the_remedy_of_an_error_makes_an_estimator_of_that_setting(name):
+    make, attribute, value, part = NESTED[name]
     model = make()
     remedy = re.search(r"with (clone\(.*\))\.$", str(refused(model, attribute, value)))[1]
-    assert getattr(eval(f"model.{remedy}"), attribute) == value
+    new = eval(f"model.{remedy}")
+    assert getattr(getattr(new, part) if part else new, attribute) == value
+
+
+def test_a_wrapper_says_where_the_ridge_changes():
+    inner = [
+        LeastSquaresClassifier(),
+        HiddenLayer(5) | LeastSquaresClassifier(),
+        digits_network.small(),
+    ]
+    for classifier in inner:
+        model = CalibratedClassifier(classifier)
+        remedy = re.search(r"there: (.*)\.$", str(refused(model, "ridge", 2.5)))[1]
+        exec(remedy)
+        assert last_step(classifier).ridge == 2.5
 
 
 def test_parts_and_models_inside_others_stay():
