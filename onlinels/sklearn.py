@@ -711,7 +711,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
-        statistics = model._statistics
+        statistics = model._statistics.total
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), statistics.n_targets))
         weights = np.empty_like(solution.weights)

@@ -35,6 +35,7 @@ from onlinels import (
     WhitenedPatches,
 )
 from onlinels.pipelines import last_step
+from support import digits_network, laws, savable_models
 
 REFUSALS = AttributeError, TypeError, ValueError
 VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
