@@ -505,7 +505,7 @@ def keep_ridge(model: LinearModel, solution: Solution) -> None:
     """Let a river model keep an alpha that was selected here, until its next checkpoint."""
     statistics, alpha = model._statistics, float(solution.alpha)
     penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
-    is_open = statistics.fixed_ridge is not None
+    is_open = statistics.recursion is not None
     if statistics.holds_ridge and (is_open or statistics.count >= FIRST_ROWS):
         statistics = holding(statistics, model.ridge, penalty)
     model._put_in_place(statistics, _penalty=penalty)
@@ -554,7 +554,7 @@ def by_alpha(
     """Yield for each alpha its targets, statistics, and penalties and diagonal to solve with."""
     alphas = np.broadcast_to(alpha, statistics.n_targets)
     for each in np.unique(alphas).tolist():
-        if statistics.fixed_ridge is not None and each > 0.0:
+        if statistics.recursion is not None and each > 0.0:
             inside = None if units is None else np.where(units > 0.0, units, 1.0)
             yield alphas == each, statistics.with_ridge(each, inside), (each, None)
         else:

@@ -178,7 +178,7 @@ def test_sums_of_whole_numbers_are_the_same_to_the_last_bit(accumulator):
         assert (fitted._statistics.sums().gram == model._statistics.sums().gram).all()
         assert (fitted._statistics.sums().cross == model._statistics.sums().cross).all()
     else:
-        R, expected = fitted._statistics._sums.factor, model._statistics._sums.factor
+        R, expected = fitted._statistics.products.factor, model._statistics.products.factor
         np.testing.assert_allclose(R.T @ R, expected.T @ expected, rtol=1e-13, atol=1e-10)
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import RidgeCV
 
 from onlinels import GramAccumulator, KFold, LeastSquaresClassifier, LeastSquaresRegressor
-from onlinels.accumulators.folds import fold_of_rows
+from onlinels.hashing import fold_of_rows
 from support import laws, strategies
 
 fold_counts = st.integers(2, 5)

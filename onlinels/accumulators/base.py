@@ -10,12 +10,15 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     LEAST_ROWS,
+    Integers,
     Matrix,
     check_mass,
     check_matrix,
+    check_places,
     check_weights,
     row_blocks,
 )
+from onlinels.linalg.packed import origins
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, becoming
 from onlinels.saving import locked_copy, save_method
 
@@ -92,9 +95,43 @@ class Accumulator(Statistics):
         """
         self._become(*self.removal(*self._read(activations, targets, w)))
 
+    @property
+    def fixed_ridge(self) -> float | None:
+        """The ridge inside the statistics; None where it enters only when weights are solved."""
+        return None if self.recursion is None else float(self.recursion.ridge)
+
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
         self._become(self.grown(n_features, n_targets))
+
+    def placed(
+        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
+    ) -> Self:
+        """Return a copy whose columns stand at the given places among more columns.
+
+        Parameters
+        ----------
+        feature_columns : ndarray (self.n_features,) of int
+            The new column of every feature.
+        target_columns : ndarray (self.n_targets,) of int
+            The new column of every target.
+        n_features, n_targets : int
+            The sizes of the copy.
+
+        Raises
+        ------
+        ValueError
+            If two columns have one place, or a place is beyond the sizes.
+        """
+        self.check_room(n_features, n_targets)
+        check_places("feature_columns", feature_columns, self.n_features, n_features)
+        check_places("target_columns", target_columns, self.n_targets, n_targets)
+        features = origins(np.asarray(feature_columns), n_features)
+        return self.copied().reindexed(features, origins(np.asarray(target_columns), n_targets))
+
+    def with_targets(self, columns: Integers) -> Self:
+        """Return it without all targets but those at the given columns, in the order given."""
+        return self.reindexed(np.arange(self.n_features), np.asarray(columns, dtype=np.intp))
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.
@@ -119,7 +156,6 @@ class Accumulator(Statistics):
             If it has learnt more rows, or holds larger sums of squares.
         """
         self._check_kind(other)
-        self.check_subtracts()
         self.check_holds("other", other.count, other.weight, other.raw_squares())
         self._become(self._combined(other, -1.0))
 
@@ -144,7 +180,7 @@ class Accumulator(Statistics):
         """
         if not 0.0 <= factor < np.inf:
             raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
-        apply(self.plan(self.no_rows(), float(factor)))
+        apply(self.plan(Rows.none(self.n_features), float(factor)))
 
     def fix_ridge(self, ridge: float) -> None:
         """Take a ridge into the statistics; does nothing where it enters only at solve time.
@@ -185,7 +221,7 @@ class Accumulator(Statistics):
         if type(other) is not type(self):
             name, expected = type(other).__name__, type(self).__name__
             raise TypeError(f"other is of type {name}, expected {expected}. {SAME_KIND}")
-        forms = other._sums.form, self._sums.form
+        forms = other.products.form, self.products.form
         if forms[0] != forms[1]:
             raise TypeError(f"other is in the {forms[0]} form, expected {forms[1]}. {SAME_KIND}")
 

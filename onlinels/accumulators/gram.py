@@ -49,7 +49,7 @@ class GramSums(SumsOfProducts):
     >>> from onlinels.numerics import apply
     >>> sums = GramSums(1, 1)
     >>> apply(sums.plan_rows(Rows(np.array([[3.0]]), np.array([[4.0]])), decay=1.0))
-    >>> sums.products()
+    >>> sums.gram_and_cross()
     (array([[9.]]), array([[12.]]))
     """
 
@@ -148,7 +148,7 @@ class GramSums(SumsOfProducts):
         new.cross = gathered(self.cross, features, targets)
         return new
 
-    def products(self) -> tuple[Floats, Floats]:
+    def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return A'A, of which the upper triangle is read, and A'Y, in new memory."""
         return self.gram.square(), self.cross.copy()
 

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import copy
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import Names, Statistics, check_sizes, check_sums
+from onlinels.accumulators.statistics import AnyStatistics, Names, Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import TOO_MANY_FEATURES, Floats, Integers
-from onlinels.linalg.packed import growth, origins
 from onlinels.linalg.recursion import Recursion
-from onlinels.linalg.sketch import RESIDUE
 from onlinels.numerics import Calls, State, joined, shallow_copy
-from onlinels.rows import Name
 from onlinels.saving import listed, made_of, maybe, savable
 
 LIGHTEST = 1e-200
@@ -32,11 +28,11 @@ GROUP = {
 def group_is_sound(group: Any) -> bool:
     """Tell whether the parts of a group that came out of a file fit each other."""
     members = [group._empty, *group._members]
-    kinds = {(type(each._sums), each.is_centred, each.n_features) for each in members}
+    kinds = {(type(each.products), each.is_centred, each.n_features) for each in members}
     return len(kinds) == 1
 
 
-class StatisticsGroup(ABC):
+class StatisticsGroup(AnyStatistics):
     """Hold several statistics; a row is learnt by one of them, and the sum of all is solved.
 
     Parameters
@@ -45,11 +41,6 @@ class StatisticsGroup(ABC):
         Statistics without rows, as every group begins.
     n_groups : int
     """
-
-    n_folds = 1
-    recursion: Recursion | None = None
-    fixed_ridge: float | None = None
-    holds_ridge = False
 
     group_name: ClassVar[str]
     """The word for a group in messages."""
@@ -105,29 +96,17 @@ class StatisticsGroup(ABC):
         features, targets = zip(*(each.raw_squares() for each in self._all()), strict=True)
         return np.sum(features, axis=0), np.sum(targets, axis=0)
 
-    def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
-        taken = np.sum([each.squares_taken()[1] for each in self._all()], axis=0)
-        squares = self.raw_squares()[1]
-        return np.where(squares > share * taken, squares, 0.0)
+    def squares_taken(self) -> tuple[Floats, Floats]:
+        """Return the raw squares of features and targets that were taken out of all groups."""
+        features, targets = zip(*(each.squares_taken() for each in self._all()), strict=True)
+        return np.sum(features, axis=0), np.sum(targets, axis=0)
 
     def _all(self) -> list[Statistics]:
         return [self._empty, *self._members]
 
-    def check_room(self, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if so many features and targets can never fit into memory."""
-        check_sizes(self, n_features, n_targets, self.room_remedy)
-
-    room_remedy = TOO_MANY_FEATURES
-
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
         return (len(self._members) + 1) * self._empty.bytes_for(n_features, n_targets)
-
-    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if statistics of two streams can never be held together."""
-        self.check_room(n_features, n_targets)
-        check_sums(self, other)
 
     def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
         """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
@@ -165,13 +144,9 @@ class StatisticsGroup(ABC):
     def _plan_decay(self, others: set[int], decay: float) -> list[tuple[Calls, State]]:
         """Plan to let all groups decay but some."""
         fading = [each for k, each in enumerate(self._members) if k not in others]
-        return [each.plan(each.no_rows(), decay) for each in fading if decay != 1.0]
+        return [each.plan(Rows.none(each.n_features), decay) for each in fading if decay != 1.0]
 
     # Rare changes: a new object aside.
-
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
 
     def scaled(self, factor: float) -> Self:
         """Return a copy in which everything learnt weighs a factor of what it did."""
@@ -179,7 +154,6 @@ class StatisticsGroup(ABC):
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy in which every group is without its rows."""
-        self._empty.check_subtracts()
         groups, members = self._groups(rows), list(self._members)
         for number in np.unique(groups).tolist():
             try:
@@ -188,35 +162,10 @@ class StatisticsGroup(ABC):
                 raise ValueError(f"In {self.group_name} {number} {error}") from error
         return self._of(self._empty, members)
 
-    def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return it with room for features and targets that were 0 so far: itself, if it has that.
-
-        Both share memory: let one of the two learn.
-        """
-        sizes = (self.n_features, n_features), (self.n_targets, n_targets)
-        if all(known >= needed for known, needed in sizes):
-            return self
-        return self.reindexed(*(growth(*each) for each in sizes))
-
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the statistics of the given features and targets, new ones for -1."""
         empty, *members = [each.reindexed(features, targets) for each in self._all()]
         return self._of(empty, members)
-
-    def with_targets(self, columns: Integers) -> Self:
-        """Return it without all targets but those at the given columns, in the order given."""
-        return self.reindexed(np.arange(self.n_features), np.asarray(columns, dtype=np.intp))
-
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places among more columns."""
-        features = origins(feature_columns, n_features)
-        return self.copied().reindexed(features, origins(target_columns, n_targets))
-
-    def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, by column, which folds need: itself."""
-        return self
 
     def merged(self, placed: Any) -> Any:
         """Return the statistics of both, in the memory of `placed`, which has all columns."""
@@ -224,20 +173,6 @@ class StatisticsGroup(ABC):
             theirs.absorb(mine, 1.0)
         placed._total = None
         return placed
-
-    # No ridge is inside, as different groups would have different ones.
-
-    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it: the ridge enters when the sum is solved."""
-        return self
-
-    def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return it: units enter when the sum is solved."""
-        return self
-
-    def restored(self) -> Self:
-        """Return it: no ridge decays."""
-        return self
 
     def _of(self, empty: Statistics, members: list[Statistics]) -> Self:
         """Return a group of other statistics."""

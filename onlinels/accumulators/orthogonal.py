@@ -98,7 +98,7 @@ class FactorSums(SumsOfProducts):
             )
         return new
 
-    def products(self) -> tuple[Floats, Floats]:
+    def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return R'R and R'Q'Y: no ridge is looked for where these have lost their digits."""
         return product(self.factor.T, self.factor), product(self.factor.T, self.rotated)
 

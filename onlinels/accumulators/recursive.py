@@ -198,9 +198,9 @@ class InverseSums(SumsOfProducts):
         new.feature_squares = gathered(self.feature_squares, features)
         return new
 
-    def products(self) -> tuple[Floats, Floats]:
+    def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return A'A, of which the upper triangle is read, and A'Y, in 2 M^3 operations."""
-        return self.as_gram().products()
+        return self.as_gram().gram_and_cross()
 
     def solve(self, penalties: float | Floats, diagonal: Floats, n_rows: int) -> Floats:
         """Return W; that of another ridge than the one inside by way of A'A."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Self
 
@@ -18,10 +18,10 @@ from onlinels.checks import (
     TOO_MANY_FEATURES,
     Floats,
     Integers,
-    check_places,
     check_room,
 )
-from onlinels.linalg.packed import gathered, growth, origins
+from onlinels.linalg.covariance import Covariance
+from onlinels.linalg.packed import gathered, growth
 from onlinels.linalg.recursion import FOLLOWED, Recursion
 from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.linalg.sketch import RESIDUE
@@ -51,41 +51,6 @@ Names = tuple[Sequence[Name], Sequence[Name]]
 """Names of the features and targets for messages; otherwise their columns are named."""
 
 
-@dataclass(frozen=True)
-class Covariance:
-    """The covariance of output weights, in units of the noise variance.
-
-    Parameters
-    ----------
-    matrix : ndarray (n_features, n_features)
-        (A'A + D)^-1.
-    n_parameters : float
-        Effective number of parameters, the trace of (A'A + D)^-1 A'A; plus 1 for an intercept.
-    origin : ndarray (n_features,), optional
-        The mean of the features if there is an intercept, else None.
-    intercept_share : float
-        Variance of the mean of the targets, if there is an intercept: 1 / n.
-
-    Examples
-    --------
-    >>> covariance = Covariance(np.diag([0.5, 0.1]), n_parameters=2.0)
-    >>> covariance.leverages(np.array([[2.0, 1.0]]))
-    array([2.1])
-    """
-
-    matrix: Floats
-    n_parameters: float
-    origin: Floats | None = None
-    intercept_share: float = 0.0
-
-    def leverages(self, rows: Floats) -> Floats:
-        """Return x'(A'A + c I)^-1 x of every row x (about the mean), plus the intercept's share."""
-        about = rows if self.origin is None else rows - self.origin
-        shares = np.einsum("ij,ij->i", about @ self.matrix, about)
-        leverages: Floats = np.maximum(shares, 0.0) + self.intercept_share
-        return leverages
-
-
 def is_sound(statistics: Any) -> bool:
     """Tell whether the parts of statistics that came out of a file fit each other."""
     n_features, n_targets = shape = statistics._sums.shape
@@ -107,8 +72,171 @@ STATISTICS = {
 """Fields of statistics in a saved model."""
 
 
+class AnyStatistics(ABC):
+    """Statistics of rows: one ledger, or several in groups whose sum is solved."""
+
+    n_folds = 1
+    """Number of folds in which rows are kept apart; 1 where they are not."""
+
+    room_remedy = TOO_MANY_FEATURES
+    """What to do about too many features or targets."""
+
+    n_features: Any
+    n_targets: Any
+    count: Any
+    weight: Any
+    recursion: Any = None
+    holds_ridge: Any = False
+
+    @property
+    @abstractmethod
+    def total(self) -> Statistics:
+        """The statistics that are solved; not to be changed."""
+
+    @property
+    @abstractmethod
+    def is_centred(self) -> bool:
+        """Whether rows are learnt about their mean."""
+
+    @abstractmethod
+    def raw_squares(self) -> tuple[Floats, Floats]:
+        """Return the weighted sums of squares of features and targets, not about their means."""
+
+    @abstractmethod
+    def squares_taken(self) -> tuple[Floats, Floats]:
+        """Return the raw squares of features and targets that were taken out."""
+
+    @abstractmethod
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+
+    @abstractmethod
+    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn checked rows; without rows everything decays.
+
+        Nothing changes before the update is applied.
+        """
+
+    @abstractmethod
+    def plan_row(
+        self,
+        sample: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        solution: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let everything decay and to learn one row, at the least cost.
+
+        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
+        statistics that is given learns it, too.
+        """
+
+    @abstractmethod
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+
+    @abstractmethod
+    def scaled(self, factor: float) -> Self:
+        """Return a copy in which everything learnt weighs a factor of what it did."""
+
+    @abstractmethod
+    def without(self, rows: Rows, names: Names) -> Self:
+        """Return a copy without checked rows, and without features that only these had."""
+
+    @abstractmethod
+    def reindexed(self, features: Integers, targets: Integers) -> Self:
+        """Return the statistics of the given features and targets, new ones for -1.
+
+        Both may share memory: let one of the two learn.
+        """
+
+    @abstractmethod
+    def merged(self, placed: Any) -> Any:
+        """Return the statistics of both, in the memory of `placed`, which has all columns."""
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for features and targets that were 0 so far: itself, if it has that.
+
+        Both share memory: let one of the two learn.
+        """
+        sizes = (self.n_features, n_features), (self.n_targets, n_targets)
+        if all(known >= needed for known, needed in sizes):
+            return self
+        return self.reindexed(*(growth(*each) for each in sizes))
+
+    def named(self, names: Sequence[Name]) -> Self:
+        """Return it with the names of all features, by column, which folds need."""
+        return self
+
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
+        held: Floats = np.where(squares > share * taken, squares, 0.0)
+        return held
+
+    # A ridge inside: none, unless the sums of products hold one.
+
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it with a ridge inside; itself, where it enters only at solve time.
+
+        The ridge acts on features in units (n_features,) over 0, 1 by default.
+        """
+        return self
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it with other units of features that are constant so far; see `with_ridge`."""
+        return self
+
+    def restored(self) -> Self:
+        """Return it with a ridge inside that has not decayed."""
+        return self
+
+    # What can be refused.
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if more features or targets than there are can never fit into memory.
+
+        That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
+        """
+        if n_features > self.n_features or n_targets > self.n_targets:
+            sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
+            what = "To learn and to solve {:,} features with {:,} targets"
+            check_room(self.bytes_for(*sizes), what, *sizes, remedy=self.room_remedy)
+
+    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if statistics of two streams can never be held together.
+
+        Features and targets may take too much memory, rows may be in other folds, or too many to be
+        counted in 64 bits, or sums of squares beyond float64.
+        """
+        self.check_room(n_features, n_targets)
+        empty = [not (each.count or each.weight) for each in (self, other)]
+        if self.n_folds != other.n_folds and not any(empty):
+            raise ValueError(
+                f"other has statistics in {other.n_folds} folds, expected {self.n_folds} as here. "
+                "Make both models with one ridge before they learn."
+            )
+        if self.count + other.count > MOST_ROWS:
+            raise ValueError(
+                f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+                f"the {self.count} here: rows are counted in 64 bits. Leave one of them out."
+            )
+        with np.errstate(over="ignore"):
+            squares = [self.raw_squares(), other.raw_squares()]
+            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+        if not sum(largest) < np.inf:
+            raise ValueError(
+                f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
+                "expected sums that float64 holds. Rescale features or weights of rows."
+            )
+
+
 @savable(STATISTICS, is_sound)
-class Statistics:
+class Statistics(AnyStatistics):
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -133,9 +261,6 @@ class Statistics:
     >>> weights.round(9), statistics.intercept(weights).round(9)
     (array([[2.]]), array([8.]))
     """
-
-    n_folds = 1
-    """Number of folds in which rows are kept apart; 1 where they are not."""
 
     def __init__(self, sums: SumsOfProducts, is_centred: bool) -> None:
         n_features, n_targets = sums.shape
@@ -165,6 +290,7 @@ class Statistics:
     weight = property(
         attrgetter("_weight"), doc="Total weight of the rows learnt, as it counts now."
     )
+    products = property(attrgetter("_sums"), doc="The sums of products, in one form.")
     recursion = property(
         attrgetter("_sums.recursion"),
         doc="The solution that follows every row, where the sums are one; else None.",
@@ -184,11 +310,6 @@ class Statistics:
     def holds_ridge(self) -> bool:
         """Whether the sums hold a ridge inside, or will, so that it cannot change cheaply."""
         return self._sums.holds_ridge
-
-    @property
-    def fixed_ridge(self) -> float | None:
-        """The ridge inside the sums; None where it enters only when weights are solved."""
-        return None if self._sums.recursion is None else self._sums.recursion.ridge
 
     @property
     def feature_mean(self) -> Floats:
@@ -250,27 +371,14 @@ class Statistics:
         """Return the raw squares of features and targets that were taken out."""
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
-    def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
-        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
-        held: Floats = np.where(squares > share * taken, squares, 0.0)
-        return held
-
     # Rows.
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
         return self._sums.bytes_for(n_features, n_targets)
 
-    def check_room(self, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if so many features and targets can never fit into memory."""
-        check_sizes(self, n_features, n_targets)
-
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn checked rows, or take them out.
-
-        Nothing changes before the update is applied. Without rows everything decays.
-        """
+        """Plan to let everything decay and to learn checked rows, or take them out."""
         if len(rows.targets) == 1 and rows.sign > 0.0:
             return self.plan_row(*rows.sample(self.n_targets), decay)
         return self._plan_many(rows, decay)
@@ -282,11 +390,7 @@ class Statistics:
         decay: float = 1.0,
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row, at the least cost.
-
-        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
-        statistics that is given learns it, too.
-        """
+        """Plan to let everything decay and to learn one row, and a solution too."""
         mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
         if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
             # A first row is the mean.
@@ -328,7 +432,7 @@ class Statistics:
             mean = mean.moved(difference, added / after) if past else theirs.settled()
         else:
             # Rows without weight are only counted; a remainder without weight is nothing.
-            joining = self.no_rows()
+            joining = Rows.none(self.n_features)
             if added or decay == 0.0:
                 past = added = decay = 0.0
                 mean = Mean.zero(len(mean.origin))
@@ -354,10 +458,6 @@ class Statistics:
             changes |= dict(zip(names, taken, strict=True))
         return calls, (*state, *((self, *change) for change in changes.items()))
 
-    def no_rows(self) -> Rows:
-        """Return rows of which there are none."""
-        return Rows(np.zeros((0, self.n_features)), np.zeros(0, dtype=np.intp))
-
     def removal(
         self, rows: Rows, n_targets: int, names: Names = ((), ())
     ) -> tuple[Self, tuple[Calls, State]]:
@@ -365,7 +465,6 @@ class Statistics:
 
         Nothing has changed before the update is applied and the statistics are put in place.
         """
-        self.check_subtracts()
         weight = float(rows.weights().sum())
         squares = rows.squares(), rows.with_target_squares(np.zeros(n_targets))
         name = "X" if any(names) else "activations"
@@ -375,14 +474,6 @@ class Statistics:
             return grown, grown.clearing()
         return grown, grown.plan(rows._replace(sign=-1.0))
 
-    def check_subtracts(self) -> None:
-        """Raise ValueError if rows cannot be taken out of this form of sums."""
-        if self._sums.removal_error:
-            raise ValueError(
-                f"{self._sums.removal_error}. Keep the Gram form, GramAccumulator or "
-                'accumulator="gram", to unlearn.'
-            )
-
     def check_holds(
         self,
         name: str,
@@ -391,7 +482,12 @@ class Statistics:
         squares: tuple[Floats, Floats],
         names: Names = ((), ()),
     ) -> None:
-        """Raise ValueError if rows to be taken out are not in, so far as sums can tell."""
+        """Raise ValueError if rows cannot be taken out, or are not in, so far as sums can tell."""
+        if self._sums.removal_error:
+            raise ValueError(
+                f"{self._sums.removal_error}. Keep the Gram form, GramAccumulator or "
+                'accumulator="gram", to unlearn.'
+            )
         if count > self._count:
             raise ValueError(
                 f"{name} has {count} rows, expected at most the {self._count} that were learnt. "
@@ -423,7 +519,7 @@ class Statistics:
 
     def clearing(self) -> tuple[Calls, State]:
         """Return the update by which nothing is left, not even rounding errors."""
-        calls, state = self.plan(self.no_rows(), 0.0)
+        calls, state = self.plan(Rows.none(self.n_features), 0.0)
         nothing = {
             "_count": 0,
             "_weight_taken": 0.0,
@@ -434,14 +530,10 @@ class Statistics:
 
     # Rare changes: a new object aside.
 
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
-
     def scaled(self, factor: float) -> Self:
         """Return a copy in which everything learnt weighs a factor of what it did."""
         new = self.copied()
-        apply(new.plan(self.no_rows(), factor))
+        apply(new.plan(Rows.none(self.n_features), factor))
         return new
 
     def without(self, rows: Rows, names: Names) -> Self:
@@ -453,21 +545,8 @@ class Statistics:
             new._sums = new._sums.without(unused)
         return new
 
-    def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return it with room for features and targets that were 0 so far: itself, if it has that.
-
-        Both share memory: let one of the two learn.
-        """
-        sizes = (self.n_features, n_features), (self.n_targets, n_targets)
-        if all(known >= needed for known, needed in sizes):
-            return self
-        return self.reindexed(*(growth(*each) for each in sizes))
-
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets, new ones for -1.
-
-        Both may share memory: let one of the two learn.
-        """
+        """Return the statistics of the given features and targets, new ones for -1."""
         new = shallow_copy(self)
         if self._mean is not None:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
@@ -476,39 +555,6 @@ class Statistics:
         new._targets_taken = gathered(self._targets_taken, targets)
         new._target_squares = gathered(self._target_squares, targets)
         return new
-
-    def with_targets(self, columns: Integers) -> Self:
-        """Return it without all targets but those at the given columns, in the order given."""
-        return self.reindexed(np.arange(self.n_features), np.asarray(columns, dtype=np.intp))
-
-    def placed(
-        self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
-    ) -> Self:
-        """Return a copy whose columns stand at the given places among more columns.
-
-        Parameters
-        ----------
-        feature_columns : ndarray (self.n_features,) of int
-            The new column of every feature.
-        target_columns : ndarray (self.n_targets,) of int
-            The new column of every target.
-        n_features, n_targets : int
-            The sizes of the copy.
-
-        Raises
-        ------
-        ValueError
-            If two columns have one place, or a place is beyond the sizes.
-        """
-        self.check_room(n_features, n_targets)
-        check_places("feature_columns", feature_columns, self.n_features, n_features)
-        check_places("target_columns", target_columns, self.n_targets, n_targets)
-        features = origins(np.asarray(feature_columns), n_features)
-        return self.copied().reindexed(features, origins(np.asarray(target_columns), n_targets))
-
-    def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, by column, which folds need: itself."""
-        return self
 
     def merged(self, placed: Any) -> Any:
         """Return the statistics of both, in the memory of `placed`, which has all columns."""
@@ -558,7 +604,7 @@ class Statistics:
         if not self._weight:
             self._mean = theirs.settled()
         elif abs(total) <= NOTHING_LEFT * (self._weight + abs(weight)):
-            apply(self._sums.plan_rows(self.no_rows(), 0.0))
+            apply(self._sums.plan_rows(Rows.none(self.n_features), 0.0))
             self._mean = Mean.zero(len(mean.origin))
             self._target_squares = np.zeros(self.n_targets)
         else:
@@ -571,46 +617,28 @@ class Statistics:
                 self._taken = self._taken + row.squares()
             self._mean = mean.moved(difference, weight / total)
 
-    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
-        """Raise if statistics of two streams can never be held together.
-
-        Raises
-        ------
-        ValueError
-            If features and targets take too much memory, or rows are too many to be counted in
-            64 bits, or sums of squares beyond float64.
-        """
-        self.check_room(n_features, n_targets)
-        check_sums(self, other)
-
     # A ridge inside the sums.
 
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it with a ridge inside; itself, where it enters only at solve time.
-
-        The ridge acts on features in units (n_features,) over 0, 1 by default.
-        """
+        """Return it with a ridge inside; itself, where it enters only at solve time."""
         if not self.holds_ridge:
             return self
         known = self.diagonal, self._target_squares
-        return self._with_sums(self._sums.with_ridge(ridge, units, *known))
+        return self._with_products(self._sums.with_ridge(ridge, units, *known))
 
     def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return it with other units of features that are constant so far; itself, as `with_ridge`.
-
-        Both share memory: let one of the two learn.
-        """
-        return self._with_sums(self._sums.with_units(features, units))
+        """Return it with other units of features that are constant so far."""
+        return self._with_products(self._sums.with_units(features, units))
 
     def restored(self) -> Self:
         """Return it with a ridge inside that has not decayed; itself, without one."""
-        return self._with_sums(self._sums.restored())
+        return self._with_products(self._sums.restored())
 
-    def _with_sums(self, sums: SumsOfProducts) -> Self:
-        if sums is self._sums:
+    def _with_products(self, products: SumsOfProducts) -> Self:
+        if products is self._sums:
             return self
         new = shallow_copy(self)
-        new._sums = sums
+        new._sums = products
         return new
 
     # What follows from the statistics.
@@ -640,22 +668,6 @@ class Statistics:
         sample -= mean.offset
         # Its targets are 0: the scores less those, about the mean, are the scores.
         return solution.errors(sample, -1.0)
-
-    def recursion_of(
-        self, output_weights: Floats, ridge: float, penalties: Floats
-    ) -> tuple[Recursion, float] | None:
-        """Return a solution that may follow single rows beside the sums; None if it cannot.
-
-        Beside it stands how far it can be trusted: below 1 it needs refining.
-        """
-        return self._sums.recursion_of(output_weights, ridge, penalties)
-
-    def refine(self, solution: Recursion) -> float:
-        """Bring a solution that followed rows nearer to that of the sums, in place.
-
-        Returns how far it can be trusted; 0 where it cannot go on.
-        """
-        return self._sums.refine(solution)
 
     def solve(
         self,
@@ -727,20 +739,14 @@ class Statistics:
         share = 1.0 / self._weight if self._weight else np.inf
         return Covariance(matrix, n_parameters + 1.0, self.feature_mean, share)
 
-    def explained_squares(self, output_weights: Floats) -> Floats:
-        """Return by how much weights lower every target's sum of squares, (n_targets,).
-
-        That is 2 W'A'Y - W'A'A W, so `target_squares` minus it is the residual sum of squares of
-        any weights (n_features, n_targets).
-        """
-        return self._sums.explained_squares(output_weights)
-
     def sums(self) -> Sums:
         """Return sums of products in new memory, from which a ridge is chosen.
 
         They are about the mean where there is an intercept, which is one parameter more.
         """
-        return Sums(*self._sums.products(), self.target_squares, self._weight, int(self.is_centred))
+        return Sums(
+            *self._sums.gram_and_cross(), self.target_squares, self._weight, int(self.is_centred)
+        )
 
     def sums_about(self, centre: Self) -> Sums:
         """Return sums of products of the rows, with the means of `centre` at the origin.
@@ -760,40 +766,4 @@ class Statistics:
             sums.target_squares + self._weight * targets**2,
             self._weight,
             n_free=1,
-        )
-
-
-def check_sizes(
-    statistics: Any, n_features: int, n_targets: int, remedy: str = TOO_MANY_FEATURES
-) -> None:
-    """Raise ValueError if more features or targets than there are can never fit into memory.
-
-    That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
-    """
-    if n_features > statistics.n_features or n_targets > statistics.n_targets:
-        sizes = max(n_features, statistics.n_features), max(n_targets, statistics.n_targets)
-        what = "To learn and to solve {:,} features with {:,} targets"
-        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=remedy)
-
-
-def check_sums(mine: Any, other: Any) -> None:
-    """Raise ValueError if two statistics are in other folds, or do not add up in numbers."""
-    empty = [not (each.count or each.weight) for each in (mine, other)]
-    if mine.n_folds != other.n_folds and not any(empty):
-        raise ValueError(
-            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as here. "
-            "Make both models with one ridge before they learn."
-        )
-    if mine.count + other.count > MOST_ROWS:
-        raise ValueError(
-            f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
-            f"the {mine.count} here: rows are counted in 64 bits. Leave one of them out."
-        )
-    with np.errstate(over="ignore"):
-        squares = [mine.raw_squares(), other.raw_squares()]
-        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
-    if not sum(largest) < np.inf:
-        raise ValueError(
-            f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
-            "expected sums that float64 holds. Rescale features or weights of rows."
         )

@@ -40,6 +40,11 @@ class Rows(NamedTuple):
     target_origin: Floats | None = None
     followed: Recursion | None = None
 
+    @classmethod
+    def none(cls, n_features: int) -> Rows:
+        """Return rows of which there are none."""
+        return cls(np.zeros((0, n_features)), np.zeros(0, dtype=np.intp))
+
     def weights(self) -> Floats:
         """Return the weights as a vector (n,)."""
         return np.broadcast_to(np.asarray(self.w, dtype=np.float64), len(self.values))
@@ -131,7 +136,7 @@ class SumsOfProducts(ABC):
         """
 
     @abstractmethod
-    def products(self) -> tuple[Floats, Floats]:
+    def gram_and_cross(self) -> tuple[Floats, Floats]:
         """Return A'A, of which the upper triangle is read, and A'Y, in new memory."""
 
     @abstractmethod

@@ -260,7 +260,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         kept = np.flatnonzero((counts > 0) | (left.held_targets(SLACK) > 0.0))
         classes = Classes().extended(self.classes[column] for column in kept)
         news = {"_classes": classes, "_class_counts": counts[kept].tolist()}
-        self._put_in_place(left.with_targets(kept), **news)
+        self._put_in_place(left.reindexed(np.arange(left.n_features), kept), **news)
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
         classes = self._classes.extended(other.classes)

@@ -23,7 +23,7 @@ from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
-from onlinels.accumulators.statistics import Covariance, Statistics
+from onlinels.accumulators.statistics import AnyStatistics, Statistics
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     LEAST_ROWS,
@@ -42,13 +42,14 @@ from onlinels.checks import (
     row_blocks,
     uncast,
 )
+from onlinels.linalg.covariance import Covariance
+from onlinels.linalg.packed import origins
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.known_rows import KnownRows, with_names
 from onlinels.linear.penalty import (
     FIRST_ROWS,
-    AnyStatistics,
     Events,
     Penalty,
     check_folds,
@@ -410,7 +411,8 @@ class LinearModel(base.Estimator, ABC):
     @property
     def count(self) -> int:
         """Number of rows learnt and not taken out again, whatever their weights."""
-        return self._statistics.count
+        count: int = self._statistics.count
+        return count
 
     @property
     def output_weights(self) -> Floats:
@@ -451,8 +453,8 @@ class LinearModel(base.Estimator, ABC):
         """
         self._settle()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
-        if statistics.fixed_ridge is not None:
-            return statistics.fixed_ridge, None
+        if statistics.recursion is not None:
+            return statistics.recursion.ridge, None
         units = penalty.units if is_selected(settings.ridge) else None
         is_balanced = isinstance(statistics, ClasswiseStatistics)
         if settings.own_scaling == "standard" or (units is not None and is_balanced):
@@ -471,7 +473,7 @@ class LinearModel(base.Estimator, ABC):
         if self._settings.is_chosen:
             penalty = choose(penalty, ridge, self._settings.own_scaling, statistics, self._clock)
             is_known = penalty.ridge is not None or not is_selected(ridge)
-            is_open = statistics.fixed_ridge is None and statistics.count < FIRST_ROWS
+            is_open = statistics.recursion is None and statistics.count < FIRST_ROWS
             if statistics.holds_ridge and is_known and not is_open:
                 statistics = holding(statistics, ridge, penalty)
         else:
@@ -635,7 +637,9 @@ class LinearModel(base.Estimator, ABC):
             self._statistics.check_joins(other._statistics, *size)
             mine, theirs = self._statistics, other._statistics
             clock, past, other_past = self._clock.joined(other._clock)
-            theirs = theirs.placed(columns.locate(other.feature_names), places, *size)
+            known = columns.locate(other.feature_names)
+            there = origins(known, size[0]), origins(places, size[1])
+            theirs = theirs.copied().reindexed(*there)
             theirs = theirs if other_past == 1.0 else theirs.scaled(other_past)
             mine = mine if past == 1.0 else mine.scaled(past)
             if other._is_blank:
@@ -644,7 +648,6 @@ class LinearModel(base.Estimator, ABC):
                 outputs["_penalty"] = self._penalty.placed(known, size[0])
             elif self._is_blank:
                 # Nothing was learnt here: what the other model has selected stays, too.
-                known = columns.locate(other.feature_names)
                 statistics, outputs["_penalty"] = theirs, other._penalty.placed(known, size[0])
             else:
                 statistics = mine.merged(theirs)
@@ -822,7 +825,7 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
-        mean, inside = self._statistics.total.feature_mean, self._statistics.fixed_ridge is not None
+        mean, inside = self._statistics.total.feature_mean, self._statistics.recursion is not None
         if inside:
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
@@ -903,7 +906,7 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
         apply(Update(state=learnt_sparse(model, rows)))
         return
     learner, lacking = model, list[MemoryError]()
-    aside = statistics.holds_ridge and (n_rows > 1 or statistics.fixed_ridge is None)
+    aside = statistics.holds_ridge and (n_rows > 1 or statistics.recursion is None)
     if aside:
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         learner = shallow_copy(model)
@@ -1074,7 +1077,7 @@ def noise_variances(
     """Return RSS / (n - p) of every target, (n_targets,); infinite as long as n is not above p."""
     with np.errstate(**OVERFLOW):
         squares = statistics.target_squares
-        residual = squares - statistics.explained_squares(output_weights)
+        residual = squares - statistics.products.explained_squares(output_weights)
     free = statistics.weight - covariance.n_parameters
     if not (statistics.weight and free > FEWEST_FREE * statistics.weight):
         return np.full(len(residual), np.inf)

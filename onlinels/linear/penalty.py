@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.grouped import StatisticsGroup
 from onlinels.accumulators.mean import JITTER
-from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.statistics import AnyStatistics, Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import gathered, origins
@@ -27,8 +26,6 @@ from onlinels.linalg.selection import (
 )
 from onlinels.linear.forgetting import Clock
 from onlinels.saving import FINITE, FLAG, SHARE, VECTOR, WHOLE, maybe, savable
-
-AnyStatistics = Statistics | StatisticsGroup
 
 Scaling = str | None
 """A setting: "auto", "standard" or None."""

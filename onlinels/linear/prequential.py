@@ -275,7 +275,7 @@ class Spread:
         self.squares, self.weight = statistics.target_squares, statistics.weight
         weights, n_features = recursion.weights, statistics.n_features
         with np.errstate(**OVERFLOW):
-            residual = self.squares - statistics.explained_squares(weights[:n_features])
+            residual = self.squares - statistics.products.explained_squares(weights[:n_features])
         self.penalised = (self.penalties * weights**2).sum(axis=0)
         self.total = np.maximum(residual, 0.0) + self.penalised
         inside = float(recursion.penalties @ recursion.inverse().diagonal())
@@ -438,7 +438,8 @@ def _answered_and_learnt(
 def _solution(model: LinearModel) -> Recursion | None:
     """Return the solution that goes on from row to row, as of now; None if none does."""
     if model._statistics.recursion is not None:
-        return model._statistics.recursion
+        inside: Recursion = model._statistics.recursion
+        return inside
     if model._running is None or model._running.current(model._statistics, model.count) is None:
         # As if a prediction had come: the next solution has a recursion.
         model._solution, model._running = None, RunningSolution(model.count)

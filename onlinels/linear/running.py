@@ -7,10 +7,10 @@ from typing import final
 
 import numpy as np
 
+from onlinels.accumulators.statistics import AnyStatistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
-from onlinels.linear.penalty import AnyStatistics
 from onlinels.numerics import Calls, State, shallow_copy
 from onlinels.saving import POSITIVE, WHOLE, made_of, maybe, savable
 
@@ -82,7 +82,7 @@ class RunningSolution:
             return new
         with suppress(MemoryError):  # Without the memory, the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, n_features))
-            found = statistics.total.recursion_of(weights, ridge, full)
+            found = statistics.total.products.recursion_of(weights, ridge, full)
         if found is not None:
             new.recursion, new.trust = found
             per_feature = RENEWAL_ROWS_PER_FEATURE << max(0, n_features - 1).bit_length()
@@ -111,7 +111,7 @@ class RunningSolution:
 
         It is trusted less as features become more collinear, and never more than at its start.
         """
-        trust = min(self.trust, statistics.total.refine(recursion))
+        trust = min(self.trust, statistics.total.products.refine(recursion))
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 

@@ -302,7 +302,7 @@ def saved(model):
 
 def centred(accumulator):
     """Return statistics about the means."""
-    return Accumulator(accumulator._sums, is_centred=True)
+    return Accumulator(accumulator.products, is_centred=True)
 
 
 def assert_unchanged(before, model, dump):
