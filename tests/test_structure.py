@@ -16,7 +16,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 
 FLOORS = (
     {"checks", "numerics", "saving", "version"},
-    {"linalg", "rows", "labels", "datasets"},
+    {"hashing", "linalg", "rows", "labels", "datasets"},
     {"accumulators", "features", "scoring"},
     {"linear"},
     {
@@ -39,6 +39,7 @@ NEIGHBOURS = {
     ("numerics", "checks"),
     ("saving", "checks"),
     ("saving", "numerics"),
+    ("hashing", "rows"),
     ("network", "presets"),
     ("wrappers", "pipelines"),
     ("sites", "pipelines"),

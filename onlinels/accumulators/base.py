@@ -10,6 +10,7 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     LEAST_ROWS,
+    Floats,
     Integers,
     Matrix,
     check_mass,
@@ -99,6 +100,13 @@ class Accumulator(Statistics):
     def fixed_ridge(self) -> float | None:
         """The ridge inside the statistics; None where it enters only when weights are solved."""
         return None if self.recursion is None else float(self.recursion.ridge)
+
+    def ridge_diagonal(self, ridge: float) -> Floats:
+        """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
+        inside = self.recursion
+        if inside is not None and ridge == inside.ridge:
+            return inside.penalties
+        return np.full(self.n_features, ridge)
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""

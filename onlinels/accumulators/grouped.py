@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+import copy
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from onlinels.accumulators.statistics import AnyStatistics, Names, Statistics
+from onlinels.accumulators.statistics import (
+    Names,
+    Statistics,
+    check_sizes,
+    check_sums,
+    growths,
+    held,
+)
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import TOO_MANY_FEATURES, Floats, Integers
 from onlinels.linalg.recursion import Recursion
+from onlinels.linalg.sketch import RESIDUE
 from onlinels.numerics import Calls, State, joined, shallow_copy
+from onlinels.rows import Name
 from onlinels.saving import listed, made_of, maybe, savable
 
 LIGHTEST = 1e-200
@@ -32,7 +42,7 @@ def group_is_sound(group: Any) -> bool:
     return len(kinds) == 1
 
 
-class StatisticsGroup(AnyStatistics):
+class StatisticsGroup(ABC):
     """Hold several statistics; a row is learnt by one of them, and the sum of all is solved.
 
     Parameters
@@ -41,6 +51,11 @@ class StatisticsGroup(AnyStatistics):
         Statistics without rows, as every group begins.
     n_groups : int
     """
+
+    n_folds = 1
+    recursion: Recursion | None = None
+    holds_ridge = False
+    room_remedy = TOO_MANY_FEATURES
 
     group_name: ClassVar[str]
     """The word for a group in messages."""
@@ -101,6 +116,19 @@ class StatisticsGroup(AnyStatistics):
         features, targets = zip(*(each.squares_taken() for each in self._all()), strict=True)
         return np.sum(features, axis=0), np.sum(targets, axis=0)
 
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        return held(self, share)
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if so many features and targets can never fit into memory."""
+        check_sizes(self, n_features, n_targets, self.room_remedy)
+
+    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if statistics of two streams can never be held together."""
+        self.check_room(n_features, n_targets)
+        check_sums(self, other)
+
     def _all(self) -> list[Statistics]:
         return [self._empty, *self._members]
 
@@ -148,6 +176,10 @@ class StatisticsGroup(AnyStatistics):
 
     # Rare changes: a new object aside.
 
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
     def scaled(self, factor: float) -> Self:
         """Return a copy in which everything learnt weighs a factor of what it did."""
         return self._of(self._empty, [member.scaled(factor) for member in self._members])
@@ -161,6 +193,27 @@ class StatisticsGroup(AnyStatistics):
             except ValueError as error:
                 raise ValueError(f"In {self.group_name} {number} {error}") from error
         return self._of(self._empty, members)
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for more features and targets: itself, if it has that."""
+        places = growths(self, n_features, n_targets)
+        return self if places is None else self.reindexed(*places)
+
+    def named(self, names: Sequence[Name]) -> Self:
+        """Return it with the names of all features, by column, which folds need."""
+        return self
+
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it: no ridge is inside, it enters when the sum is solved."""
+        return self
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it: units enter when the sum is solved."""
+        return self
+
+    def restored(self) -> Self:
+        """Return it: no ridge inside has decayed."""
+        return self
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the statistics of the given features and targets, new ones for -1."""
@@ -179,6 +232,9 @@ class StatisticsGroup(AnyStatistics):
         new = shallow_copy(self)
         new._empty, new._members, new._total = empty, members, None
         return new
+
+
+AnyStatistics = Statistics | StatisticsGroup
 
 
 def joined_statistics(parts: Sequence[Statistics]) -> Statistics:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any, Self
@@ -72,171 +71,8 @@ STATISTICS = {
 """Fields of statistics in a saved model."""
 
 
-class AnyStatistics(ABC):
-    """Statistics of rows: one ledger, or several in groups whose sum is solved."""
-
-    n_folds = 1
-    """Number of folds in which rows are kept apart; 1 where they are not."""
-
-    room_remedy = TOO_MANY_FEATURES
-    """What to do about too many features or targets."""
-
-    n_features: Any
-    n_targets: Any
-    count: Any
-    weight: Any
-    recursion: Any = None
-    holds_ridge: Any = False
-
-    @property
-    @abstractmethod
-    def total(self) -> Statistics:
-        """The statistics that are solved; not to be changed."""
-
-    @property
-    @abstractmethod
-    def is_centred(self) -> bool:
-        """Whether rows are learnt about their mean."""
-
-    @abstractmethod
-    def raw_squares(self) -> tuple[Floats, Floats]:
-        """Return the weighted sums of squares of features and targets, not about their means."""
-
-    @abstractmethod
-    def squares_taken(self) -> tuple[Floats, Floats]:
-        """Return the raw squares of features and targets that were taken out."""
-
-    @abstractmethod
-    def bytes_for(self, n_features: int, n_targets: int) -> int:
-        """Return the bytes that it takes to learn and to solve so many features and targets."""
-
-    @abstractmethod
-    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn checked rows; without rows everything decays.
-
-        Nothing changes before the update is applied.
-        """
-
-    @abstractmethod
-    def plan_row(
-        self,
-        sample: Floats,
-        w: float = 1.0,
-        decay: float = 1.0,
-        solution: Recursion | None = None,
-    ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row, at the least cost.
-
-        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
-        statistics that is given learns it, too.
-        """
-
-    @abstractmethod
-    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
-        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
-
-    @abstractmethod
-    def scaled(self, factor: float) -> Self:
-        """Return a copy in which everything learnt weighs a factor of what it did."""
-
-    @abstractmethod
-    def without(self, rows: Rows, names: Names) -> Self:
-        """Return a copy without checked rows, and without features that only these had."""
-
-    @abstractmethod
-    def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets, new ones for -1.
-
-        Both may share memory: let one of the two learn.
-        """
-
-    @abstractmethod
-    def merged(self, placed: Any) -> Any:
-        """Return the statistics of both, in the memory of `placed`, which has all columns."""
-
-    def copied(self) -> Self:
-        """Return an independent copy."""
-        return copy.deepcopy(self)
-
-    def grown(self, n_features: int, n_targets: int) -> Self:
-        """Return it with room for features and targets that were 0 so far: itself, if it has that.
-
-        Both share memory: let one of the two learn.
-        """
-        sizes = (self.n_features, n_features), (self.n_targets, n_targets)
-        if all(known >= needed for known, needed in sizes):
-            return self
-        return self.reindexed(*(growth(*each) for each in sizes))
-
-    def named(self, names: Sequence[Name]) -> Self:
-        """Return it with the names of all features, by column, which folds need."""
-        return self
-
-    def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
-        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
-        held: Floats = np.where(squares > share * taken, squares, 0.0)
-        return held
-
-    # A ridge inside: none, unless the sums of products hold one.
-
-    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it with a ridge inside; itself, where it enters only at solve time.
-
-        The ridge acts on features in units (n_features,) over 0, 1 by default.
-        """
-        return self
-
-    def with_units(self, features: Integers, units: Floats) -> Self:
-        """Return it with other units of features that are constant so far; see `with_ridge`."""
-        return self
-
-    def restored(self) -> Self:
-        """Return it with a ridge inside that has not decayed."""
-        return self
-
-    # What can be refused.
-
-    def check_room(self, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if more features or targets than there are can never fit into memory.
-
-        That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
-        """
-        if n_features > self.n_features or n_targets > self.n_targets:
-            sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
-            what = "To learn and to solve {:,} features with {:,} targets"
-            check_room(self.bytes_for(*sizes), what, *sizes, remedy=self.room_remedy)
-
-    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if statistics of two streams can never be held together.
-
-        Features and targets may take too much memory, rows may be in other folds, or too many to be
-        counted in 64 bits, or sums of squares beyond float64.
-        """
-        self.check_room(n_features, n_targets)
-        empty = [not (each.count or each.weight) for each in (self, other)]
-        if self.n_folds != other.n_folds and not any(empty):
-            raise ValueError(
-                f"other has statistics in {other.n_folds} folds, expected {self.n_folds} as here. "
-                "Make both models with one ridge before they learn."
-            )
-        if self.count + other.count > MOST_ROWS:
-            raise ValueError(
-                f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
-                f"the {self.count} here: rows are counted in 64 bits. Leave one of them out."
-            )
-        with np.errstate(over="ignore"):
-            squares = [self.raw_squares(), other.raw_squares()]
-            largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
-        if not sum(largest) < np.inf:
-            raise ValueError(
-                f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
-                "expected sums that float64 holds. Rescale features or weights of rows."
-            )
-
-
 @savable(STATISTICS, is_sound)
-class Statistics(AnyStatistics):
+class Statistics:
     """Sufficient statistics of a stream of rows: they add, subtract, grow, and give weights.
 
     The statistics of two streams add up to the statistics of both. Output weights are a pure
@@ -261,6 +97,9 @@ class Statistics(AnyStatistics):
     >>> weights.round(9), statistics.intercept(weights).round(9)
     (array([[2.]]), array([8.]))
     """
+
+    n_folds = 1
+    """Number of folds in which rows are kept apart; 1 where they are not."""
 
     def __init__(self, sums: SumsOfProducts, is_centred: bool) -> None:
         n_features, n_targets = sums.shape
@@ -371,14 +210,25 @@ class Statistics(AnyStatistics):
         """Return the raw squares of features and targets that were taken out."""
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        return held(self, share)
+
     # Rows.
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if so many features and targets can never fit into memory."""
+        check_sizes(self, n_features, n_targets)
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
         return self._sums.bytes_for(n_features, n_targets)
 
     def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn checked rows, or take them out."""
+        """Plan to let everything decay and to learn checked rows, or take them out.
+
+        Nothing changes before the update is applied. Without rows everything decays.
+        """
         if len(rows.targets) == 1 and rows.sign > 0.0:
             return self.plan_row(*rows.sample(self.n_targets), decay)
         return self._plan_many(rows, decay)
@@ -390,7 +240,11 @@ class Statistics(AnyStatistics):
         decay: float = 1.0,
         solution: Recursion | None = None,
     ) -> tuple[Calls, State]:
-        """Plan to let everything decay and to learn one row, and a solution too."""
+        """Plan to let everything decay and to learn one row, at the least cost.
+
+        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
+        statistics that is given learns it, too.
+        """
         mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
         if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
             # A first row is the mean.
@@ -530,6 +384,10 @@ class Statistics(AnyStatistics):
 
     # Rare changes: a new object aside.
 
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
     def scaled(self, factor: float) -> Self:
         """Return a copy in which everything learnt weighs a factor of what it did."""
         new = self.copied()
@@ -545,8 +403,19 @@ class Statistics(AnyStatistics):
             new._sums = new._sums.without(unused)
         return new
 
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for features and targets that were 0 so far: itself, if it has that.
+
+        Both share memory: let one of the two learn.
+        """
+        places = growths(self, n_features, n_targets)
+        return self if places is None else self.reindexed(*places)
+
     def reindexed(self, features: Integers, targets: Integers) -> Self:
-        """Return the statistics of the given features and targets, new ones for -1."""
+        """Return the statistics of the given features and targets, new ones for -1.
+
+        Both may share memory: let one of the two learn.
+        """
         new = shallow_copy(self)
         if self._mean is not None:
             new._mean = self._mean.reindexed(self.n_features, features, targets)
@@ -555,6 +424,15 @@ class Statistics(AnyStatistics):
         new._targets_taken = gathered(self._targets_taken, targets)
         new._target_squares = gathered(self._target_squares, targets)
         return new
+
+    def named(self, names: Sequence[Name]) -> Self:
+        """Return it with the names of all features, by column, which folds need: itself."""
+        return self
+
+    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if statistics of two streams can never be held together."""
+        check_sizes(self, n_features, n_targets)
+        check_sums(self, other)
 
     def merged(self, placed: Any) -> Any:
         """Return the statistics of both, in the memory of `placed`, which has all columns."""
@@ -620,7 +498,10 @@ class Statistics(AnyStatistics):
     # A ridge inside the sums.
 
     def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
-        """Return it with a ridge inside; itself, where it enters only at solve time."""
+        """Return it with a ridge inside; itself, where it enters only at solve time.
+
+        The ridge acts on features in units (n_features,) over 0, 1 by default.
+        """
         if not self.holds_ridge:
             return self
         known = self.diagonal, self._target_squares
@@ -719,13 +600,6 @@ class Statistics(AnyStatistics):
         constant: Floats = self.target_mean - self.feature_mean @ output_weights
         return constant
 
-    def ridge_diagonal(self, ridge: float) -> Floats:
-        """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
-        inside = self._sums.recursion
-        if inside is not None and ridge == inside.ridge:
-            return inside.penalties
-        return np.full(self.n_features, ridge)
-
     def covariance(self, ridge: float | Floats, diagonal: Floats | None = None) -> Covariance:
         """Return the covariance of the weights that `solve` gives; parameters are those of it.
 
@@ -766,4 +640,55 @@ class Statistics(AnyStatistics):
             sums.target_squares + self._weight * targets**2,
             self._weight,
             n_free=1,
+        )
+
+
+def growths(statistics: Any, n_features: int, n_targets: int) -> tuple[Integers, Integers] | None:
+    """Return the places to gather for so many features and targets; None if there are as many."""
+    size = statistics.n_features, statistics.n_targets
+    if size[0] >= n_features and size[1] >= n_targets:
+        return None
+    return growth(size[0], n_features), growth(size[1], n_targets)
+
+
+def held(statistics: Any, share: float) -> Floats:
+    """Return every target's sum of squares, 0 up to a share of what was taken out."""
+    squares, taken = statistics.raw_squares()[1], statistics.squares_taken()[1]
+    remaining: Floats = np.where(squares > share * taken, squares, 0.0)
+    return remaining
+
+
+def check_sizes(
+    statistics: Any, n_features: int, n_targets: int, remedy: str = TOO_MANY_FEATURES
+) -> None:
+    """Raise ValueError if more features or targets than there are can never fit into memory.
+
+    That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
+    """
+    if n_features > statistics.n_features or n_targets > statistics.n_targets:
+        sizes = max(n_features, statistics.n_features), max(n_targets, statistics.n_targets)
+        what = "To learn and to solve {:,} features with {:,} targets"
+        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=remedy)
+
+
+def check_sums(mine: Any, other: Any) -> None:
+    """Raise ValueError if rows are in other folds, too many, or their squares beyond float64."""
+    empty = [not (each.count or each.weight) for each in (mine, other)]
+    if mine.n_folds != other.n_folds and not any(empty):
+        raise ValueError(
+            f"other has statistics in {other.n_folds} folds, expected {mine.n_folds} as here. "
+            "Make both models with one ridge before they learn."
+        )
+    if mine.count + other.count > MOST_ROWS:
+        raise ValueError(
+            f"other has learnt {other.count} rows, expected at most {MOST_ROWS} together with "
+            f"the {mine.count} here: rows are counted in 64 bits. Leave one of them out."
+        )
+    with np.errstate(over="ignore"):
+        squares = [mine.raw_squares(), other.raw_squares()]
+        largest = [sum(float(part.max(initial=0.0)) for part in each) for each in squares]
+    if not sum(largest) < np.inf:
+        raise ValueError(
+            f"other has sums of squares of {largest[1]:g}, those here are {largest[0]:g}, "
+            "expected sums that float64 holds. Rescale features or weights of rows."
         )

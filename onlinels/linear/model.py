@@ -18,12 +18,12 @@ from river import base
 
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.grouped import ClasswiseStatistics, balancing_factors
+from onlinels.accumulators.grouped import AnyStatistics, ClasswiseStatistics, balancing_factors
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
-from onlinels.accumulators.statistics import AnyStatistics, Statistics
+from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     LEAST_ROWS,
@@ -438,9 +438,12 @@ class LinearModel(base.Estimator, ABC):
         """The ridge in force on each feature, (n_features,), read-only."""
         with self._lock:
             ridge, units = self._in_force()
+            inside = self._statistics.recursion
+            if inside is not None:
+                return read_only(inside.penalties)
+            full = np.ones(len(self._columns)) if units is None else units**2
             with np.errstate(over="ignore"):  # Of features at 1e150.
-                own = None if units is None else ridge * units**2
-            return read_only(self._statistics.total.ridge_diagonal(ridge) if own is None else own)
+                return read_only(ridge * full)
 
     # The ridge.
 

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.accumulators.folds import FoldedStatistics
+from onlinels.accumulators.grouped import AnyStatistics
 from onlinels.accumulators.mean import JITTER
-from onlinels.accumulators.statistics import AnyStatistics, Statistics
+from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
 from onlinels.linalg.packed import gathered, origins

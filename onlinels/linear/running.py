@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from onlinels.accumulators.statistics import AnyStatistics
+from onlinels.accumulators.grouped import AnyStatistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
@@ -111,7 +111,7 @@ class RunningSolution:
 
         It is trusted less as features become more collinear, and never more than at its start.
         """
-        trust = min(self.trust, statistics.total.products.refine(recursion))
+        trust: float = min(self.trust, statistics.total.products.refine(recursion))
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 
