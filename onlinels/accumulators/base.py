@@ -20,6 +20,7 @@ from onlinels.checks import (
     row_blocks,
 )
 from onlinels.linalg.packed import origins
+from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, becoming
 from onlinels.saving import locked_copy, save_method
 
@@ -103,7 +104,7 @@ class Accumulator(Statistics):
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
-        inside = self.recursion
+        inside: Recursion | None = self.recursion
         if inside is not None and ridge == inside.ridge:
             return inside.penalties
         return np.full(self.n_features, ridge)

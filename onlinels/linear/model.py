@@ -441,9 +441,9 @@ class LinearModel(base.Estimator, ABC):
             inside = self._statistics.recursion
             if inside is not None:
                 return read_only(inside.penalties)
-            full = np.ones(len(self._columns)) if units is None else units**2
             with np.errstate(over="ignore"):  # Of features at 1e150.
-                return read_only(ridge * full)
+                squares = np.ones(len(self._columns)) if units is None else units**2
+                return read_only(ridge * squares)
 
     # The ridge.
 
