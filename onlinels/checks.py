@@ -62,19 +62,13 @@ OF_STREAMS = OF_FEATURES | {
 }
 """Remedies for samples of which text is a feature, too."""
 
-OF_MATRICES = {
-    "missing": "Fill missing values first, for instance with np.nan_to_num(X).",
+OF_TABLES = {
+    "missing": "Fill missing values first, for instance with np.nan_to_num or fillna, or row by "
+    "row with river's preprocessing.StatImputer.",
     "large": LARGE,
     "text": "Convert numbers with X.astype(float); of categories make a frame, and encode them.",
 }
-"""Remedies for arrays of rows of features."""
-
-OF_FRAMES = {
-    "missing": "Fill missing values first, for instance with fillna (pandas), fill_null and "
-    "fill_nan (polars), or row by row with river's preprocessing.StatImputer.",
-    "large": LARGE,
-}
-"""Remedies for frames."""
+"""Remedies for arrays and frames of rows of features."""
 
 OF_COMPLEX = "Convert complex numbers to real ones, for instance to their magnitude with abs."
 
@@ -159,7 +153,7 @@ def check_matrix(name: str, values: Any) -> Matrix:
     array = plain_array(name, values)
     check_two_dimensional(name, array)
     check_not_empty(name, len(array))
-    check_values(name, array, OF_MATRICES)
+    check_values(name, array, OF_TABLES)
     return array
 
 

@@ -22,9 +22,8 @@ from scipy.linalg.blas import ddot
 
 from onlinels.checks import (
     OF_FEATURES,
-    OF_FRAMES,
-    OF_MATRICES,
     OF_ROWS,
+    OF_TABLES,
     SPARSE,
     Floats,
     Integers,
@@ -246,7 +245,7 @@ OF_SAMPLES = {
 }
 """Remedies for samples that are no mappings; see `remedy_by`."""
 
-OF_TABLES = {
+OF_UNREADABLE = {
     "collect": "Pass {name}.collect().",
     "to_frame": "Pass {name}.to_frame().",
     "popitem": "Pass pandas.DataFrame({name}) of columns, [{name}] of one row.",
@@ -358,7 +357,7 @@ def _read_samples(X: Sequence[Any]) -> Batch:
 def _read_sparse(X: Any, argument: str) -> Batch:
     check_two_dimensional(argument, X)
     check_not_empty(argument, X.shape[0])
-    rows = _finite_rows(X, argument, OF_MATRICES, at_position)
+    rows = _finite_rows(X, argument, OF_TABLES, at_position)
     return Batch(X.shape[0], lambda: rows, (range(X.shape[1]),), X)
 
 
@@ -396,12 +395,12 @@ def _read_frame(X: Any, argument: str) -> Batch:
     if _is_wholly_sparse(frame):
         # Measured on 10,000 rows of 4,000 columns, a hundredth of them filled: a fifth of the
         # time, and 13 MiB for 305.
-        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_FRAMES, place)
+        matrix = _finite_rows(frame.to_native().sparse.to_coo(), argument, OF_TABLES, place)
     else:
         # Frames of nothing but float32 stay as they are: the accumulators cast once.
         single = set(frame.schema.values()) == {nw.Float32()}
         matrix = to_numpy(frame, np.float32 if single else np.float64)
-        check_values(argument, matrix, OF_FRAMES, place)
+        check_values(argument, matrix, OF_TABLES, place)
     return Batch(len(frame), lambda: matrix, (plain_names(names),), frame)
 
 
@@ -434,7 +433,7 @@ def as_frame(X: Any, argument: str = "X") -> nw.DataFrame[Any]:
     try:
         return nw.from_native(X, eager_only=True)
     except TypeError as error:
-        remedy = remedy_by(argument, X, OF_TABLES, "Pass one of these.")
+        remedy = remedy_by(argument, X, OF_UNREADABLE, "Pass one of these.")
         raise TypeError(
             f"{argument} is of type {type(X).__name__}, expected an array (n_rows, n_columns), a "
             f"pandas, polars or pyarrow frame, or a list of dicts. {remedy}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -76,6 +77,9 @@ from onlinels.scoring import (
     calibrate,
     log_losses,
 )
+
+Before = tuple[Any, State]
+"""Answers for rows before each is learnt, and the state after all of them."""
 
 
 def is_blank(model: Any) -> bool:
@@ -189,6 +193,78 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             return
         with restored_on_error(steps_of(self.classifier)[:-1]):
             self.classifier.learn_one(x, y, **others)
+
+    @abstractmethod
+    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        """Return the label of every row before it is learnt, and the state after all of them."""
+
+    @abstractmethod
+    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        """Return probabilities of every row before it is learnt, and the state after all."""
+
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Predict every row of a mini-batch before it is learnt, then learn it.
+
+        This is progressive validation, also called prequential evaluation or test-then-train: the
+        result is that of `predict_one` and `learn_one` for one row after the other, with any
+        settings.
+
+        Parameters
+        ----------
+        X, y, w, **kwargs
+            As `learn_many` reads them.
+
+        Returns
+        -------
+        array, series or list of n_rows labels
+            In the kind of `X`. None for a row before which nothing was known.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As the wrapped model; nothing has changed then.
+
+        Notes
+        -----
+        The cost is that of the wrapped model's `predict_learn_many`, and of what the wrapper adds
+        to a row; of a pipeline whose steps learn, as river's scalers do, that of the rows one by
+        one.
+
+        Examples
+        --------
+        >>> model = DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0))
+        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
+        [None, 'low', 'high']
+        """
+        with self._lock:
+            state: State = ()
+            if learning_step(self.classifier) is None:
+                labels, state = self._labels_before(X, y, w, kwargs)
+            else:
+                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
+            predicted = labels_like(source_of(X), labels)
+            apply(Update(state=state))
+            return predicted
+
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
+        """Return the probabilities of every row before it is learnt, then learn it.
+
+        See `predict_learn_many`. A `CalibratedClassifier` scales scores by the scale of then.
+
+        Returns
+        -------
+        table (n_rows, n_classes)
+            In the kind of `X`, with a column for each class that is known after the batch, then for
+            each that was forgotten in it: 0 in rows before which the class was not known. Dicts
+            hold the classes that were known.
+        """
+        with self._lock:
+            if learning_step(self.classifier) is None:
+                table, state = self._table_before(X, y, w, kwargs)
+                apply(Update(state=state))
+                return table
+            rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
+            return table_of(source_of(X), rows, self.classes)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -370,66 +446,16 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             else:
                 self._one_by_one(X, y, w, kwargs)
 
-    def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
-        """Predict every row of a mini-batch before it is learnt, then learn it.
+    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        labels, _, state = self._in_blocks(X, y, w, others)
+        return labels, state
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other. The cost is
-        that of `learn_many`.
-
-        Parameters
-        ----------
-        X, y, w, **kwargs
-            As `learn_many` reads them.
-
-        Returns
-        -------
-        array, series or list of n_rows labels
-            In the kind of `X`. None for a row before which nothing was known.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As the wrapped model; nothing has changed then.
-
-        Examples
-        --------
-        >>> model = DriftAwareClassifier(LeastSquaresClassifier(ridge=1.0))
-        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
-        [None, 'low', 'high']
-        """
-        with self._lock:
-            if learning_step(self.classifier) is None:
-                labels, _, state = self._in_blocks(X, y, w, kwargs)
-                predicted = labels_like(source_of(X), labels)
-                apply(Update(state=state))
-                return predicted
-            labels = self._one_by_one(X, y, w, kwargs, "predict_one")
-            return labels_like(source_of(X), labels)
-
-    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
-        """Return the probabilities of every row before it is learnt, then learn it.
-
-        See `predict_learn_many`.
-
-        Returns
-        -------
-        table (n_rows, n_classes)
-            In the kind of `X`, with a column for each class that is known after the batch, then for
-            each that was forgotten in it: 0 in rows before which the class was not known. Dicts
-            hold the classes that were known.
-        """
-        with self._lock:
-            if learning_step(self.classifier) is None:
-                # As dicts, by the classes that were known before each row.
-                rows, last, state = self._in_blocks(
-                    X, y, w, kwargs, lambda answers, _: own_table(answers._replace(source=[]))
-                )
-                table = table_of(source_of(X), rows, last.classes)
-                apply(Update(state=state))
-                return table
-            rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
-            return table_of(source_of(X), rows, self.classes)
+    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        # As dicts, by the classes that were known before each row.
+        rows, last, state = self._in_blocks(
+            X, y, w, others, lambda answers, _: own_table(answers._replace(source=[]))
+        )
+        return table_of(source_of(X), rows, last.classes), state
 
     def _in_blocks(
         self,
@@ -646,10 +672,10 @@ class CalibratedClassifier(WrappedClassifier):
             )
         return answers, probabilities, losses
 
-    def _become(self, answers: Answers, losses: Floats) -> None:
-        """Let the wrapped model become its copy that has learnt, with losses after the rows."""
+    def _state_after(self, answers: Answers, losses: Floats) -> State:
+        """Return the state of the wrapped model's copy that has learnt, and losses after that."""
         last = last_step(self.classifier)
-        apply(Update(state=(*becoming(last, answers.model), (self, "_losses", losses))))
+        return (*becoming(last, answers.model), (self, "_losses", losses))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0, **kwargs: Any) -> None:
         """Score one sample, then learn it.
@@ -695,7 +721,7 @@ class CalibratedClassifier(WrappedClassifier):
             last = last_step(self.classifier)
             if learning_step(self.classifier) is None and last._follows_rows:
                 answers, _, losses = self._answered(X, y, w, kwargs)
-                self._become(answers, losses)
+                apply(Update(state=self._state_after(answers, losses)))
                 return
             labels = read_labels(y)
             weights = check_weights(w, len(labels))
@@ -704,67 +730,13 @@ class CalibratedClassifier(WrappedClassifier):
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)
 
-    def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
-        """Predict every row of a mini-batch before it is learnt, then learn it.
+    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        answers, _, losses = self._answered(X, y, w, others)
+        return labels_before(answers), self._state_after(answers, losses)
 
-        This is progressive validation, also called prequential evaluation or test-then-train: the
-        result is that of `predict_one` and `learn_one` for one row after the other, with any
-        settings.
-
-        Parameters
-        ----------
-        X, y, w, **kwargs
-            As `learn_many` reads them.
-
-        Returns
-        -------
-        array, series or list of n_rows labels
-            In the kind of `X`. None for a row before which nothing was learnt.
-
-        Raises
-        ------
-        TypeError, ValueError
-            As the wrapped model; nothing has changed then.
-
-        Notes
-        -----
-        The cost is that of the wrapped model's `predict_learn_many`, and 41 softmaxes a row; of a
-        pipeline whose steps learn, as river's scalers do, that of the rows one by one.
-
-        Examples
-        --------
-        >>> model = CalibratedClassifier(LeastSquaresClassifier(ridge=1.0))
-        >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
-        [None, 'low', 'high']
-        """
-        with self._lock:
-            if learning_step(self.classifier) is not None:
-                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
-                return labels_like(source_of(X), labels)
-            answers, _, losses = self._answered(X, y, w, kwargs)
-            predicted = labels_like(answers.source, labels_before(answers))
-            self._become(answers, losses)
-            return predicted
-
-    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
-        """Return the probabilities of every row before it is learnt, then learn it.
-
-        See `predict_learn_many`. Each row's scores are scaled by the scale that was in force then.
-
-        Returns
-        -------
-        table (n_rows, n_classes)
-            In the kind of `X`, with a column for each class that is known after the batch: 0 in
-            rows before the first row of the class. Dicts hold the classes that were known.
-        """
-        with self._lock:
-            if learning_step(self.classifier) is not None:
-                rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
-                return table_of(source_of(X), rows, self.classes)
-            answers, probabilities, losses = self._answered(X, y, w, kwargs)
-            table = table_before(answers, probabilities)
-            self._become(answers, losses)
-            return table
+    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        answers, probabilities, losses = self._answered(X, y, w, others)
+        return table_before(answers, probabilities), self._state_after(answers, losses)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the probability of every class for one sample; {} before anything is learnt."""

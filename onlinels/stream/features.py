@@ -149,10 +149,7 @@ class RunningScaler:
                 part = slice(start, stop)
                 later, before = scaler._learnt_together(rows[part], gaps[part])
             else:
-                later = scaler.learnt(rows[start], gaps[start])
-                before = tuple(
-                    each[None] for each in (scaler.counts, scaler.means, scaler.variances)
-                )
+                later, before = scaler._learnt_alone(rows[start], gaps[start])
             n_learnt = len(before[0])
             for state, each in zip(states, before, strict=True):
                 state[start : start + n_learnt] = each
@@ -176,9 +173,6 @@ class RunningScaler:
         (x_j - m_(j-1))^2 - v_0) / N_i: Welford's recursion, summed up.
         """
         known, n_rows = ~np.isnan(rows), len(rows)
-        before = self.counts[None], self.means[None], self.variances[None]
-        if n_rows == 1:
-            return self.learnt(rows[0], gaps[0]), before
         faded = FADING ** np.arange(n_rows + 1.0)[:, None]
         new_weights = known / faded[1:]
 
@@ -200,18 +194,19 @@ class RunningScaler:
         of_rows = (far & (counts[:-1] >= FEWEST)).any(axis=1)
         n_learnt = int(of_rows.argmax()) if of_rows.any() else n_rows
         if not n_learnt:
-            return self.learnt(rows[0], gaps[0]), before
+            return self._learnt_alone(rows[0], gaps[0])
         new = shallow_copy(self)
         for unknown in gaps[:n_learnt]:
             new._known = new._noted(unknown)
             new._n_rows += 1
         new._n_far = np.zeros_like(self._n_far)
-        new.counts, new.means, new.variances = (
-            counts[n_learnt],
-            means[n_learnt],
-            variances[n_learnt],
-        )
-        return new, (counts[:n_learnt], means[:n_learnt], variances[:n_learnt])
+        states = counts, means, variances
+        new.counts, new.means, new.variances = (each[n_learnt] for each in states)
+        return new, tuple(each[:n_learnt] for each in states)
+
+    def _learnt_alone(self, row: Floats, gaps: Sequence[Name]) -> tuple[Self, tuple[Floats, ...]]:
+        """Return the scaler after a row, and its state before."""
+        return self.learnt(row, gaps), (self.counts[None], self.means[None], self.variances[None])
 
     def _noted(self, unknown: Sequence[Name]) -> dict[Name, list[float]]:
         """Return what is known of names with gaps after another row, whose gaps are given."""
