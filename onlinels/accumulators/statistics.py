@@ -257,10 +257,11 @@ class Statistics:
             share = w / weight
             # The row counts by its distance from the mean, which moves towards it.
             w = past * share
-            sample = sample - mean.origin
-            sample -= mean.offset
+            origin, offset = mean
+            sample = sample - origin
+            sample -= offset
             if count % ROWS_BETWEEN_ORIGINS:
-                calls = ((daxpy, sample, mean.offset, len(sample), share),)
+                calls = ((daxpy, sample, offset, len(sample), share),)
             else:
                 state = (*state, (self, "_mean", mean.moved(sample, share)))
         squares = adding_squares(self._target_squares, sample[n_features:], w, decay)
@@ -545,8 +546,9 @@ class Statistics:
         mean = self._mean
         if mean is None:
             return solution.scores(sample[: len(self._taken)])
-        sample = sample - mean.origin
-        sample -= mean.offset
+        origin, offset = mean
+        sample = sample - origin
+        sample -= offset
         # Its targets are 0: the scores less those, about the mean, are the scores.
         return solution.errors(sample, -1.0)
 
