@@ -20,7 +20,6 @@ from onlinels.checks import (
     row_blocks,
 )
 from onlinels.linalg.packed import origins
-from onlinels.linalg.recursion import Recursion
 from onlinels.numerics import Calls, State, Update, apply, apply_in_blocks, becoming
 from onlinels.saving import locked_copy, save_method
 
@@ -100,11 +99,11 @@ class Accumulator(Statistics):
     @property
     def fixed_ridge(self) -> float | None:
         """The ridge inside the statistics; None where it enters only when weights are solved."""
-        return None if self.recursion is None else float(self.recursion.ridge)
+        return None if self.recursion is None else self.recursion.ridge
 
     def ridge_diagonal(self, ridge: float) -> Floats:
         """Return the ridge in force on each feature: from c/2 to c in its units, if inside."""
-        inside: Recursion | None = self.recursion
+        inside = self.recursion
         if inside is not None and ridge == inside.ridge:
             return inside.penalties
         return np.full(self.n_features, ridge)

@@ -99,7 +99,7 @@ class StatisticsGroup(ABC):
     @property
     def weight(self) -> float:
         """Total weight of the rows learnt, as it counts now."""
-        return float(sum(member.weight for member in self._members))
+        return sum(member.weight for member in self._members)
 
     @property
     def is_centred(self) -> bool:

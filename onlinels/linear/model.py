@@ -411,8 +411,7 @@ class LinearModel(base.Estimator, ABC):
     @property
     def count(self) -> int:
         """Number of rows learnt and not taken out again, whatever their weights."""
-        count: int = self._statistics.count
-        return count
+        return self._statistics.count
 
     @property
     def output_weights(self) -> Floats:

@@ -438,8 +438,7 @@ def _answered_and_learnt(
 def _solution(model: LinearModel) -> Recursion | None:
     """Return the solution that goes on from row to row, as of now; None if none does."""
     if model._statistics.recursion is not None:
-        inside: Recursion = model._statistics.recursion
-        return inside
+        return model._statistics.recursion
     if model._running is None or model._running.current(model._statistics, model.count) is None:
         # As if a prediction had come: the next solution has a recursion.
         model._solution, model._running = None, RunningSolution(model.count)

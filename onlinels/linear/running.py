@@ -111,7 +111,7 @@ class RunningSolution:
 
         It is trusted less as features become more collinear, and never more than at its start.
         """
-        trust: float = min(self.trust, statistics.total.products.refine(recursion))
+        trust = min(self.trust, statistics.total.products.refine(recursion))
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 
