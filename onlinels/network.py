@@ -541,12 +541,6 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         with self._lock:
             return tabulate_and_learn(self, X, y, w, t)
 
-    @property
-    def _follows_rows(self) -> bool:
-        """Whether answers between images need no new solution of the linear layer."""
-        follows: bool = self.classifier._follows_rows
-        return follows
-
     def _answered(self, X: Any, y: Any, w: Any, t: Any = None) -> Answers:
         """Return the scores of images before each is learnt, and a network that has learnt them."""
         with self._lock:

@@ -505,8 +505,8 @@ def keep_ridge(model: LinearModel, solution: Solution) -> None:
     """Let a river model keep an alpha that was selected here, until its next checkpoint."""
     statistics, alpha = model._statistics, float(solution.alpha)
     penalty = settled(Penalty(), alpha, solution.units, statistics, model._clock)
-    is_open = statistics.recursion is not None
-    if statistics.holds_ridge and (is_open or statistics.count >= FIRST_ROWS):
+    is_inside = statistics.recursion is not None
+    if statistics.holds_ridge and (is_inside or statistics.count >= FIRST_ROWS):
         statistics = holding(statistics, model.ridge, penalty)
     model._put_in_place(statistics, _penalty=penalty)
 

@@ -719,7 +719,9 @@ class CalibratedClassifier(WrappedClassifier):
         """
         with self._lock:
             last = last_step(self.classifier)
-            if learning_step(self.classifier) is None and last._follows_rows:
+            # Of a network, its linear layer.
+            linear = getattr(last, "classifier", last)
+            if learning_step(self.classifier) is None and linear._settings.follows_rows:
                 answers, _, losses = self._answered(X, y, w, kwargs)
                 apply(Update(state=self._state_after(answers, losses)))
                 return

@@ -1,4 +1,4 @@
-"""The mean of rows and targets: rows are added about it, and a mean that moves adds one row more.
+"""The mean of rows and targets, and rows moved so that sums about the mean can learn them.
 
 The co-moments of two parts add up once the outer product of the difference of their means is added,
 weighted by n_a n_b / (n_a + n_b): T. F. Chan, G. H. Golub and R. J. LeVeque, "Algorithms for

@@ -31,6 +31,8 @@ class GramBeforeRidge(GramSums):
     """Sums of rows that come before a ridge is known; a ridge turns them into an inverse."""
 
     form = "recursive"
+    # The inverse is going to follow rows.
+    allows_running_solution = False
     holds_ridge = True
 
     def with_ridge(
@@ -43,10 +45,6 @@ class GramBeforeRidge(GramSums):
         new.recursion = _recursion_of(self, diagonal, ridge, _penalties(ridge, units, diagonal))
         new.sketch = new.sketch.with_sums(self.gram.full(), self.cross)
         return new
-
-    def recursion_of(self, output_weights: Floats, ridge: float, penalties: Floats) -> None:
-        """Return None: the inverse is going to follow rows, once a ridge is known."""
-        return
 
 
 @savable(

@@ -249,7 +249,8 @@ class Statistics:
         """
         mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
         if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
-            # A first row is the mean.
+            # The first row is the mean. Without columns, or where what was taken out decays, a row
+            # is learnt as a batch.
             row = Rows(sample[None, :n_features], sample[None, n_features:], w)
             return self._plan_many(row, decay)
         count, weight = self._count + 1, past + w

@@ -30,7 +30,7 @@ class Rows(NamedTuple):
     target_origin : ndarray (n_targets,), optional
         What is subtracted from targets that labels stand for, which are 0 and 1.
     followed : Recursion, optional
-        Replaces the recursion inside: it has decayed and learnt the rows already.
+        Replaces the recursion inside: a copy of it that has decayed and learnt these rows.
     """
 
     values: Matrix
@@ -86,8 +86,9 @@ class Rows(NamedTuple):
 class SumsOfProducts(ABC):
     """A'A and A'Y of rows A with targets Y, in one form: raw, factored or inverted.
 
-    No mean, no ridge and no count of rows is in them, so that sums of two streams add up. Planning
-    changes nothing; `add` works in place, on sums that nobody else holds yet.
+    Neither a mean nor a count of rows is in them, and a ridge only where `holds_ridge` is true. So
+    sums of two streams add up, those of an inverse by way of A'A. Planning changes nothing; `add`
+    works in place, on sums that nobody else holds yet.
     """
 
     form: ClassVar[str]
@@ -95,6 +96,9 @@ class SumsOfProducts(ABC):
 
     recursion: Recursion | None = None
     """The solution that follows every row, where the sums are one."""
+
+    allows_running_solution: ClassVar[bool] = False
+    """Whether `recursion_of` gives a solution that follows rows beside the sums."""
 
     holds_ridge: bool = False
     """Whether the sums hold a ridge inside, or will, so that it cannot change cheaply."""

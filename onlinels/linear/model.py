@@ -7,7 +7,7 @@ import numbers
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from sys import maxsize
@@ -24,7 +24,7 @@ from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
 from onlinels.accumulators.sparse import sums_of_sparse, takes_sparse
 from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import Rows, SumsOfProducts
+from onlinels.accumulators.sums import Rows
 from onlinels.checks import (
     LEAST_ROWS,
     Floats,
@@ -99,7 +99,7 @@ from onlinels.saving import (
     saved,
 )
 
-SUMS: dict[str, Callable[[], SumsOfProducts]] = {
+SUMS: dict[str, type[GramSums] | type[FactorSums]] = {
     "gram": GramSums,
     "orthogonal": FactorSums,
     "recursive": GramBeforeRidge,
@@ -214,7 +214,7 @@ def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStati
 
 
 class Settings(NamedTuple):
-    """The settings that a model was made with, and what follows from them alone."""
+    """The settings of a model, of which `ridge` may be replaced, and what follows from them."""
 
     ridge: Any
     accumulator: Any
@@ -233,7 +233,7 @@ class Settings(NamedTuple):
     def is_chosen(self) -> bool:
         """Whether the ridge, or the units that it acts on, are chosen at checkpoints."""
         is_number = isinstance(self.ridge, numbers.Real) and self.scaling != "standard"
-        return is_selected(self.ridge) or (self.accumulator == "recursive" and not is_number)
+        return is_selected(self.ridge) or (SUMS[self.accumulator].holds_ridge and not is_number)
 
     @property
     def follows_rows(self) -> bool:
@@ -242,7 +242,8 @@ class Settings(NamedTuple):
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
         changes = forgets or self.balance == "classwise" or self.own_scaling == "standard"
         stays = (is_selected(self.ridge) or is_number) and not changes
-        return bool(self.accumulator == "recursive" or (self.accumulator == "gram" and stays))
+        sums = SUMS[self.accumulator]
+        return sums.holds_ridge or (sums.allows_running_solution and stays)
 
 
 saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
@@ -335,7 +336,7 @@ class LinearModel(base.Estimator, ABC):
     """
 
     accumulator, fit_intercept = setting("accumulator"), setting("fit_intercept")
-    scaling, _follows_rows = setting("scaling"), setting("follows_rows")
+    scaling = setting("scaling")
     forgetting_factor, half_life = setting("forgetting_factor"), setting("half_life")
 
     # Hashes of the sets of absent columns named by the latest warnings; not part of the state.
@@ -349,12 +350,12 @@ class LinearModel(base.Estimator, ABC):
         self._clock = Clock(settings.forgetting_factor, settings.half_life)
         self._penalty = Penalty()
         self._solution: Solution | None = None
-        # Caches: None if anything but single rows has changed since the last prediction, and if no
-        # single rows have come.
+        # None before the first prediction, and after any change but single rows.
         self._running: RunningSolution | None = None
+        # None until a single row comes.
         self._known_rows: KnownRows | None = None
         self._lock = Lock()
-        # A numeric ridge is applied, or rejected, immediately.
+        # The recursive form takes a numeric ridge inside, or rejects it, immediately.
         self._settle()
 
     save = save_method
@@ -475,8 +476,8 @@ class LinearModel(base.Estimator, ABC):
         if self._settings.is_chosen:
             penalty = choose(penalty, ridge, self._settings.own_scaling, statistics, self._clock)
             is_known = penalty.ridge is not None or not is_selected(ridge)
-            is_open = statistics.recursion is None and statistics.count < FIRST_ROWS
-            if statistics.holds_ridge and is_known and not is_open:
+            may_wait = statistics.recursion is None and statistics.count < FIRST_ROWS
+            if statistics.holds_ridge and is_known and not may_wait:
                 statistics = holding(statistics, ridge, penalty)
         else:
             penalty = penalty._replace(is_due=False)
@@ -540,7 +541,10 @@ class LinearModel(base.Estimator, ABC):
         return {}
 
     def _new_state(self, **attributes: Any) -> State:
-        """Return new attributes of the model; caches that are not given are dropped."""
+        """Return new attributes of the model, without solutions that are not given.
+
+        Known rows stay, but are not valid until names are noted again.
+        """
         columns = attributes.get("_columns", self._columns)
         n_targets = attributes.get("_statistics", self._statistics).n_targets
         known = self._known_rows
@@ -742,7 +746,7 @@ class LinearModel(base.Estimator, ABC):
         """Note the names of a sample: if they come twice, they may come for long."""
         n_targets = self._statistics.n_targets
         known = with_names(self._known_rows, layout, self._columns, n_targets)
-        self._known_rows = known.checked(self._penalty, self._settings.is_chosen)
+        self._known_rows = known.with_penalty(self._penalty, self._settings.is_chosen)
 
     # Weights and answers.
 
@@ -758,9 +762,9 @@ class LinearModel(base.Estimator, ABC):
             else:
                 penalties, diagonal = penalties_of(ridge, units, statistics.total)
                 weights = statistics.total.solve(penalties, diagonal)
-                # The paper's ridge changes with every row, and so do the units of "standard".
+                # Before a ridge is selected the paper's is in force, which changes with every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
-                keeps = self._follows_rows and ridge > 0.0 and not is_paper
+                keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)
             solution = Solution(ridge, units, weights, statistics.total.intercept(weights))
@@ -964,7 +968,7 @@ def plan_block(
 ) -> tuple[Calls, State]:
     """Plan to learn a block of checked rows, with room for their columns and targets.
 
-    A copy of the recursion inside the statistics that has learnt the rows already may be given.
+    `followed` is a copy of the recursion inside that has learnt these rows and not decayed yet.
     """
     part, n_rows, shape = rows.part(block), block.stop - block.start, rows.shape
     clock, past, weights = model._clock.tick(part.w, n_rows, part.times)

@@ -107,15 +107,16 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
     }
 )
 class Penalty(NamedTuple):
-    """The ridge that was selected last, the units of features that it acts on, and the next time.
+    """The ridge that was selected last, the units that it acts on, and when the next is due.
 
     Attributes
     ----------
     ridge : float or None
         None where statistics said too little.
     units : ndarray (n_features,), or None
-        Deviations of features when they were taken, 0 of those that were constant; None where the
-        ridge acts on features as they are.
+        Deviations of features when the ridge was chosen; of a feature that began to vary later,
+        after its first change; 0 of constant ones. None where the ridge acts on features as they
+        are.
     is_due : bool
         Whether everything is due: from the statistics as they are.
     until, until_time : int, float or None

@@ -46,7 +46,8 @@ class RunningSolution:
     recursion : Recursion, optional
         None if solving is as fast, or rounding too large; then predictions solve the sums.
     trust : float
-        How far rows may outweigh what is known; below 1, the sums refine every prediction.
+        Least eigenvalue of the system scaled to unit diagonal, or its estimate, over 1e-3, at most
+        1. Below 1, the first prediction after a row refines the recursion by the sums.
     valid_until : int
         Count of rows up to which the recursion may stand for the sums.
     """
@@ -79,6 +80,8 @@ class RunningSolution:
         count, n_features = statistics.count, statistics.n_features
         new, found = cls(count), None
         if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
+            return new
+        if not statistics.total.products.allows_running_solution:
             return new
         with suppress(MemoryError):  # Without the memory, the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, n_features))
