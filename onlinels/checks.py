@@ -392,11 +392,13 @@ def uncast(rows: Matrix) -> Matrix:
 
 
 def check_places(name: str, places: Integers, n_columns: int, n_places: int) -> None:
-    """Raise ValueError unless there is one place for each column, from 0 to below `n_places`."""
+    """Raise unless there is one whole number for each column, from 0 to below `n_places`."""
     given = np.asarray(places)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"{name} has dtype {given.dtype}, expected whole numbers. Pass integers.")
     if len(np.unique(given)) != n_columns or not np.all((given >= 0) & (given < n_places)):
         expected = f"{n_columns} different places from 0 to below {n_places}"
-        raise ValueError(f"{name} is {places!r}, expected {expected}.")
+        raise ValueError(f"{name} is {places!r}, expected {expected}. Pass such places.")
 
 
 # Settings

@@ -315,7 +315,7 @@ def test_sums_are_those_of_an_array(data, centred, labels, width):
     n_targets = 3 if labels else 2
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(packed, "PANEL", width)
-        expected = Accumulator(GramSums(), X.shape[1], n_targets, is_centred=centred)
+        expected = Accumulator(GramSums(), X.shape[1], n_targets, centred)
         expected.update(X, targets, w)
         made = sums_of_sparse(sparse.csr_array(X), targets, w, n_targets, centred)
         ours, theirs = made.sums(), expected.sums()
@@ -361,7 +361,7 @@ def test_models_learn_sparse_rows_as_arrays(data, fit_intercept, forgetting_fact
 
 def test_only_what_is_quicker_is_learnt_so():
     rows = sparse.random_array((3000, 500), density=0.01, format="csr", rng=0)
-    centred = Statistics(GramSums(), is_centred=True)
+    centred = Statistics(GramSums(), True)
     assert takes_sparse(centred, rows)
     assert not takes_sparse(centred, rows[:5])
     assert not takes_sparse(centred, rows.toarray())
@@ -374,3 +374,56 @@ def test_only_what_is_quicker_is_learnt_so():
     with pytest.raises(ValueError, match="nan"):
         model.learn_many(rows * np.nan, y)
     assert model.count == 3000
+
+
+# Copies, sizes and rare changes
+
+
+@pytest.mark.parametrize(
+    "make", [GramAccumulator, OrthogonalAccumulator, lambda: RecursiveAccumulator(ridge=1.0)]
+)
+def test_some_of_the_targets_are_a_copy(make):
+    acc = make()
+    acc.update(np.eye(3) * 2.0, np.diag([1.0, 2.0, 3.0]))
+    before = laws.saved(acc)
+    some = acc.with_targets(np.array([0, 1, 2]))
+    some.update(np.ones((1, 3)), np.ones((1, 3)))
+    some.scale(0.25)
+    assert laws.saved(acc) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda acc: type(acc)(-1, 1), ValueError, "n_features=-1"),
+        (lambda acc: type(acc)(1, 1.5), TypeError, "n_targets=1.5"),
+        (lambda acc: type(acc)(True, 1), TypeError, "n_features=True"),
+        (lambda acc: acc.grow(3.5, 1), TypeError, "n_features=3.5"),
+        (lambda acc: acc.with_targets(np.array([-1])), ValueError, "columns is"),
+        (lambda acc: acc.with_targets(np.array([0, 0])), ValueError, "columns is"),
+        (lambda acc: acc.with_targets(np.array([True, False])), TypeError, "dtype bool"),
+        (lambda acc: acc.placed(np.array([0.0]), np.arange(2), 1, 2), TypeError, "dtype float64"),
+        (lambda acc: setattr(acc, "sums", 5), AttributeError, "no setting 'sums'"),
+    ],
+)
+@pytest.mark.parametrize(
+    "kind", [GramAccumulator, OrthogonalAccumulator, RecursiveAccumulator], ids=lambda kind: kind
+)
+def test_bad_sizes_and_places_are_refused(kind, call, error, message):
+    acc = kind(1, 2)
+    laws.assert_refused(lambda: call(acc), acc, message, error)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+@pytest.mark.parametrize("ridge", [0.0, 1e-8])
+def test_a_rare_change_of_a_feature_far_from_0_has_a_weight(accumulator, ridge):
+    """One row of 1,000 differs by a relative 1e-12: rounding is 8,000 times smaller."""
+    x, y = np.full(1000, 1e9), np.zeros(1000)
+    x[-1] += 1e-3
+    y[-1] = 5.0
+    difference = x[-1] - x[0]
+    squares = difference**2 * 0.999
+    model = LeastSquaresRegressor(ridge, accumulator)
+    model.learn_many(x[:, None], y)
+    expected = 5.0 * difference * 0.999 / (squares + ridge)
+    assert model.output_weights.item() == pytest.approx(expected, rel=1e-6)

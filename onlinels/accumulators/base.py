@@ -13,6 +13,7 @@ from onlinels.checks import (
     Floats,
     Integers,
     Matrix,
+    check_count,
     check_mass,
     check_matrix,
     check_places,
@@ -50,9 +51,9 @@ class Accumulator(Statistics):
         n_features: int = 0,
         n_targets: int = 0,
         is_centred: bool = False,
+        /,
     ) -> None:
         super().__init__(sums, is_centred)
-        self.check_room(n_features, n_targets)
         self.grow(n_features, n_targets)
 
     def update(self, activations: Matrix, targets: Matrix, w: Any = None) -> None:
@@ -110,7 +111,9 @@ class Accumulator(Statistics):
 
     def grow(self, n_features: int, n_targets: int) -> None:
         """Make room for features and targets that were 0 in every row so far, in place."""
-        self._become(self.grown(n_features, n_targets))
+        size = check_count("n_features", n_features, 0), check_count("n_targets", n_targets, 0)
+        self.check_room(*size)
+        self._become(self.grown(*size))
 
     def placed(
         self, feature_columns: Integers, target_columns: Integers, n_features: int, n_targets: int
@@ -134,12 +137,21 @@ class Accumulator(Statistics):
         self.check_room(n_features, n_targets)
         check_places("feature_columns", feature_columns, self.n_features, n_features)
         check_places("target_columns", target_columns, self.n_targets, n_targets)
-        features = origins(np.asarray(feature_columns), n_features)
-        return self.copied().reindexed(features, origins(np.asarray(target_columns), n_targets))
+        places = (np.asarray(each, dtype=np.intp) for each in (feature_columns, target_columns))
+        sizes = n_features, n_targets
+        return self.copied().reindexed(*map(origins, places, sizes))
 
     def with_targets(self, columns: Integers) -> Self:
-        """Return it without all targets but those at the given columns, in the order given."""
-        return self.reindexed(np.arange(self.n_features), np.asarray(columns, dtype=np.intp))
+        """Return a copy without all targets but those at the given columns, in the order given.
+
+        Raises
+        ------
+        ValueError
+            If a target is not there, or given twice.
+        """
+        kept = np.asarray(columns)
+        check_places("columns", kept, len(kept), self.n_targets)
+        return self.copied().reindexed(np.arange(self.n_features), kept.astype(np.intp))
 
     def merge(self, other: Self) -> None:
         """Add the statistics of `other`, in place; columns that it lacks count as zeros there.

@@ -59,7 +59,7 @@ class FoldedStatistics(StatisticsGroup):
     --------
     >>> from onlinels.accumulators.gram import GramSums
     >>> from onlinels.numerics import apply
-    >>> folds = FoldedStatistics(Statistics(GramSums(2, 1), is_centred=False), n_folds=3)
+    >>> folds = FoldedStatistics(Statistics(GramSums(2, 1), False), n_folds=3)
     >>> random = np.random.default_rng(0)
     >>> X = random.normal(size=(60, 2))
     >>> apply(folds.plan(Rows(X, X @ [[2.0], [3.0]] + random.normal(size=(60, 1)))))

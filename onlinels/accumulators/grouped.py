@@ -186,6 +186,7 @@ class StatisticsGroup(ABC):
 
     def without(self, rows: Rows, names: Names) -> Self:
         """Return a copy in which every group is without its rows."""
+        self._empty.products.check_subtracts()
         groups, members = self._groups(rows), list(self._members)
         for number in np.unique(groups).tolist():
             try:
@@ -294,7 +295,7 @@ class ClasswiseStatistics(StatisticsGroup):
     --------
     >>> from onlinels.accumulators.gram import GramSums
     >>> from onlinels.numerics import apply
-    >>> classes = ClasswiseStatistics(Statistics(GramSums(1, 2), is_centred=False))
+    >>> classes = ClasswiseStatistics(Statistics(GramSums(1, 2), False))
     >>> rows = Rows(np.array([[1.0], [1.0], [1.0], [2.0]]), np.array([0, 0, 0, 1]))
     >>> apply(classes.plan(rows))
     >>> classes.total.sums().gram, classes.total.sums().cross, classes.weight

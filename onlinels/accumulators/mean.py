@@ -17,7 +17,7 @@ from onlinels.linalg.packed import PANEL, gathered
 from onlinels.numerics import enlarged
 from onlinels.saving import VECTOR, Field, savable
 
-JITTER = 1e-13
+JITTER = 1e-14
 """Relative deviation from its mean, or from its only value, up to which a feature is constant."""
 
 MEAN = Field(

@@ -8,11 +8,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from scipy.linalg.blas import dsbmv
 
 from onlinels.accumulators.base import Accumulator
 from onlinels.accumulators.gram import GRAM, GramSums
 from onlinels.accumulators.statistics import STATISTICS, is_sound
-from onlinels.accumulators.sums import Rows, SumsOfProducts, adding_squares
+from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import gathered, growth
 from onlinels.linalg.recursion import EPS, FAINTEST, Recursion
@@ -83,8 +84,8 @@ class InverseSums(SumsOfProducts):
         return self.recursion.n_features, self.recursion.n_targets
 
     def squares(self) -> Floats:
-        """Return every feature's weighted sum of squares, (n_features,)."""
-        return self.feature_squares
+        """Return every feature's weighted sum of squares, (n_features,), as a new array."""
+        return self.feature_squares.copy()
 
     def plan_row(self, sample: Floats, w: float, decay: float) -> tuple[Calls, State]:
         """Plan to let all rows decay and to add one row, followed by its targets."""
@@ -92,9 +93,9 @@ class InverseSums(SumsOfProducts):
         if decay < FAINTEST:
             return super().plan_row(sample, w, decay)
         calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
-        row = sample[: len(self.feature_squares)]
-        adding = adding_squares(self.feature_squares, row, w, decay)
-        return (*calls, adding, *self.sketch.plan_row(sample, w, decay)), state
+        x = sample[: len(self.feature_squares)]
+        squares = (dsbmv, 0, w, x[None], x, 1, 0, decay, self.feature_squares, 1, 0, 0, 1)
+        return (*calls, squares, *self.sketch.plan_row(sample, w, decay)), state
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to let all rows decay and to add rows, or take them out, in new objects."""

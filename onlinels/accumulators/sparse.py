@@ -31,7 +31,7 @@ def takes_sparse(statistics: Any, rows: Any) -> bool:
     Examples
     --------
     >>> rows = sparse.random_array((2000, 1000), density=0.01, format="csr", rng=0)
-    >>> empty = Statistics(GramSums(), is_centred=True)
+    >>> empty = Statistics(GramSums(), True)
     >>> takes_sparse(empty, rows), takes_sparse(empty, rows[:5])
     (True, False)
     """

@@ -8,10 +8,10 @@ from operator import attrgetter
 from typing import Any, Self
 
 import numpy as np
-from scipy.linalg.blas import daxpy
+from scipy.linalg.blas import daxpy, dsbmv
 
 from onlinels.accumulators.mean import JITTER, Mean, centred
-from onlinels.accumulators.sums import Rows, SumsOfProducts, adding_squares
+from onlinels.accumulators.sums import Rows, SumsOfProducts
 from onlinels.checks import (
     SMALLEST_SQUARES,
     TOO_MANY_FEATURES,
@@ -95,7 +95,7 @@ class Statistics:
     Examples
     --------
     >>> from onlinels.accumulators.gram import GramSums
-    >>> statistics = Statistics(GramSums(1, 1), is_centred=True)
+    >>> statistics = Statistics(GramSums(1, 1), True)
     >>> rows = Rows(np.array([[1.0], [3.0]]), np.array([[10.0], [14.0]]))
     >>> apply(statistics.plan(rows))
     >>> weights = statistics.solve(0.0)
@@ -106,7 +106,7 @@ class Statistics:
     n_folds = 1
     """Number of folds in which rows are kept apart; 1 where they are not."""
 
-    def __init__(self, sums: SumsOfProducts, is_centred: bool) -> None:
+    def __init__(self, sums: SumsOfProducts, is_centred: bool, /) -> None:
         n_features, n_targets = sums.shape
         self._sums = sums
         self._mean = Mean.zero(n_features + n_targets) if is_centred else None
@@ -200,7 +200,7 @@ class Statistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        features, targets = self._sums.squares(), self._target_squares
+        features, targets = self._sums.squares(), self._target_squares.copy()
         if self._mean is None:
             return features, targets
         return (
@@ -267,7 +267,10 @@ class Statistics:
                 calls = ((daxpy, sample, offset, len(sample), share),)
             else:
                 state = (*state, (self, "_mean", mean.moved(sample, share)))
-        squares = adding_squares(self._target_squares, sample[n_features:], w, decay)
+        y = sample[n_features:]
+        # Squares, by the product with the row as a diagonal matrix. Measured: half the time of
+        # numpy's three calls.
+        squares = (dsbmv, 0, w, y[None], y, 1, 0, decay, self._target_squares, 1, 0, 0, 1)
         sums = self._sums.plan_row(sample, w, decay)
         if solution is None:
             return (*calls, squares, *sums[0]), (*state, *sums[1])
@@ -341,11 +344,7 @@ class Statistics:
         names: Names = ((), ()),
     ) -> None:
         """Raise ValueError if rows cannot be taken out, or are not in, so far as sums can tell."""
-        if self._sums.removal_error:
-            raise ValueError(
-                f"{self._sums.removal_error}. Keep the Gram form, GramAccumulator or "
-                'accumulator="gram", to unlearn.'
-            )
+        self._sums.check_subtracts()
         if count > self._count:
             raise ValueError(
                 f"{name} has {count} rows, expected at most the {self._count} that were learnt. "

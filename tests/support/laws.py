@@ -302,7 +302,7 @@ def saved(model):
 
 def centred(accumulator):
     """Return statistics about the means."""
-    return Accumulator(accumulator.products, is_centred=True)
+    return Accumulator(accumulator.products, 0, 0, True)
 
 
 def assert_unchanged(before, model, dump):
