@@ -376,7 +376,7 @@ def test_only_what_is_quicker_is_learnt_so():
     assert model.count == 3000
 
 
-# Copies, sizes and rare changes
+# -- copies, sizes and rare changes ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,8 @@ class Statistics:
                 out = joining.squares(), abs(added)
                 targets = rows.with_target_squares(taken[1])
                 taken = taken[0] + out[0], targets, taken[2] + out[1]
-                self._check_left(state, decay, squares)
+                if len(joining.values):
+                    self._check_left(state, decay, squares)
             names = "_taken", "_targets_taken", "_weight_taken"
             changes |= dict(zip(names, taken, strict=True))
         return calls, (*state, *((self, *change) for change in changes.items()))
