@@ -155,17 +155,17 @@ class StatisticsGroup(ABC):
         sample: Floats,
         w: float = 1.0,
         decay: float = 1.0,
-        solution: Recursion | None = None,
+        recursion: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let all groups decay and to learn one row in its group."""
         row = sample[None, : self.n_features], sample[None, self.n_features :]
         (group,) = self._groups(Rows(*row, w)).tolist()
         changes = [self._members[group].plan_row(sample, w, decay)]
         changes += self._plan_decay({group}, decay)
-        total = self.total if solution is not None else None
+        total = self.total if recursion is not None else None
         if total is not None:
-            # Rows that a solution of the sum follows are in the sum, too.
-            changes.append(total.plan_row(sample, w, decay, solution))
+            # Rows that a recursion beside the sum learns are in the sum, too.
+            changes.append(total.plan_row(sample, w, decay, recursion))
         calls, state = joined(*changes)
         return calls, (*state, (self, "_total", total))
 

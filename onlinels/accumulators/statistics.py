@@ -240,12 +240,12 @@ class Statistics:
         sample: Floats,
         w: float = 1.0,
         decay: float = 1.0,
-        solution: Recursion | None = None,
+        recursion: Recursion | None = None,
     ) -> tuple[Calls, State]:
         """Plan to let everything decay and to learn one row, at the least cost.
 
-        A sample (n_features + n_targets,) is a row and, after it, its targets. A solution of these
-        statistics that is given learns it, too.
+        A sample (n_features + n_targets,) is a row and, after it, its targets. A recursion
+        beside the sums that is given learns it, too.
         """
         mean, past, n_features = self._mean, self._weight * decay, len(self._taken)
         if (self._weight_taken and decay != 1.0) or not (past and 0 < n_features < len(sample)):
@@ -272,9 +272,9 @@ class Statistics:
         # numpy's three calls.
         squares = (dsbmv, 0, w, y[None], y, 1, 0, decay, self._target_squares, 1, 0, 0, 1)
         sums = self._sums.plan_row(sample, w, decay)
-        if solution is None:
+        if recursion is None:
             return (*calls, squares, *sums[0]), (*state, *sums[1])
-        following = solution.plan(sample, solution.errors(sample), w, most=FOLLOWED)
+        following = recursion.plan(sample, recursion.errors(sample), w, most=FOLLOWED)
         return (*calls, squares, *sums[0], *following[0]), (*state, *sums[1], *following[1])
 
     def _plan_many(self, rows: Rows, decay: float) -> tuple[Calls, State]:

@@ -47,10 +47,10 @@ class KnownRows(NamedTuple):
 
     def with_penalty(self, penalty: Penalty, is_chosen: bool) -> KnownRows:
         """Return it with what the penalty says of later rows: the next checkpoint, constants."""
-        if penalty.is_due or not is_chosen or penalty.values is None:
+        if penalty.is_due or not is_chosen or penalty.constants is None:
             return self._replace(valid_until=0 if penalty.is_due else maxsize, constants=None)
-        places = np.flatnonzero(~np.isnan(penalty.values))
-        constants = (places, penalty.values[places]) if places.size else None
+        places = np.flatnonzero(~np.isnan(penalty.constants))
+        constants = (places, penalty.constants[places]) if places.size else None
         return self._replace(valid_until=penalty.until, constants=constants)
 
 

@@ -103,7 +103,7 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
         "is_due": FLAG,
         "until": WHOLE,
         "until_time": maybe(FINITE),
-        "values": maybe(VECTOR),
+        "constants": maybe(VECTOR),
     }
 )
 class Penalty(NamedTuple):
@@ -121,7 +121,7 @@ class Penalty(NamedTuple):
         Whether everything is due: from the statistics as they are.
     until, until_time : int, float or None
         Count of rows, and time of the stream, at which everything is due next.
-    values : ndarray (n_features,), or None
+    constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None: not known.
     """
 
@@ -130,13 +130,13 @@ class Penalty(NamedTuple):
     is_due: bool = True
     until: int = FEWEST_ROWS
     until_time: float | None = None
-    values: Floats | None = None
+    constants: Floats | None = None
 
     def placed(self, places: Integers, n_features: int) -> Penalty:
         """Return it for more features, of which those known so far stand at given places."""
-        columns, values, units = origins(places, n_features), self.values, self.units
+        columns, constants, units = origins(places, n_features), self.constants, self.units
         return self._replace(
-            values=None if values is None else gathered(values, columns),
+            constants=None if constants is None else gathered(constants, columns),
             units=None if units is None else gathered(units, columns),
         )
 
@@ -177,7 +177,7 @@ class Penalty(NamedTuple):
 
     def fits(self, n_features: int) -> bool:
         """Tell whether it is of so many features."""
-        return all(each is None or len(each) == n_features for each in (self.values, self.units))
+        return all(each is None or len(each) == n_features for each in (self.constants, self.units))
 
 
 class Events(NamedTuple):
@@ -202,7 +202,7 @@ class Events(NamedTuple):
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
         """Return what a penalty before the batch is after so many rows, at least 1, of it."""
-        new = penalty._replace(values=np.where(self.firsts < n_rows, np.nan, self.values))
+        new = penalty._replace(constants=np.where(self.firsts < n_rows, np.nan, self.values))
         # What could not be chosen for want of memory stays due.
         return new._replace(is_due=new.is_due or n_rows == self.due_at)
 
@@ -233,7 +233,7 @@ def events_of(
     used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
     if statistics.weight:
         # Features that are new were 0.
-        known = penalty.values if penalty.values is not None else only_values(statistics)
+        known = penalty.constants if penalty.constants is not None else only_values(statistics)
         only[: len(known)] = known
     elif statistics.is_centred and len(used):
         only[:] = dense(values[used[:1]])[0]
@@ -370,15 +370,17 @@ def settled(
     clock: Clock,
 ) -> Penalty:
     """Return the penalty with a ridge and units in force until the next checkpoint."""
-    values = penalty.values if penalty.values is not None else only_values(statistics)
-    n_varying = int(np.count_nonzero(np.isnan(values)))
+    constants = penalty.constants
+    if constants is None:
+        constants = only_values(statistics)
+    n_varying = int(np.count_nonzero(np.isnan(constants)))
     return penalty._replace(
         ridge=ridge,
         units=units,
         is_due=False,
         until=next_checkpoint(statistics.count, n_varying, clock.memory),
         until_time=None if clock.now is None else clock.now + MEMORIES * clock.lasting,
-        values=values,
+        constants=constants,
     )
 
 
