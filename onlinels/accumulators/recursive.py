@@ -93,9 +93,10 @@ class InverseSums(SumsOfProducts):
         if decay < FAINTEST:
             return super().plan_row(sample, w, decay)
         calls, state = recursion.plan(sample, recursion.errors(sample), w, decay)
-        x = sample[: len(self.feature_squares)]
-        squares = (dsbmv, 0, w, x[None], x, 1, 0, decay, self.feature_squares, 1, 0, 0, 1)
-        return (*calls, squares, *self.sketch.plan_row(sample, w, decay)), state
+        squares = self.feature_squares
+        x = sample[None, : len(squares)]
+        squaring = (dsbmv, 0, w, x, sample, 1, 0, decay, squares, 1, 0, 0, 1)
+        return calls + self.sketch.plan_row(sample, w, decay) + (squaring,), state
 
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
         """Plan to let all rows decay and to add rows, or take them out, in new objects."""

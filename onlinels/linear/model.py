@@ -739,7 +739,7 @@ class LinearModel(base.Estimator, ABC):
             calls, state = running.plan_row(statistics, count, sample, 1.0, decay)
         if self._solution is not None:
             state = (*state, (self, "_solution", None))
-        apply(((*calls, *counting), state))
+        apply((calls + counting, state))
         return True
 
     def _note_names(self, layout: Layout) -> None:
