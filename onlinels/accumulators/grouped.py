@@ -171,8 +171,10 @@ class StatisticsGroup(ABC):
 
     def _plan_decay(self, others: set[int], decay: float) -> list[tuple[Calls, State]]:
         """Plan to let all groups decay but some."""
+        if decay == 1.0:
+            return []
         fading = [each for k, each in enumerate(self._members) if k not in others]
-        return [each.plan(Rows.none(each.n_features), decay) for each in fading if decay != 1.0]
+        return [each.plan(Rows.none(each.n_features), decay) for each in fading]
 
     # Rare changes: a new object aside.
 

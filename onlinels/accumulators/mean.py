@@ -13,7 +13,7 @@ import numpy as np
 
 from onlinels.accumulators.sums import Rows, with_target_sums
 from onlinels.checks import LARGEST_VALUE, Floats, Integers
-from onlinels.linalg.packed import PANEL, gathered
+from onlinels.linalg.packed import PANEL, gathered, stacked
 from onlinels.numerics import enlarged
 from onlinels.saving import VECTOR, Field, savable
 
@@ -61,7 +61,7 @@ class Mean(NamedTuple):
 
     def reindexed(self, n_features: int, features: Integers, targets: Integers) -> Mean:
         """Return the mean of the given features and targets, 0 for -1."""
-        places = np.concatenate((features, np.where(targets < 0, -1, n_features + targets)))
+        places = stacked(features, targets, n_features)
         return Mean(*(gathered(each, places) for each in self))
 
     @classmethod
@@ -108,7 +108,8 @@ def centred(
     targets, weights, origin = rows.targets, rows.weights(), None
     if targets.ndim == 1:
         by_class = with_target_sums(np.zeros(n_targets), targets, weights)
-        first_target, target_shift = np.zeros(n_targets), by_class / by_class.sum()
+        in_all = by_class.sum()
+        first_target, target_shift = np.zeros(n_targets), by_class / in_all
     else:
         targets = targets - targets[0]
         first_target = enlarged(rows.targets[0].copy(), n_targets)
@@ -120,7 +121,6 @@ def centred(
     values -= shift - moved[:n_features]
     target_moved = moved[n_features:]
     if targets.ndim == 1:
-        in_all = by_class.sum()
         # The other classes by subtraction from their own sum: exactly 0 where there is one class.
         squares = by_class * ((in_all - by_class) / in_all) + in_all * target_moved**2
         # Rows about their mean sum up to 0: from where their labels count does not matter.

@@ -135,7 +135,7 @@ class InverseSums(SumsOfProducts):
         """Add w times sums of at most as many columns, in place, by way of A'A."""
         sums, theirs, size = self.as_gram(), other.as_gram(), self.shape
         sums.add(theirs, w)
-        places = [growth(*each) for each in zip(theirs.shape, size, strict=True)]
+        places = [*map(growth, theirs.shape, size)]
         theirs, sketch = theirs.reindexed(*places), self.sketch.copied()
         gram = theirs.gram.full()
         learnt = sketch.with_sums(gram, theirs.cross)

@@ -480,8 +480,8 @@ class Statistics:
         weight, mean = w * other._weight, self._mean
         if mean is None or other._mean is None or not weight:
             return
-        sizes = (other.n_features, self.n_features), (other.n_targets, self.n_targets)
-        theirs = other._mean.reindexed(other.n_features, *(growth(*each) for each in sizes))
+        places = map(growth, other._sums.shape, self._sums.shape)
+        theirs = other._mean.reindexed(other.n_features, *places)
         total = self._weight + weight
         if not self._weight:
             self._mean = theirs.settled()
@@ -537,9 +537,9 @@ class Statistics:
         if self._mean is None:
             return np.array(rows.values, dtype=np.float64), targets, np.zeros(self.n_targets)
         values = np.ones((len(rows.values), n_features + 1))
-        first, *others = self._mean
-        np.subtract(rows.values, first[:n_features], out=values[:, :n_features])
-        values[:, :n_features] -= others[0][:n_features]
+        origin, offset = self._mean
+        np.subtract(rows.values, origin[:n_features], out=values[:, :n_features])
+        values[:, :n_features] -= offset[:n_features]
         for each in self._mean:
             targets -= each[n_features:]
         return values, targets, self.target_mean

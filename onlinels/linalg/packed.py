@@ -248,6 +248,17 @@ def growth(size: int, larger: int) -> Integers:
     return places
 
 
+def stacked(features: Integers, targets: Integers, n_features: int) -> Integers:
+    """Return places to gather of an array with an entry for every feature, then for every target.
+
+    Examples
+    --------
+    >>> stacked(np.array([1, -1]), np.array([-1, 0]), n_features=2)
+    array([ 1, -1, -1,  2])
+    """
+    return np.concatenate((features, np.where(targets < 0, -1, n_features + targets)))
+
+
 def origins(places: Integers, size: int) -> Integers:
     """Return places to gather, by which old entries come to given places among `size`.
 

@@ -570,8 +570,7 @@ class Recursion:
         """
         if (n_features, n_targets) == self.weights.shape:
             return shallow_copy(self)
-        sizes = zip(self.weights.shape, (n_features, n_targets), strict=True)
-        return self.reindexed(*(growth(*each) for each in sizes))
+        return self.reindexed(*map(growth, self.weights.shape, (n_features, n_targets)))
 
     def reindexed(self, features: Integers, targets: Integers) -> Recursion:
         """Return it with the given features and targets, new ones for -1; it may share arrays."""

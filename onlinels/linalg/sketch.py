@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.linalg.blas import dgemv, dger, dscal
 
 from onlinels.checks import Floats, Integers
-from onlinels.linalg.packed import gathered
+from onlinels.linalg.packed import gathered, stacked
 from onlinels.linalg.recursion import EPS, Recursion
 from onlinels.numerics import Calls, product
 from onlinels.saving import COLUMNS, VECTOR, savable
@@ -140,7 +140,7 @@ class GramSketch:
         new, others = GramSketch(), np.flatnonzero(features < 0)
         new.vectors = _vectors_of(others, len(features))
         new.vectors[features >= 0] = self.vectors[features[features >= 0]]
-        rows = np.concatenate((features, np.where(targets < 0, -1, self.n_features + targets)))
+        rows = stacked(features, targets, self.n_features)
         new.products = gathered(self.products, rows, np.arange(N_VECTORS))
         new.peaks = gathered(self.peaks, rows)
         return new

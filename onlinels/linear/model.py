@@ -645,8 +645,7 @@ class LinearModel(base.Estimator, ABC):
             clock, past, other_past = self._clock.joined(other._clock)
             known = columns.locate(other.feature_names)
             there = origins(known, size[0]), origins(places, size[1])
-            theirs = theirs.copied().reindexed(*there)
-            theirs = theirs if other_past == 1.0 else theirs.scaled(other_past)
+            theirs = theirs.scaled(other_past).reindexed(*there)
             mine = mine if past == 1.0 else mine.scaled(past)
             if other._is_blank:
                 statistics = mine.copied().grown(*size)
