@@ -84,6 +84,19 @@ def test_what_is_merged_can_be_subtracted(rows, data, name):
     assert (part.count, part.weight) == (first, pytest.approx(w[:first].sum()))
 
 
+@pytest.mark.parametrize("name", THAT_UNLEARN)
+def test_a_class_can_be_subtracted_down_to_no_row(name):
+    """Nothing of its targets is left to compare errors with."""
+    X, Y, w = np.array([[4.0, 0, 5, 3, 5], [5, 0, 0, 2, 3]]), np.eye(2), np.array([2.0, 1.0])
+    part, other = KINDS[name](), KINDS[name]()
+    part.update(X[:1], Y[:1], w[:1])
+    before = part.solve(1.0)
+    other.update(X[1:], Y[1:], w[1:])
+    part.merge(other)
+    part.subtract(other)
+    np.testing.assert_allclose(part.solve(1.0), before, atol=1e-11)
+
+
 def test_many_classes_need_no_one_hot_matrix():
     """100,000 classes: a dense one-hot of the batch would take 800 MB."""
     rows = np.ones((1000, 2))

@@ -168,8 +168,9 @@ class GramSketch:
             Sums of squares of the targets, with which errors of the fit are compared.
         """
         n_features = recursion.n_features
-        # What rounding leaves of targets that are out is no measure of errors.
-        targets = np.maximum(targets, RESIDUE * self.peaks[n_features:])
+        # Where only rounding is left of a target, errors are compared with the target as it was.
+        largest = self.peaks[n_features:]
+        targets = np.where(targets <= RESIDUE * largest, largest, targets)
         penalties = recursion.penalties[:, None]
         images = self.products[:n_features] + penalties * self.vectors
         squares = (self.vectors * images).sum(axis=0)
