@@ -126,6 +126,23 @@ def test_a_constant_feature_gets_no_weight(accumulator, constant, n_rows):
         assert model.output_weights[1].all()
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+@pytest.mark.parametrize("constant", [0.0, 0.1])
+@pytest.mark.parametrize("first", [0, 10])
+@pytest.mark.parametrize("setting", ["auto", 1.0])
+def test_a_row_without_weight_does_not_make_a_feature_vary(accumulator, constant, first, setting):
+    """Wherever in a batch it comes: nothing is measured from it."""
+    for seed in range(10):
+        random = np.random.default_rng(seed)
+        X, w = random.normal(size=(20, 2)), random.random(20)
+        X[:, 1] = constant
+        X[first, 1], w[first] = 55.6, 0.0
+        model = LeastSquaresClassifier(setting, accumulator, scaling="standard")
+        for part in (slice(10), slice(10, 20)):
+            model.learn_many(X[part], random.random(10) > 0.5, w[part])
+        assert not model.output_weights[1].any()
+
+
 @pytest.mark.parametrize("far", [1.0, 1e6, -3e9, 1e-9])
 def test_features_that_rounding_alone_moves_are_constant(far):
     column = np.where(np.arange(40) % 3, far, np.nextafter(far, np.inf))
@@ -277,7 +294,11 @@ BAD_CALLS = [
     ("scale", (-1.0,), "factor=-1.0"),
     ("scale", (float("nan"),), "factor=nan"),
     ("solve", (-1.0,), "ridge=-1.0"),
+    ("scale", ("x",), "factor='x' must be a number"),
     ("solve", (float("nan"),), "ridge=nan"),
+    ("solve", ("auto",), "ridge='auto' is for models"),
+    ("solve", (np.ones(2),), r"ridge has the shape \(2,\)"),
+    ("solve", (-np.ones(3),), "ridge has entries below 0"),
 ]
 
 
@@ -297,7 +318,7 @@ def test_bad_calls_change_nothing(name):
         *BAD_CALLS,
         ("subtract", (more,), "4 rows, expected at most the 3|cannot take rows out"),
     ]:
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises((TypeError, ValueError), match=message):
             getattr(acc, method)(*arguments)
         assert pickle.dumps(acc) == before
 

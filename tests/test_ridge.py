@@ -203,6 +203,16 @@ def test_few_rows_get_a_ridge_that_is_about_as_good_as_cross_validation(n_rows, 
     assert ours < (1.25 if n_rows >= 9 else 1.5) * theirs
 
 
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_a_ridge_set_before_the_first_feature_is_in_force(accumulator):
+    model, twin = (LeastSquaresRegressor(ridge, accumulator) for ridge in (0.001, 3.0))
+    model.ridge = 3.0
+    for each in (model, twin):
+        each.learn_many(np.array([[2.0], [3.0]]), [1.0, 5.0])
+    assert model.ridge_ == 3.0
+    np.testing.assert_allclose(model.output_weights, twin.output_weights, rtol=1e-12)
+
+
 @pytest.mark.parametrize("setting", ["auto", KFold(3)])
 def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
     """One row, or all of one class at the checkpoint: nothing can be selected."""

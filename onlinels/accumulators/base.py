@@ -16,6 +16,7 @@ from onlinels.checks import (
     check_count,
     check_mass,
     check_matrix,
+    check_not_negative,
     check_places,
     check_weights,
     row_blocks,
@@ -195,11 +196,10 @@ class Accumulator(Statistics):
 
         Raises
         ------
-        ValueError
+        TypeError, ValueError
             If it is not.
         """
-        if not 0.0 <= factor < np.inf:
-            raise ValueError(f"factor={factor!r} must be at least 0 and finite. Pass such a float.")
+        check_not_negative("factor", factor)
         apply(self.plan(Rows.none(self.n_features), float(factor)))
 
     def fix_ridge(self, ridge: float) -> None:

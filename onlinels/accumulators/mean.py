@@ -91,8 +91,9 @@ def centred(
     share : float
         N / (N + W), for rows of weight N before.
     """
-    # Relative to the first row: a constant feature then has exactly its value as mean.
-    first = rows.values[0].astype(np.float64)
+    # Relative to the first row of some weight: the mean of a constant is then exactly its value.
+    row = 0 if isinstance(rows.w, float) else int(np.argmax(rows.w > 0.0))
+    first = rows.values[row].astype(np.float64)
     n_features = len(first)
     # By column where the sums of products are in panels. Measured: turned first and centred then
     # takes 0.6 of the time.
@@ -111,8 +112,8 @@ def centred(
         in_all = by_class.sum()
         first_target, target_shift = np.zeros(n_targets), by_class / in_all
     else:
-        targets = targets - targets[0]
-        first_target = enlarged(rows.targets[0].copy(), n_targets)
+        targets = targets - targets[row]
+        first_target = enlarged(rows.targets[row].copy(), n_targets)
         target_shift = with_target_sums(np.zeros(n_targets), targets, weights) / total
     mean = Mean(np.concatenate((first, first_target)), np.concatenate((shift, target_shift)))
     moved = np.zeros(len(mean.origin))

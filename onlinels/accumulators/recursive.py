@@ -161,7 +161,7 @@ class InverseSums(SumsOfProducts):
         """Return an inverse with another ridge on features in units inside."""
         check_fixable(ridge)
         inside, penalties = self.recursion, _penalties(ridge, units, diagonal)
-        if units is None and (inside.full_penalties == ridge).all():
+        if units is None and inside.ridge == ridge and (inside.full_penalties == ridge).all():
             return self
         new = shallow_copy(self)
         new.recursion = _recursion_of(self.as_gram(), diagonal, ridge, penalties)

@@ -577,6 +577,11 @@ class Statistics:
         -------
         ndarray (n_features, n_targets), float64
 
+        Raises
+        ------
+        TypeError, ValueError
+            If `ridge` is neither of the two, or is 0 in the recursive form.
+
         Notes
         -----
         ``M^3 / 3`` operations for M features in the Gram form and ``2/3 M^3`` in the orthogonal
@@ -592,7 +597,7 @@ class Statistics:
         >>> acc.solve(ridge=0.0)
         array([[4.]])
         """
-        check_penalties(ridge)
+        check_penalties(ridge, self.n_features)
         diagonal = self.diagonal if diagonal is None else diagonal
         weights = self._sums.solve(ridge, diagonal, self._count if n_rows is None else n_rows)
         if self._mean is not None:
