@@ -108,11 +108,15 @@ class TableReader:
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
         while truths := (batch := self.read(ROWS_AT_ONCE)).truths:
-            X, options = batch.X, {name: as_list(each) for name, each in batch.options.items()}
-            of_images = isinstance(X, np.ndarray) and X.ndim > 2
-            samples = ({"image": image} for image in X) if of_images else samples_of(X)
-            for row, (x, y) in enumerate(zip(samples, truths, strict=True)):
+            options = {name: as_list(each) for name, each in batch.options.items()}
+            for row, (x, y) in enumerate(zip(_samples(batch.X), truths, strict=True)):
                 yield x, y, {name: values[row] for name, values in options.items()}
+
+
+def _samples(X: Any) -> Iterator[Any]:
+    """Iterate over the rows of a table, or of an array of images, as river samples."""
+    of_images = isinstance(X, np.ndarray) and X.ndim > 2
+    return ({"image": image} for image in X) if of_images else samples_of(X)
 
 
 class Careful:
@@ -262,35 +266,8 @@ def _stream(X: Any) -> Iterable[Any]:
 # Metrics
 
 
-class Pair(metrics.base.WrapperMetric):
-    """A metric over all rows and one over the rows of the current window, updated together."""
-
-    def __init__(self, metric: Any) -> None:
-        self._metric, self._blank = metric, metric.clone()
-        self.start_window()
-
-    def start_window(self) -> None:
-        """Start the metric of the next window."""
-        self.of_window = self._blank.clone()
-
-    @property
-    def metric(self) -> Any:
-        """The metric over all rows."""
-        return self._metric
-
-    def update(self, *args: Any, **kwargs: Any) -> None:
-        """Update both."""
-        self._metric.update(*args, **kwargs)
-        self.of_window.update(*args, **kwargs)
-
-    def revert(self, *args: Any, **kwargs: Any) -> None:
-        """Revert both."""
-        self._metric.revert(*args, **kwargs)
-        self.of_window.revert(*args, **kwargs)
-
-
-class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[override]
-    """The same for metrics of clusters, which river tells from others by their class."""
+class ClusteringMetrics(metrics.base.Metrics, metrics.base.ClusteringMetric):  # type: ignore[misc]
+    """Several metrics of clusters, which river tells from other metrics by their class."""
 
 
 COUNTED = {
@@ -367,10 +344,7 @@ def _add_to_mean(mean: Any, values: Iterable[float]) -> None:
 
 def _single_metrics(metric: Any) -> Iterator[Any]:
     """Yield the metrics of which one consists."""
-    if isinstance(metric, Pair):
-        yield from _single_metrics(metric.metric)
-        yield from _single_metrics(metric.of_window)
-    elif isinstance(metric, metrics.base.Metrics):
+    if isinstance(metric, metrics.base.Metrics):
         for each in metric:
             yield from _single_metrics(each)
     else:
@@ -390,9 +364,9 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
         batch = reader.read(size)
         if not batch.truths:
             return (), ()
-        known = set(_names_of(model))
+        is_first = not _names_of(model)
         # Dicts hold the classes that were known, in the middle of a batch, too.
-        X = list(samples_of(batch.X)) if are_dicts and np.ndim(batch.X) == 2 else batch.X
+        X = list(_samples(batch.X)) if are_dicts else batch.X
         try:
             answers = learn(X, batch.y, **batch.options)
         except (TypeError, ValueError) as error:
@@ -400,8 +374,9 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
             error.add_note(f"Rows are counted in a batch: its row 0 is row {first:,} of X.")
             raise
         listed = _listed(answers, _names_of(model))
-        if isinstance(listed[0], dict):
-            listed = _of_known_names(listed, batch.truths, known)
+        if is_first and isinstance(listed[0], dict):
+            # A table has a column for every target, which the first row makes known.
+            listed[0] = {}
         return batch.truths, listed
 
     return answer_rows
@@ -420,21 +395,6 @@ def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
         return as_list(answers, "answer")
     table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
-
-
-def _of_known_names(
-    answers: Sequence[dict[Any, float]], truths: Sequence[Any], known: set[Any]
-) -> list[dict[Any, float]]:
-    """Return answers without classes or targets that were not known yet when their row came.
-
-    A batch has a column for everything that is known at its end.
-    """
-    kept = []
-    for answer, truth in zip(answers, truths, strict=True):
-        new = len(known) < len(answer)
-        kept.append({name: answer[name] for name in answer if name in known} if new else answer)
-        known.update(truth if isinstance(truth, Mapping) else (truth,))
-    return kept
 
 
 def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
@@ -854,17 +814,19 @@ def progressive_val_score(
         check_kind("name", name, (str,))
     evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
     is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
-    pair = ClusteringPair(metric) if is_clustering else Pair(metric)
+    several: Any = ClusteringMetrics if is_clustering else metrics.base.Metrics
+    blank = metric.clone()
+    both = several([metric, blank.clone()])
     name = str(model) if name is None else name
     rows, cumulative, windowed, seconds = [], [], [], []
     with _bar(name if progress else None, evaluation.reader.n_rows) as show:
         start = perf_counter()
-        for n_rows, _ in evaluation.checkpoints(pair, window):
+        for n_rows, _ in evaluation.checkpoints(both, window):
             rows.append(n_rows)
             cumulative.append(_values_of(metric))
-            windowed.append(_values_of(pair.of_window))
+            windowed.append(_values_of(both[1]))
             seconds.append(perf_counter() - start)
-            pair.start_window()
+            both[1] = blank.clone()
             show(n_rows, metric)
     shape = (len(rows), len(_parts_of(metric))) if isinstance(metric, metrics.base.Metrics) else -1
     return ProgressiveScore(
@@ -978,17 +940,9 @@ def _values_of(metric: Any) -> list[float]:
 
 
 def _text_of(metric: Any) -> str:
-    """Return a metric in one line; of tables the name alone."""
-    texts = ((_repr_of(each), type(each).__name__) for each in _parts_of(metric))
-    return ", ".join(name if "\n" in text or not text else text for text, name in texts)
-
-
-def _repr_of(metric: Any) -> str:
-    """Return a metric as text; nothing where river cannot say it, as of labels of several types."""
-    try:
-        return repr(metric)
-    except TypeError:
-        return ""
+    """Return a metric in one line; of metrics that are no number the name alone."""
+    pairs = zip(_parts_of(metric), _values_of(metric), strict=True)
+    return ", ".join(type(each).__name__ if np.isnan(n) else repr(each) for each, n in pairs)
 
 
 @contextmanager

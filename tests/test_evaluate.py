@@ -68,6 +68,8 @@ class LoopedClassifier(Looped, LeastSquaresClassifier):
 
     def predict_proba_learn_many(self, X, y, w=None, t=None):
         answers = list(self._loop(self.predict_proba_one, X, y, w, t))
+        if isinstance(X, list):
+            return answers
         table = [[answer.get(label, 0.0) for label in self.classes] for answer in answers]
         return table_like(source_of(X), self.classes, np.array(table))
 
