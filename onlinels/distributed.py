@@ -24,11 +24,11 @@ from onlinels.linear.model import LinearModel, choose_anew
 from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
+    check_steps_learn_nothing,
     copied,
     emptied,
     is_pipeline,
     last_step,
-    learns,
     steps_before,
 )
 from onlinels.rows import label_array
@@ -287,13 +287,7 @@ def linear_of(model: Any) -> LinearModel:
             "ShallowConvClassifier, or a pipeline that ends in one. Others depend on the order of "
             "rows: fit the model inside."
         )
-    for name, each in steps_before(model):
-        if learns(each):
-            raise ValueError(
-                f"The step {name!r} learns, expected steps before the last one that do not: every "
-                "partition would have its own. Leave a scaler out, linear models need none, or fix "
-                "it: HiddenLayer.from_examples(X) has scales."
-            )
+    check_steps_learn_nothing(model, "every partition would have its own")
     return last
 
 

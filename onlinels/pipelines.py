@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
-from river import base, compose, preprocessing
+from river import base, compose, feature_extraction, preprocessing
+from river.preprocessing import impute
 
 from onlinels.checks import same
 from onlinels.features.hidden import HiddenLayer
@@ -87,17 +88,6 @@ def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, An
             yield within + name, step
 
 
-def _held(value: Any) -> Iterator[base.Base]:
-    """Yield an object of river's, and those that it holds."""
-    if isinstance(value, base.Base):
-        yield value
-        value = getattr(value, "__dict__", {})
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    for each in value if isinstance(value, (list, tuple)) else ():
-        yield from _held(each)
-
-
 LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
 """Methods that do nothing in these classes: a step that learns has its own."""
 
@@ -114,26 +104,13 @@ def learns(step: Any) -> bool:
     kind = type(step)
     if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
         return False
+    if isinstance(step, preprocessing.StatImputer):
+        return not all(isinstance(each, impute.Constant) for each in step.stats.values())
+    if kind is feature_extraction.BagOfWords:
+        return False
     return any(
         getattr(kind, name, None) not in (None, getattr(of, name)) for name, of in LEARNING.items()
     )
-
-
-def has_learnt(step: Any) -> bool:
-    """Tell whether a step learns, and is not as a new one any more.
-
-    Examples
-    --------
-    >>> from river import preprocessing
-    >>> scaler = preprocessing.StandardScaler()
-    >>> scaler.learn_one({"a": 3.0})
-    >>> has_learnt(scaler), has_learnt(preprocessing.StandardScaler())
-    (True, False)
-    """
-    if not learns(step):
-        return False
-    # River's clone of an imputer has the statistics that the imputer has learnt.
-    return not all(same_state(each, each.clone()) for each in _held(step))
 
 
 def steps_before(model: Any) -> list[tuple[str, Any]]:
@@ -146,19 +123,20 @@ def learning_step(model: Any) -> str | None:
     return next((name for name, step in steps_before(model) if learns(step)), None)
 
 
-def _first_steps(model: Any) -> dict[str, Any]:
-    """Return the parts of all steps but the last; raise ValueError if one has learnt."""
-    found = dict(steps_before(model))
-    for name, step in found.items():
-        if has_learnt(step):
-            raise ValueError(
-                f"The step {name!r} has learnt, expected steps before the last one that learn "
-                "nothing: what came out of it depends on what it had seen, so no rows can be "
-                "joined or taken out exactly. Leave a scaler out: linear models need none, and "
-                "HiddenLayer.from_examples(X) fixes scales for hidden units. "
-                "OneHotEncoder(drop_zeros=True) learns nothing."
-            )
-    return found
+def check_steps_learn_nothing(model: Any, reason: str) -> None:
+    """Raise ValueError, for a reason, if a step of a pipeline before its last one learns."""
+    name = learning_step(model)
+    if name is not None:
+        raise ValueError(
+            f"The step {name!r} learns, expected steps before the last one that learn nothing: "
+            f"{reason}. Leave a scaler out: linear models need none, and "
+            "HiddenLayer.from_examples(X) fixes scales for hidden units. "
+            "OneHotEncoder(drop_zeros=True) learns nothing."
+        )
+
+
+NOT_EXACT = "its output depends on the rows it had seen, so no rows can be added or removed exactly"
+"""Why pipelines with a step that learns neither merge nor unlearn."""
 
 
 def _check_same_steps(model: Any, other: Any) -> None:
@@ -166,7 +144,9 @@ def _check_same_steps(model: Any, other: Any) -> None:
     if not (is_pipeline(model) and is_pipeline(other)):
         kinds = f"{type(model).__name__} and {type(other).__name__}"
         raise TypeError(f"Models are of types {kinds}, expected all of one type.")
-    mine, theirs = _first_steps(model), _first_steps(other)
+    for each in (model, other):
+        check_steps_learn_nothing(each, NOT_EXACT)
+    mine, theirs = dict(steps_before(model)), dict(steps_before(other))
     if list(mine) != list(theirs):
         names = f"{list(mine)} and {list(theirs)} before their last one"
         raise ValueError(f"Pipelines have the steps {names}, expected the same in all.")
@@ -213,9 +193,8 @@ def merge(model: Model, *others: Model) -> Model:
     Parameters
     ----------
     model, *others : models that merge, or river pipelines that end in one
-        Of the same settings. Steps of pipelines before the last one have learnt nothing (their
-        state is that of a new one), and are the same in all: ``pipeline.clone()`` makes sites that
-        merge.
+        Of the same settings. Steps of pipelines before the last one learn nothing, and are the same
+        in all: ``pipeline.clone()`` makes sites that merge.
 
     Returns
     -------
@@ -227,7 +206,7 @@ def merge(model: Model, *others: Model) -> Model:
     TypeError
         If the models are of several kinds, or do not merge.
     ValueError
-        If a step has learnt, as river's scalers do, or steps or settings differ.
+        If a step learns, as river's scalers do, or steps or settings differ.
 
     Notes
     -----
@@ -263,7 +242,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     """
     unlearn = _method(last_step(model), "unlearn_one")
     if is_pipeline(model):
-        _first_steps(model)
+        check_steps_learn_nothing(model, NOT_EXACT)
         x = model.transform_one(x)
     unlearn(x, y, w)
 
@@ -274,7 +253,7 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     Parameters
     ----------
     model : model that unlearns, or river pipeline that ends in one
-        Steps of a pipeline before the last one have learnt nothing.
+        Steps of a pipeline before the last one learn nothing.
     X, y, w
         As the last step's `unlearn_many` takes them, before the other steps.
 
@@ -283,8 +262,8 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     TypeError
         If the model does not unlearn.
     ValueError
-        If a step has learnt, as river's scalers do, or as the last step's `unlearn_many`. Nothing
-        has changed then.
+        If a step learns, as river's scalers do, or as the last step's `unlearn_many`. Nothing has
+        changed then.
 
     Examples
     --------
@@ -297,7 +276,7 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     """
     unlearn = _method(last_step(model), "unlearn_many")
     if is_pipeline(model):
-        _first_steps(model)
+        check_steps_learn_nothing(model, NOT_EXACT)
         X = model.transform_many(X)
     unlearn(X, y, w)
 
@@ -380,14 +359,8 @@ def _answer_and_learn(
     answer = _method(last_step(model), name)
     if is_pipeline(model):
         one_by_one = "Score row by row: predict_one, then learn_one"
-        learning = learning_step(model)
-        if learning is not None:
-            raise ValueError(
-                f"The step {learning!r} learns, expected steps before the last one that learn "
-                f"nothing: every row is transformed by what the step knows then. {one_by_one}. Or "
-                "leave a scaler out: linear models need none, and HiddenLayer.from_examples(X) "
-                "fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns nothing."
-            )
+        reason = f"every row is transformed by what the step knows then. {one_by_one}"
+        check_steps_learn_nothing(model, reason)
         for step_name, step in steps_before(model):
             if not hasattr(step, "transform_many"):
                 came = f"The step {step_name!r} has no transform_many, expected one in every step"
