@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import reprlib
 from collections import Counter, deque
@@ -148,7 +147,6 @@ class StreamReader:
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self.allowed: set[str] | None = None
         self._rows = Careful(map(_read_pair, enumerate(stream)))
         self.n_read = 0
 
@@ -161,21 +159,15 @@ class StreamReader:
         self.n_read += len(rows)
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
-        check_options(given, self.allowed)
-        options: dict[str, Any] = {}
-        if "w" in given:
-            options["w"] = [options.get("w", 1.0) for _, _, options in rows]
-        if "t" in given:
-            if not all("t" in options for _, _, options in rows):
-                raise ValueError("Some rows have no t, expected a time in every row. Add it.")
-            options["t"] = [options["t"] for _, _, options in rows]
+        if "t" in given and not all("t" in options for _, _, options in rows):
+            raise ValueError("Some rows have no t, expected a time in every row. Add it.")
+        # Without a weight of its own a row weighs 1.
+        options = {name: [each.get(name, 1.0) for _, _, each in rows] for name in given}
         return Batch(X, y, y, options)
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        for row in self._rows.each:
-            check_options(set(row[2]), self.allowed)
-            yield row
+        return self._rows.each
 
 
 Reader = TableReader | StreamReader
@@ -197,22 +189,6 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
     given = options[0] if options else {}
     # As in river, a weight of None is none.
     return x, y, {name: value for name, value in given.items() if value is not None}
-
-
-def check_options(given: set[str], allowed: set[str] | None) -> None:
-    """Raise unless the arguments that come with rows are among those that a model takes."""
-    odd = sorted(given - allowed) if allowed is not None else []
-    if odd:
-        expected = " and ".join(sorted(allowed or ())) or "none"
-        came = f"Rows come with {' and '.join(odd)}, expected {expected} for this model"
-        raise TypeError(f"{came}: it learns without. Leave {' and '.join(odd)} out.")
-
-
-def options_of(model: Any) -> set[str]:
-    """Return which of w and t a model with `predict_learn_many` takes."""
-    parameters = inspect.signature(last_step(model).predict_learn_many).parameters
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return {name for name in ("w", "t") if takes_any or name in parameters}
 
 
 def _is_table(y: Any) -> bool:
@@ -469,30 +445,13 @@ def _by_river(
         yield n_came, None
 
 
-class Evaluation(NamedTuple):
-    """A model, a metric and rows that are checked, and how to go through them."""
-
-    model: Any
-    metric: Any
-    reader: Reader
-    # None where river's own loop goes through the rows.
-    answer_rows: AnswerRows | None
-    moment: Any
-    delay: Any
-    batch_size: int
-
-    def checkpoints(self, metric: Any, step: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of rows answered and the last answer, at multiples of `step`."""
-        if self.answer_rows is not None:
-            return _by_checkpoints(self.answer_rows, metric, step, self.batch_size)
-        rows = self.reader.rows()
-        return _by_river(self.model, rows, metric, step, self.moment, self.delay)
-
-
 def _checked(
-    model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any, size: Any
-) -> Evaluation:
-    """Check everything but the single rows, and choose how to go through them."""
+    model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any
+) -> tuple[Reader, AnswerRows | None]:
+    """Check everything but the single rows; return their reader, and how to answer them.
+
+    That is None where river's own loop goes through the rows.
+    """
     if not hasattr(model, "learn_one") or isinstance(model, type):
         came = f"model={reprlib.repr(model)} is no model with learn_one"
         raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
@@ -506,30 +465,19 @@ def _checked(
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
             "targets one such as metrics.multioutput.MicroAverage(metrics.MAE())."
         )
-        came = (
-            f"metric={type(metric).__name__}() does not work with {type(last_step(model)).__name__}"
-        )
-        raise TypeError(f"{came}. {remedy}")
+        kind = type(last_step(model)).__name__
+        raise TypeError(f"metric={type(metric).__name__}() does not work with {kind}. {remedy}")
     _check_delay(moment, delay)
-    batch_size = check_count("batch_size", size, 1)
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
     learn_many = predict_proba_learn_many if probable else predict_learn_many
-    learn = None
-    if answers_at_once(model, learn_many.__name__):
-        learn = partial(learn_many, model)
-        if isinstance(reader, StreamReader):
-            reader.allowed = options_of(model)
-        else:
-            check_options(set(reader.options), options_of(model))
-    answer_rows = None
-    if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
-        if delay is None or delay <= 1:
-            # A label that is one row late comes before the next row is answered.
-            answer_rows = _in_batches(model, learn, reader, probable)
-        else:
-            predict = model.predict_proba_one if probable else model.predict_one
-            answer_rows = _late(model, predict, reader, int(delay))
-    return Evaluation(model, metric, reader, answer_rows, moment, delay, batch_size)
+    is_number = isinstance(delay, (int, np.integer, type(None)))
+    if moment is not None or not is_number or not answers_at_once(model, learn_many.__name__):
+        return reader, None
+    if delay is None or delay <= 1:
+        # A label that is one row late comes before the next row is answered.
+        return reader, _in_batches(model, partial(learn_many, model), reader, probable)
+    predict = model.predict_proba_one if probable else model.predict_one
+    return reader, _late(model, predict, reader, int(delay))
 
 
 def _check_delay(moment: Any, delay: Any) -> None:
@@ -812,16 +760,21 @@ def progressive_val_score(
     check_flag("progress", progress)
     if name is not None:
         check_kind("name", name, (str,))
-    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    batch_size = check_count("batch_size", batch_size, 1)
+    reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
     is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
     several: Any = ClusteringMetrics if is_clustering else metrics.base.Metrics
     blank = metric.clone()
     both = several([metric, blank.clone()])
+    if answer_rows is None:
+        checkpoints = _by_river(model, reader.rows(), both, window, moment, delay)
+    else:
+        checkpoints = _by_checkpoints(answer_rows, both, window, batch_size)
     name = str(model) if name is None else name
     rows, cumulative, windowed, seconds = [], [], [], []
-    with _bar(name if progress else None, evaluation.reader.n_rows) as show:
+    with _bar(name if progress else None, reader.n_rows) as show:
         start = perf_counter()
-        for n_rows, _ in evaluation.checkpoints(both, window):
+        for n_rows, _ in checkpoints:
             rows.append(n_rows)
             cumulative.append(_values_of(metric))
             windowed.append(_values_of(both[1]))
@@ -896,10 +849,11 @@ def iter_progressive_val_score(
     check_flag("measure_time", measure_time)
     check_flag("measure_memory", measure_memory)
     check_flag("yield_predictions", yield_predictions)
-    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
-    if evaluation.answer_rows is None:
+    batch_size = check_count("batch_size", batch_size, 1)
+    reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
+    if answer_rows is None:
         # River's own loop, which counts the labels that active learners ask for.
-        rows: Any = evaluation.reader.rows()
+        rows: Any = reader.rows()
         measures = measure_time, measure_memory, yield_predictions
         return evaluate.iter_progressive_val_score(
             rows, model, metric, moment, delay, step, *measures
@@ -907,7 +861,7 @@ def iter_progressive_val_score(
 
     def states() -> Iterator[dict[str, Any]]:
         start = perf_counter()
-        for n_rows, answer in evaluation.checkpoints(metric, step):
+        for n_rows, answer in _by_checkpoints(answer_rows, metric, step, batch_size):
             if n_rows < step:
                 break
             state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(metric)}

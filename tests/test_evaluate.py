@@ -541,7 +541,7 @@ def test_what_is_refused_on_the_way():
     for stream, error, message in [
         ([row], TypeError, "Row 0 of the stream is .*expected a pair.*Pass pairs"),
         ([(row, "a"), (row, "a", 2.0)], TypeError, "Row 1 .*third entry, expected a dict"),
-        ([(row, "a", {"x": 2.0})], TypeError, "Rows come with x, expected t and w for"),
+        ([(row, "a", {"x": 2.0})], TypeError, "unexpected keyword argument 'x'"),
         ([(row, "a", {"t": 2.0}), (row, "b")], ValueError, "no t, expected a time in every row"),
     ]:
         with pytest.raises(error, match=message):
@@ -685,10 +685,10 @@ def test_errors_say_where_their_batch_begins():
 def test_weights_are_refused_where_none_are_learnt(delay):
     stream = [(x, y, {"w": 2.0}) for x, y in PAIRS]
     model = StreamClassifier()
-    with pytest.raises(TypeError, match=r"Rows come with w, expected none .* Leave w out"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'w'"):
         progressive_val_score(model, stream, metric=metrics.Accuracy(), delay=delay)
     X, y = [x for x, _ in PAIRS], [y for _, y in PAIRS]
-    with pytest.raises(TypeError, match="Rows come with w"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'w'"):
         progressive_val_score(model, X, y, metrics.Accuracy(), w=2.0, delay=delay)
     assert not model.classes
 
