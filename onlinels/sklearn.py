@@ -9,7 +9,7 @@ import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -91,27 +91,23 @@ class Solution(NamedTuple):
     units: Floats | None
 
 
-def held(*estimators: BaseEstimator) -> AbstractContextManager[None]:
-    """Hold the locks of estimators, which their first calls make.
+@contextmanager
+def held(*estimators: BaseEstimator) -> Iterator[None]:
+    """Hold the locks of estimators, which their first calls make; errors use their own words.
 
     Scikit-learn wants estimators that are made to have no attributes but their parameters.
     """
     # dict.setdefault is atomic: all threads get one lock.
-    return all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators))
-
-
-@contextmanager
-def own_words() -> Iterator[None]:
-    """Let errors of the models inside name parameters as the estimators here call them."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        message = str(error)
-        for theirs, own in OWN_WORDS.items():
-            message = re.sub(theirs, own, message)
-        if message == str(error):
-            raise
-        raise type(error)(message) from error
+    with all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators)):
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            for theirs, own in OWN_WORDS.items():
+                message = re.sub(theirs, own, message)
+            if message == str(error):
+                raise
+            raise type(error)(message) from error
 
 
 def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
@@ -213,8 +209,7 @@ class IncrementalModel(BaseEstimator):
                     "back, or call fit, which starts anew."
                 )
         if self._model.ridge != now["ridge"]:
-            with own_words():
-                self._model.ridge = now["ridge"]
+            self._model.ridge = now["ridge"]
 
     # Rows in and out.
 
@@ -260,8 +255,7 @@ class IncrementalModel(BaseEstimator):
         if new._model.ridge == "auto":
             # Alpha is selected here, whenever something is asked for.
             new._model._hold_choices()
-        with own_words():
-            new._model._learn(new._batch(X), targets, weights, None)
+        new._model._learn(new._batch(X), targets, weights, None)
         publish(new, self)
         return self
 
@@ -300,8 +294,7 @@ class IncrementalModel(BaseEstimator):
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight)
             self._solutions.clear()
-            with own_words():
-                self._model._unlearn(self._batch(X), targets, weights)
+            self._model._unlearn(self._batch(X), targets, weights)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -359,8 +352,7 @@ class IncrementalModel(BaseEstimator):
         for each in (self, other):
             each._check_settled()
         self._solutions.clear()
-        with own_words():
-            self._model.merge(other._model)
+        self._model.merge(other._model)
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
@@ -383,9 +375,8 @@ class IncrementalModel(BaseEstimator):
         if asked not in self._solutions:
             self._check_parameters()
             self._check_settled()
-            with own_words():
-                alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
-                solution = solved(self._model, alpha, units, self._layout)
+            alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
+            solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
             self._solutions[asked] = solution
         return self._solutions[asked]
@@ -434,14 +425,13 @@ class IncrementalModel(BaseEstimator):
             if np.ndim(self.alpha):
                 raise ValueError(
                     f"alpha={self.alpha!r} is one for each target, expected a number: river's "
-                    "models have one ridge. Set alpha to it first."
+                    "models have one for all. Set alpha to it first."
                 )
             ridge = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
-            with own_words():
-                model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
-                if ridge == "auto":
-                    keep_ridge(model, self._solved())
-                return model
+            model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
+            if ridge == "auto":
+                keep_ridge(model, self._solved())
+            return model
 
     @classmethod
     def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
@@ -704,8 +694,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             scores = scored(X, solution.weights, solution.intercept)
             if not return_std:
                 return scores[:, 0] if one else scores
-            with own_words():
-                deviations = self._deviations(X)
+            deviations = self._deviations(X)
             return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
     def _deviations(self, X: Any) -> Floats:
@@ -1125,8 +1114,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             X = validate_data(new, X, dtype=ROWS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
-            with own_words():
-                new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
+            new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
             new._n_features_out = self.n_hidden
             publish(new, self)
         return self

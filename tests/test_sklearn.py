@@ -366,7 +366,7 @@ def test_what_river_has_and_this_has_not_is_refused():
         IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(balance="priors"))
     with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
         IncrementalRidgeClassifier.from_river(learnt)
-    with pytest.raises(ValueError, match="one ridge"):
+    with pytest.raises(ValueError, match="one for all"):
         IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
     numbered = LeastSquaresRegressor(1.0)
     numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
