@@ -239,7 +239,7 @@ def read_number(name: str, value: Any, remedies: Mapping[str, str]) -> float:
         remedy = _remedy_for(name, value, remedies)
         raise TypeError(f"{came}, expected {remedies.get('expected', 'a number')}. {remedy}")
     if not abs(number) <= LARGEST_VALUE:
-        raise ValueError(f"{name} is {shown(value, number)}, {_expected(number, remedies)}")
+        raise ValueError(f"{name} is {number}, {_expected(number, remedies)}")
     return number
 
 
@@ -288,21 +288,6 @@ def is_decimal(value: Any) -> bool:
         return isinstance(value, str) and bool(np.isfinite(float(value)))
     except ValueError:
         return False
-
-
-def shown(value: Any, number: float) -> str:
-    """Return what errors call a value that reads as a number, though it may be too long to write.
-
-    Examples
-    --------
-    >>> shown(10**400, np.inf), shown("inf", np.inf), shown(np.float64(2e200), 2e200)
-    ('about 1e+400', 'inf', '2e+200')
-    """
-    with suppress(OverflowError, ValueError):
-        if np.isinf(number):
-            digits = int(int(value).bit_length() * np.log10(2.0))
-            return f"about {'-' * (number < 0.0)}1e+{digits}"
-    return str(number)
 
 
 def levels_to_caller() -> int:
@@ -449,7 +434,7 @@ def checked_assignment(self: Any, name: str, value: Any) -> None:
     >>> Model().seed = 3
     Traceback (most recent call last):
         ...
-    AttributeError: seed cannot change in a Model that is made. Make a new one with seed=3.
+    AttributeError: seed cannot change in a Model that is made. ...
     >>> Model().sede = 3
     Traceback (most recent call last):
         ...
@@ -476,9 +461,8 @@ def _refusal(model: Any, name: str, value: Any) -> str:
         # Others of these change only within.
         changing = [each for each in _mutable(model) if hasattr(kind, each)]
         but = f", only {', '.join(changing)} can" if changing else ""
-        new = f"clone({{{name!r}: {given}}})" if _clones(model, name, value) else f"{name}={given}"
         stays = f"{name} cannot change in a {kind.__name__} that is made{but}"
-        return f"{stays}. Make a new one with {new}."
+        return f"{stays}. Make a new one with clone({{{name!r}: {given}}})."
     for part in settings:
         inner: Any = getattr(model, part, None)
         steps = getattr(inner, "steps", {})
@@ -494,14 +478,6 @@ def _refusal(model: Any, name: str, value: Any) -> str:
         f"{kind.__name__} has no setting {name!r}, expected one of: {', '.join(settings)}. "
         "Begin the names of attributes of your own with an underscore."
     )
-
-
-def _clones(model: Any, name: str, value: Any) -> bool:
-    """Tell whether a clone can have another setting: what is made of data may not fit it."""
-    with suppress(Exception):
-        model.clone({name: value})
-        return True
-    return False
 
 
 def _mutable(model: Any) -> list[str]:
