@@ -9,7 +9,7 @@ import reprlib
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import cache
 from inspect import Parameter, isabstract, signature
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from river.base import Base
 from scipy import sparse
 
 Matrix = NDArray[Any]
@@ -685,19 +686,27 @@ def check_mergeable(model: Any, other: Any) -> None:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Tell whether two settings are equal, arrays, dataclasses and nested settings included.
+    """Tell whether two settings or states are equal, with all that they hold; else False.
+
+    False is also the answer where equality cannot be told, as of functions.
 
     Examples
     --------
     >>> same({"filters": np.ones(2)}, {"filters": np.ones(2)}), same(1.0, "paper")
     (True, False)
     """
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return len(a) == len(b) and all(map(same, a, b))
-    if is_dataclass(a) and type(a) is type(b):
-        return a is b or all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+    if a is b:
+        return True
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
-    return bool(a == b)
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if type(a) is type(b) and isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(same, a, b))
+    if type(a) is type(b) and (is_dataclass(a) or isinstance(a, Base)) and hasattr(a, "__dict__"):
+        return same(vars(a), vars(b))
+    try:
+        # As they would be pickled: getters and partial functions are equal to nothing.
+        return bool(a == b or (type(a) is type(b) and a.__reduce_ex__(4) == b.__reduce_ex__(4)))
+    except (TypeError, ValueError):
+        return False
