@@ -681,7 +681,7 @@ def check_mergeable(model: Any, other: Any) -> None:
     ]
     if differing:
         raise ValueError(
-            f"other has different settings ({', '.join(differing)}). Start all from one's empty()."
+            f"other has different settings ({', '.join(differing)}). Start all from one's clone()."
         )
 
 

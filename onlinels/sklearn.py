@@ -30,19 +30,16 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import (
     Floats,
     Matrix,
-    check_choice,
-    check_flag,
+    check_mergeable,
     check_not_negative,
     check_values,
     check_weights,
     dense,
-    same,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.forgetting import check_decay
-from onlinels.linear.model import SUMS, LinearModel, Targets, holding, noise_variances
+from onlinels.linear.model import LinearModel, Targets, holding, noise_variances
 from onlinels.linear.penalty import (
     FIRST_ROWS,
     Penalty,
@@ -148,6 +145,9 @@ class IncrementalModel(BaseEstimator):
         self.forgetting_factor = forgetting_factor
         self.scaling = scaling
 
+    def _get_params(self) -> dict[str, Any]:
+        return self.get_params(deep=False)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
@@ -183,9 +183,6 @@ class IncrementalModel(BaseEstimator):
                         f"alpha={alpha!r} and solver='recursive' do not go together: an inverse "
                         'needs a penalty. Pass a positive alpha, or solver="gram".'
                     )
-        check_flag("fit_intercept", self.fit_intercept)
-        check_choice("solver", self.solver, SUMS)
-        check_decay(self.forgetting_factor, None)
         check_scaling(self.scaling, "auto")
 
     def _settings(self) -> dict[str, Any]:
@@ -285,11 +282,6 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             check_is_fitted(self)
-            if self.solver == "orthogonal":
-                raise ValueError(
-                    'solver="orthogonal" cannot unlearn, expected "gram" or "recursive" from the '
-                    "first row on. Make the estimator with one of these."
-                )
             self._check_settled()
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight)
@@ -317,11 +309,7 @@ class IncrementalModel(BaseEstimator):
         >>> (a + b).n_samples_seen_, a.merge(b).n_samples_seen_
         (4, 4)
         """
-        if type(other) is not type(self):
-            raise TypeError(
-                f"other is of type {type(other).__name__}, expected {type(self).__name__}. Merge "
-                "estimators of one class."
-            )
+        check_mergeable(self, other)
         with held(self, other):
             if not hasattr(other, "_model"):
                 return self
@@ -342,13 +330,6 @@ class IncrementalModel(BaseEstimator):
                 f"other has the features {theirs}, expected {mine}. Merge estimators that were "
                 "fitted to the same columns."
             )
-        params = other.get_params(deep=False)
-        for name, value in self.get_params(deep=False).items():
-            if not same(value, params[name]):
-                raise ValueError(
-                    f"other has {name}={params[name]!r}, expected {value!r} as here. Merge "
-                    "estimators that were made alike."
-                )
         for each in (self, other):
             each._check_settled()
         self._solutions.clear()

@@ -142,17 +142,16 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
     known, fewest = columns.extended(layouts), min(layouts, key=len)
     missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
+    expected = f"expected only and all of {list(columns.names)}, as in the first one"
     if known is not columns:
-        problem = f"has a new channel {known.names[len(columns)]!r}"
-    elif missing:
-        problem = f"lacks the channel {columns.names[min(missing)]!r}"
-    else:
-        return columns
-    expected = f"only and all of {list(columns.names)}, as in the first one"
-    remedy = "Fill in the channel's last value (last | x), or leave the reading out"
-    if known is not columns:
+        came = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
         remedy = "Leave the channel out, or make a new model of all with clone()"
-    raise ValueError(f"A reading {problem}, expected {expected}. {remedy}.")
+        raise ValueError(f"{came}. {remedy}.")
+    if missing:
+        came = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
+        remedy = "Fill in the channel's last value (last | x), or leave the reading out"
+        raise ValueError(f"{came}. {remedy}.")
+    return columns
 
 
 def _state_fits(state: Any) -> bool:

@@ -740,11 +740,7 @@ class CalibratedClassifier(WrappedClassifier):
         answers, probabilities, losses = self._answered(X, y, w, others)
         return table_before(answers, probabilities), self._state_after(answers, losses)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._lock:
-            scores = self._row_scores(x)[None]
-            return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
+    predict_proba_one = ScoringClassifier.predict_proba_one
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""

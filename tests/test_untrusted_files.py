@@ -319,9 +319,6 @@ def test_what_does_not_fit_into_memory_is_refused(tmp_path, monkeypatch):
         patched.setattr("onlinels.datasets.folder.read_all", run_out)
         with pytest.raises(ValueError, match=f"{tmp_path} state .* with stream_image_data"):
             read_image_data(tmp_path)
-    monkeypatch.setattr("onlinels.datasets.reading.read_up_to", run_out)
-    with pytest.raises(ValueError, match=r"\(3, 4, 3\), which takes more memory than there is"):
-        read_idx(tmp_path / "train-images-idx3-ubyte")
 
 
 def test_signalling_not_a_number_is_refused_without_a_warning(folder):
