@@ -14,7 +14,6 @@ from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from river import base, evaluate, metrics
 from scipy import sparse
@@ -37,7 +36,7 @@ from onlinels.pipelines import (
     predict_learn_many,
     predict_proba_learn_many,
 )
-from onlinels.rows import as_frame, check_aligned, samples_of
+from onlinels.rows import as_frame, check_aligned, part_of, samples_of, source_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,12 +70,10 @@ class TableReader:
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
         self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE) else X
-        if not isinstance(X, (np.ndarray, *SPARSE, list, tuple)):
-            self._X = as_frame(X)
-        n_rows = self._X.shape[0] if hasattr(self._X, "shape") else len(self._X)
+        source = source_of(self._X)
+        n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
         if _is_table(y) and has_several_targets:
-            self._y: Any = y if isinstance(y, (np.ndarray, list, tuple)) else as_frame(y, "y")
-            self._truths: list[Any] = list(samples_of(y))
+            self._y, self._truths = y, list(samples_of(y))
         else:
             check_one_column(y, "Pass one target per row.")
             self._truths = as_list(y, "target")
@@ -97,12 +94,8 @@ class TableReader:
         """Return the next rows, at most `size`; none at the end of the table."""
         part = slice(self.n_read, min(self.n_read + size, self.n_rows))
         self.n_read = part.stop
-        X, y = (
-            each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
-            for each in (self._X, self._y)
-        )
         options = {name: values[part] for name, values in self.options.items()}
-        return Batch(X, y, self._truths[part], options)
+        return Batch(part_of(self._X, part), part_of(self._y, part), self._truths[part], options)
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
