@@ -21,7 +21,6 @@ from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
 from onlinels.linear.model import LinearModel, choose_anew
-from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
     check_steps_learn_nothing,
@@ -182,7 +181,6 @@ def fit(
     # What another thread teaches the model meanwhile is not in the result.
     result = copied(model)
     check_names(result, X)
-    check_dimensions(result, y, w)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
     start = linear_of(result).empty()
     start._hold_choices()
@@ -409,26 +407,23 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
 
     Rows meet by position, partition by partition, as those of one process do.
     """
-    n_parts, of_array = X.npartitions, isinstance(X, array.Array)
     if values is None:
         if name == "y":
             raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
-        return [None] * n_parts
+        return [None] * X.npartitions
     if isinstance(values, array.Array):
         parts = array_parts(X, name, values)
-        remedy = "Repartition it" if of_array else "Pass X.to_dask_array(lengths=True)"
     elif isinstance(values, (dataframe.Series, dataframe.DataFrame)):
         parts = values.to_delayed()
-        remedy = f"Pass {name}.to_dask_array(lengths=True)" if of_array else "Repartition it"
     else:
         raise TypeError(
-            f"{name} is of type {type(values).__name__}, expected a dask collection: an array or "
-            f"a series. Pass {'array.from_array' if of_array else 'dataframe.from_pandas'}"
-            f"({name}, …)."
+            f"{name} is of type {type(values).__name__}, expected a dask collection. Pass "
+            f"array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
         )
-    if len(parts) != n_parts:
+    if len(parts) != X.npartitions:
         raise ValueError(
-            f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. {remedy}."
+            f"{name} is in {len(parts)} partitions, expected {X.npartitions} as X is. Repartition "
+            "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
         )
     return parts
 
@@ -444,23 +439,6 @@ def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
             raise ValueError(f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has.")
         chunks[0] = lengths
     return list(values.rechunk(chunks).to_delayed().ravel())
-
-
-def check_dimensions(model: Any, y: Any, w: Any) -> None:
-    """Raise ValueError if weights, or targets of a model of one target, have several columns."""
-    several = isinstance(linear_of(model), LeastSquaresMultiTargetRegressor)
-    for name, values in (("w", w), *(() if several else (("y", y),))):
-        if isinstance(values, dataframe.DataFrame):
-            column = repr(values.columns[0]) if len(values.columns) else "…"
-        elif isinstance(values, array.Array) and values.ndim > 1:
-            column = ":, 0"
-        else:
-            continue
-        expected = "one weight per row" if name == "w" else "one target or label per row"
-        raise ValueError(
-            f"{name} is of type {type(values).__name__} with columns, expected {expected}. Pass "
-            f"one column, such as {name}[{column}]."
-        )
 
 
 def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:

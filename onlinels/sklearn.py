@@ -65,6 +65,8 @@ OWN_WORDS = {
     r"\ba ridge\b": "an alpha",
     r"\bridge\b": "alpha",
     r"\baccumulator=": "solver=",
+    r', or balance="priors"': "",
+    r'\bbalance="classwise"': 'class_weight="balanced"',
     r"\bw holds\b": "sample_weight holds",
     r"\bseed=": "random_state=",
 }
@@ -175,14 +177,7 @@ class IncrementalModel(BaseEstimator):
                 raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
         else:
             for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
-                if isinstance(each, str):
-                    raise TypeError(f"alpha={alpha!r} holds a text, expected numbers. Pass those.")
                 check_not_negative("alpha", each)
-                if each == 0.0 and self.solver == "recursive":
-                    raise ValueError(
-                        f"alpha={alpha!r} and solver='recursive' do not go together: an inverse "
-                        'needs a penalty. Pass a positive alpha, or solver="gram".'
-                    )
         check_scaling(self.scaling, "auto")
 
     def _settings(self) -> dict[str, Any]:
@@ -789,11 +784,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         elif not (given is None or (isinstance(given, str) and given == "balanced")):
             raise ValueError(
                 f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
-            )
-        if given == "balanced" and self.solver == "recursive":
-            raise ValueError(
-                "class_weight='balanced' and solver='recursive' do not go together: an inverse "
-                'cannot be weighted by class. Pass solver="gram".'
             )
 
     def _settings(self) -> dict[str, Any]:
