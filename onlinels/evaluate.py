@@ -208,9 +208,6 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
-        if hasattr(X, "__next__"):
-            remedy = "Pass list(X), or a stream of pairs (x, y) without y."
-            raise TypeError(f"X is of type {type(X).__name__}, expected a table. {remedy}")
         return TableReader(X, y, w, t, several)
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
@@ -839,9 +836,6 @@ def iter_progressive_val_score(
     [500, 1000, 1250]
     """
     step = check_count("step", step, 1)
-    check_flag("measure_time", measure_time)
-    check_flag("measure_memory", measure_memory)
-    check_flag("yield_predictions", yield_predictions)
     batch_size = check_count("batch_size", batch_size, 1)
     reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
     if answer_rows is None:

@@ -25,7 +25,7 @@ from onlinels.checks import (
     checked_assignment,
     row_blocks,
 )
-from onlinels.labels import Classes, Label, check_one_each, read_label, read_labels
+from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, checked, read_rows, scores_of
 from onlinels.linear.prequential import (
@@ -713,9 +713,8 @@ class CalibratedClassifier(WrappedClassifier):
                 answers, _, losses = self._answered(X, y, w, kwargs)
                 apply(Update(state=self._state_after(answers, losses)))
                 return
-            labels = read_labels(y)
-            weights = check_weights(w, len(labels))
-            check_one_each(labels, X.shape[0] if hasattr(X, "shape") else len(X))
+            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            labels, weights = read_labels(y, n_rows), check_weights(w, n_rows)
             scores = self._scores_before(X)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)

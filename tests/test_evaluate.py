@@ -504,7 +504,7 @@ def test_what_is_refused_before_anything_changes():
         ((model, X), {"metric": accuracy}, TypeError, "y is None beside X of type ndarray.*Pass y"),
         ((model, frame), {"metric": accuracy}, TypeError, "y is None beside X of type DataFrame"),
         ((model, 5), {"metric": accuracy}, TypeError, "X is of type int, expected a table or a s"),
-        ((model, iter(stream), y, accuracy), {}, TypeError, r"expected a table. Pass list\(X\)"),
+        ((model, iter(stream), y, accuracy), {}, TypeError, r"expected an array.*Pass list\(X\)"),
         ((model, X, y[:2], accuracy), {}, ValueError, "y has 2 targets, expected 3. Pass one"),
         ((model, X, np.ones((3, 2)), accuracy), {}, ValueError, r"y has shape \(3, 2\)"),
         ((model, frame, pd.Series(y, index=[3, 2, 1]), accuracy), {}, ValueError, "another order"),
