@@ -39,7 +39,7 @@ except ImportError:  # Dask alone has threads and processes of one machine.
 
 Model = TypeVar("Model")
 
-CHAIN = 8
+MAX_BLOCKS_IN_TURN = 8
 """Blocks that one model learns in turn at most, before it is merged with those of other blocks.
 
 A step copies the statistics, a merge adds them: longer chains move less, shorter ones leave more
@@ -48,7 +48,7 @@ for many workers to do at once. Towards the end they get shorter, as in guided s
 """
 
 
-WIDTH = 4
+MODELS_MERGED_IN_TURN = 4
 """Models that are merged one after the other at each level of the tree.
 
 Measured with 3,000 features on two workers: with 2 the peak of memory grows from 50 to 500 blocks;
@@ -169,7 +169,7 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_of(model), WIDTH
+    linear, width = linear_of(model), MODELS_MERGED_IN_TURN
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
@@ -534,7 +534,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
 def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
     """Yield the blocks that one model learns in turn: 8 at first, fewer towards the end."""
     while blocks:
-        length = min(CHAIN, -(-len(blocks) // CHAIN))
+        length = min(MAX_BLOCKS_IN_TURN, -(-len(blocks) // MAX_BLOCKS_IN_TURN))
         yield blocks[:length]
         blocks = blocks[length:]
 

@@ -306,7 +306,7 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
-FEWEST_ROWS, MOST_ROWS = 64, 1024
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 1024
 """Rows that are answered together after an alarm, and at most: blocks grow while there is none."""
 
 
@@ -475,7 +475,7 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             return learn(part_of(X, rows), labels[rows], **options)
 
         detector, n_alarms, found = copy.deepcopy(self.detector), self._n_alarms, []
-        start, size = 0, FEWEST_ROWS
+        start, size = 0, MIN_BLOCK_ROWS
         while start < n_rows:
             block = slice(start, min(start + size, n_rows))
             answers = of_rows(own._answered, block)
@@ -487,14 +487,14 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
                     alarm = start + row
                     break
             if alarm is None:
-                own, start, size = answers.model, block.stop, min(2 * size, MOST_ROWS)
+                own, start, size = answers.model, block.stop, min(2 * size, MAX_BLOCK_ROWS)
             else:
                 own = own._independent()
                 if alarm > start:
                     of_rows(own.learn_many, slice(start, alarm))
                 own.fade(self.keep)
                 of_rows(own.learn_many, slice(alarm, alarm + 1))
-                start, size, n_alarms = alarm + 1, FEWEST_ROWS, n_alarms + 1
+                start, size, n_alarms = alarm + 1, MIN_BLOCK_ROWS, n_alarms + 1
             if ask == "predict_proba_one":
                 predicted = own_table(answers._replace(source=[]))
             found += predicted[: start - block.start]
