@@ -232,8 +232,17 @@ def _stream(X: Any) -> Iterable[Any]:
 # Metrics
 
 
-class ClusteringMetrics(metrics.base.Metrics, metrics.base.ClusteringMetric):  # type: ignore[misc]
-    """Several metrics of clusters, which river tells from other metrics by their class."""
+class Pair(metrics.base.Metrics):
+    """A metric over all rows and one of the same kind over the rows of the current window."""
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Update both: faster than metrics of several kinds, which see labels or probabilities."""
+        for each in self.data:
+            each.update(*args, **kwargs)
+
+
+class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[misc]
+    """The same for metrics of clusters, which river tells from others by their class."""
 
 
 COUNTED = {
@@ -753,9 +762,9 @@ def progressive_val_score(
     batch_size = check_count("batch_size", batch_size, 1)
     reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
     is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
-    several: Any = ClusteringMetrics if is_clustering else metrics.base.Metrics
+    kind: Any = ClusteringPair if is_clustering else Pair
     blank = metric.clone()
-    both = several([metric, blank.clone()])
+    both = kind([metric, blank.clone()])
     if answer_rows is None:
         checkpoints = _by_river(model, reader.rows(), both, window, moment, delay)
     else:
