@@ -680,9 +680,8 @@ def check_mergeable(model: Any, other: Any) -> None:
         if not same(mine[name], theirs[name])
     ]
     if differing:
-        raise ValueError(
-            f"other has different settings ({', '.join(differing)}). Start all from one's clone()."
-        )
+        came = f"other has different settings ({', '.join(differing)})"
+        raise ValueError(f"{came}. Start all from one's empty() or clone().")
 
 
 def same(a: Any, b: Any) -> bool:
