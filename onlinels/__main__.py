@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from onlinels.sites import Tell, merge_files
+from onlinels.sites import merge_files
 
 MERGE = """Merge the newest save of every site into one file.
 
@@ -32,30 +30,11 @@ def main(argv: list[str] | None = None) -> None:
     command.add_argument("files", type=Path, nargs="+", help="files that sites have saved")
     arguments = parser.parse_args(argv)
     try:
-        with shown() as tell:
-            merge_files(arguments.output, arguments.files, tell)
+        merge_files(arguments.output, arguments.files, lambda line, *_: print(line, flush=True))
     except (OSError, TypeError, ValueError) as error:
         command.exit(2, f"{command.prog}: {error}\n")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-@contextmanager
-def shown() -> Iterator[Tell]:
-    """Give what prints a line for every file, above a progress bar where rich is installed."""
-    try:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn
-    except ImportError:
-        yield lambda line, done, total: print(line, flush=True)
-        return
-    with Progress(BarColumn(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
-        bar = progress.add_task("", total=None)
-
-        def tell(line: str, done: int, total: int) -> None:
-            progress.console.print(line, markup=False, highlight=False, soft_wrap=True)
-            progress.update(bar, completed=done, total=total)
-
-        yield tell
 
 
 if __name__ == "__main__":

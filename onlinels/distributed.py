@@ -21,14 +21,13 @@ from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
 from onlinels.linear.model import LinearModel, choose_anew
-from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
+    check_steps_learn_nothing,
     copied,
     emptied,
     is_pipeline,
     last_step,
-    learns,
     steps_before,
 )
 from onlinels.rows import label_array
@@ -40,7 +39,7 @@ except ImportError:  # Dask alone has threads and processes of one machine.
 
 Model = TypeVar("Model")
 
-CHAIN = 8
+MAX_BLOCKS_IN_TURN = 8
 """Blocks that one model learns in turn at most, before it is merged with those of other blocks.
 
 A step copies the statistics, a merge adds them: longer chains move less, shorter ones leave more
@@ -49,7 +48,7 @@ for many workers to do at once. Towards the end they get shorter, as in guided s
 """
 
 
-WIDTH = 4
+MODELS_MERGED_IN_TURN = 4
 """Models that are merged one after the other at each level of the tree.
 
 Measured with 3,000 features on two workers: with 2 the peak of memory grows from 50 to 500 blocks;
@@ -170,7 +169,7 @@ def fit(
     >>> model.count, model.output_weights.ravel().round(3)
     (1000, array([1., 2., 3.]))
     """
-    linear, width = linear_of(model), WIDTH
+    linear, width = linear_of(model), MODELS_MERGED_IN_TURN
     for name, idle in (("forgetting_factor", 1.0), ("half_life", None)):
         if getattr(linear, name) != idle:
             raise ValueError(
@@ -182,7 +181,6 @@ def fit(
     # What another thread teaches the model meanwhile is not in the result.
     result = copied(model)
     check_names(result, X)
-    check_dimensions(result, y, w)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
     start = linear_of(result).empty()
     start._hold_choices()
@@ -287,13 +285,7 @@ def linear_of(model: Any) -> LinearModel:
             "ShallowConvClassifier, or a pipeline that ends in one. Others depend on the order of "
             "rows: fit the model inside."
         )
-    for name, each in steps_before(model):
-        if learns(each):
-            raise ValueError(
-                f"The step {name!r} learns, expected steps before the last one that do not: every "
-                "partition would have its own. Leave a scaler out, linear models need none, or fix "
-                "it: HiddenLayer.from_examples(X) has scales."
-            )
+    check_steps_learn_nothing(model, "every partition would have its own")
     return last
 
 
@@ -415,26 +407,23 @@ def vector(X: Any, name: str, values: Any) -> list[Any]:
 
     Rows meet by position, partition by partition, as those of one process do.
     """
-    n_parts, of_array = X.npartitions, isinstance(X, array.Array)
     if values is None:
         if name == "y":
             raise ValueError("y is None, expected the targets of the rows of X. Pass them.")
-        return [None] * n_parts
+        return [None] * X.npartitions
     if isinstance(values, array.Array):
         parts = array_parts(X, name, values)
-        remedy = "Repartition it" if of_array else "Pass X.to_dask_array(lengths=True)"
     elif isinstance(values, (dataframe.Series, dataframe.DataFrame)):
         parts = values.to_delayed()
-        remedy = f"Pass {name}.to_dask_array(lengths=True)" if of_array else "Repartition it"
     else:
         raise TypeError(
-            f"{name} is of type {type(values).__name__}, expected a dask collection: an array or "
-            f"a series. Pass {'array.from_array' if of_array else 'dataframe.from_pandas'}"
-            f"({name}, …)."
+            f"{name} is of type {type(values).__name__}, expected a dask collection. Pass "
+            f"array.from_array({name}, …) or dataframe.from_pandas({name}, …)."
         )
-    if len(parts) != n_parts:
+    if len(parts) != X.npartitions:
         raise ValueError(
-            f"{name} is in {len(parts)} partitions, expected {n_parts} as X is. {remedy}."
+            f"{name} is in {len(parts)} partitions, expected {X.npartitions} as X is. Repartition "
+            "it, or pass arrays of known lengths: a dataframe's to_dask_array(lengths=True)."
         )
     return parts
 
@@ -450,23 +439,6 @@ def array_parts(X: Any, name: str, values: array.Array) -> list[Any]:
             raise ValueError(f"{name} has {values.shape[0]} rows, expected {X.shape[0]} as X has.")
         chunks[0] = lengths
     return list(values.rechunk(chunks).to_delayed().ravel())
-
-
-def check_dimensions(model: Any, y: Any, w: Any) -> None:
-    """Raise ValueError if weights, or targets of a model of one target, have several columns."""
-    several = isinstance(linear_of(model), LeastSquaresMultiTargetRegressor)
-    for name, values in (("w", w), *(() if several else (("y", y),))):
-        if isinstance(values, dataframe.DataFrame):
-            column = repr(values.columns[0]) if len(values.columns) else "…"
-        elif isinstance(values, array.Array) and values.ndim > 1:
-            column = ":, 0"
-        else:
-            continue
-        expected = "one weight per row" if name == "w" else "one target or label per row"
-        raise ValueError(
-            f"{name} is of type {type(values).__name__} with columns, expected {expected}. Pass "
-            f"one column, such as {name}[{column}]."
-        )
 
 
 def aligned(X: Any, y: Any, w: Any) -> tuple[Any, Any, Any]:
@@ -562,7 +534,7 @@ def planned(blocks: Sequence[Sequence[Part]]) -> list[Block]:
 def chains(blocks: Sequence[Block]) -> Iterator[Sequence[Block]]:
     """Yield the blocks that one model learns in turn: 8 at first, fewer towards the end."""
     while blocks:
-        length = min(CHAIN, -(-len(blocks) // CHAIN))
+        length = min(MAX_BLOCKS_IN_TURN, -(-len(blocks) // MAX_BLOCKS_IN_TURN))
         yield blocks[:length]
         blocks = blocks[length:]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import reprlib
 from collections import Counter, deque
@@ -15,7 +14,6 @@ from itertools import islice
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from river import base, evaluate, metrics
 from scipy import sparse
@@ -38,7 +36,7 @@ from onlinels.pipelines import (
     predict_learn_many,
     predict_proba_learn_many,
 )
-from onlinels.rows import as_frame, check_aligned, samples_of
+from onlinels.rows import as_frame, check_aligned, part_of, samples_of, source_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,12 +70,10 @@ class TableReader:
     def __init__(self, X: Any, y: Any, w: Any, t: Any, has_several_targets: bool) -> None:
         check_aligned(X, y=y, w=w, t=t)
         self._X: Any = sparse.csr_array(X) if isinstance(X, SPARSE) else X
-        if not isinstance(X, (np.ndarray, *SPARSE, list, tuple)):
-            self._X = as_frame(X)
-        n_rows = self._X.shape[0] if hasattr(self._X, "shape") else len(self._X)
+        source = source_of(self._X)
+        n_rows = source.shape[0] if hasattr(source, "shape") else len(source)
         if _is_table(y) and has_several_targets:
-            self._y: Any = y if isinstance(y, (np.ndarray, list, tuple)) else as_frame(y, "y")
-            self._truths: list[Any] = list(samples_of(y))
+            self._y, self._truths = y, list(samples_of(y))
         else:
             check_one_column(y, "Pass one target per row.")
             self._truths = as_list(y, "target")
@@ -98,21 +94,21 @@ class TableReader:
         """Return the next rows, at most `size`; none at the end of the table."""
         part = slice(self.n_read, min(self.n_read + size, self.n_rows))
         self.n_read = part.stop
-        X, y = (
-            each[part].to_native() if isinstance(each, nw.DataFrame) else each[part]
-            for each in (self._X, self._y)
-        )
         options = {name: values[part] for name, values in self.options.items()}
-        return Batch(X, y, self._truths[part], options)
+        return Batch(part_of(self._X, part), part_of(self._y, part), self._truths[part], options)
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
         while truths := (batch := self.read(ROWS_AT_ONCE)).truths:
-            X, options = batch.X, {name: as_list(each) for name, each in batch.options.items()}
-            of_images = isinstance(X, np.ndarray) and X.ndim > 2
-            samples = ({"image": image} for image in X) if of_images else samples_of(X)
-            for row, (x, y) in enumerate(zip(samples, truths, strict=True)):
+            options = {name: as_list(each) for name, each in batch.options.items()}
+            for row, (x, y) in enumerate(zip(_samples(batch.X), truths, strict=True)):
                 yield x, y, {name: values[row] for name, values in options.items()}
+
+
+def _samples(X: Any) -> Iterator[Any]:
+    """Iterate over the rows of a table, or of an array of images, as river samples."""
+    of_images = isinstance(X, np.ndarray) and X.ndim > 2
+    return ({"image": image} for image in X) if of_images else samples_of(X)
 
 
 class Careful:
@@ -144,7 +140,6 @@ class StreamReader:
         if n_rows is None and hasattr(stream, "__len__"):
             n_rows = len(stream)
         self.n_rows: int | None = n_rows
-        self.allowed: set[str] | None = None
         self._rows = Careful(map(_read_pair, enumerate(stream)))
         self.n_read = 0
 
@@ -157,21 +152,15 @@ class StreamReader:
         self.n_read += len(rows)
         X, y = [x for x, _, _ in rows], [y for _, y, _ in rows]
         given = {name for _, _, options in rows for name in options}
-        check_options(given, self.allowed)
-        options: dict[str, Any] = {}
-        if "w" in given:
-            options["w"] = [options.get("w", 1.0) for _, _, options in rows]
-        if "t" in given:
-            if not all("t" in options for _, _, options in rows):
-                raise ValueError("Some rows have no t, expected a time in every row. Add it.")
-            options["t"] = [options["t"] for _, _, options in rows]
+        if "t" in given and not all("t" in options for _, _, options in rows):
+            raise ValueError("Some rows have no t, expected a time in every row. Add it.")
+        # Without a weight of its own a row weighs 1.
+        options = {name: [each.get(name, 1.0) for _, _, each in rows] for name in given}
         return Batch(X, y, y, options)
 
     def rows(self) -> Iterator[Row]:
         """Iterate over the rows as river samples."""
-        for row in self._rows.each:
-            check_options(set(row[2]), self.allowed)
-            yield row
+        return self._rows.each
 
 
 Reader = TableReader | StreamReader
@@ -193,22 +182,6 @@ def _read_pair(numbered: tuple[int, Any]) -> Row:
     given = options[0] if options else {}
     # As in river, a weight of None is none.
     return x, y, {name: value for name, value in given.items() if value is not None}
-
-
-def check_options(given: set[str], allowed: set[str] | None) -> None:
-    """Raise unless the arguments that come with rows are among those that a model takes."""
-    odd = sorted(given - allowed) if allowed is not None else []
-    if odd:
-        expected = " and ".join(sorted(allowed or ())) or "none"
-        came = f"Rows come with {' and '.join(odd)}, expected {expected} for this model"
-        raise TypeError(f"{came}: it learns without. Leave {' and '.join(odd)} out.")
-
-
-def options_of(model: Any) -> set[str]:
-    """Return which of w and t a model with `predict_learn_many` takes."""
-    parameters = inspect.signature(last_step(model).predict_learn_many).parameters
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    return {name for name in ("w", "t") if takes_any or name in parameters}
 
 
 def _is_table(y: Any) -> bool:
@@ -235,9 +208,6 @@ def _reader_of(model: Any, X: Any, y: Any, w: Any, t: Any) -> Reader:
         raise TypeError(f"y is the metric {y!r}, expected targets. {remedy}")
     if y is not None:
         several = isinstance(model, (base.MultiTargetRegressor, base.MultiLabelClassifier))
-        if hasattr(X, "__next__"):
-            remedy = "Pass list(X), or a stream of pairs (x, y) without y."
-            raise TypeError(f"X is of type {type(X).__name__}, expected a table. {remedy}")
         return TableReader(X, y, w, t, several)
     for name, values in {"w": w, "t": t}.items():
         if values is not None:
@@ -262,34 +232,16 @@ def _stream(X: Any) -> Iterable[Any]:
 # Metrics
 
 
-class Pair(metrics.base.WrapperMetric):
-    """A metric over all rows and one over the rows of the current window, updated together."""
-
-    def __init__(self, metric: Any) -> None:
-        self._metric, self._blank = metric, metric.clone()
-        self.start_window()
-
-    def start_window(self) -> None:
-        """Start the metric of the next window."""
-        self.of_window = self._blank.clone()
-
-    @property
-    def metric(self) -> Any:
-        """The metric over all rows."""
-        return self._metric
+class Pair(metrics.base.Metrics):
+    """A metric over all rows and one of the same kind over the rows of the current window."""
 
     def update(self, *args: Any, **kwargs: Any) -> None:
-        """Update both."""
-        self._metric.update(*args, **kwargs)
-        self.of_window.update(*args, **kwargs)
-
-    def revert(self, *args: Any, **kwargs: Any) -> None:
-        """Revert both."""
-        self._metric.revert(*args, **kwargs)
-        self.of_window.revert(*args, **kwargs)
+        """Update both: faster than metrics of several kinds, which see labels or probabilities."""
+        for each in self.data:
+            each.update(*args, **kwargs)
 
 
-class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[override]
+class ClusteringPair(Pair, metrics.base.ClusteringMetric):  # type: ignore[misc]
     """The same for metrics of clusters, which river tells from others by their class."""
 
 
@@ -367,10 +319,7 @@ def _add_to_mean(mean: Any, values: Iterable[float]) -> None:
 
 def _single_metrics(metric: Any) -> Iterator[Any]:
     """Yield the metrics of which one consists."""
-    if isinstance(metric, Pair):
-        yield from _single_metrics(metric.metric)
-        yield from _single_metrics(metric.of_window)
-    elif isinstance(metric, metrics.base.Metrics):
+    if isinstance(metric, metrics.base.Metrics):
         for each in metric:
             yield from _single_metrics(each)
     else:
@@ -390,9 +339,9 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
         batch = reader.read(size)
         if not batch.truths:
             return (), ()
-        known = set(_names_of(model))
+        is_first = not _names_of(model)
         # Dicts hold the classes that were known, in the middle of a batch, too.
-        X = list(samples_of(batch.X)) if are_dicts and np.ndim(batch.X) == 2 else batch.X
+        X = list(_samples(batch.X)) if are_dicts else batch.X
         try:
             answers = learn(X, batch.y, **batch.options)
         except (TypeError, ValueError) as error:
@@ -400,8 +349,9 @@ def _in_batches(model: Any, learn: Any, reader: Reader, are_dicts: bool) -> Answ
             error.add_note(f"Rows are counted in a batch: its row 0 is row {first:,} of X.")
             raise
         listed = _listed(answers, _names_of(model))
-        if isinstance(listed[0], dict):
-            listed = _of_known_names(listed, batch.truths, known)
+        if is_first and isinstance(listed[0], dict):
+            # A table has a column for every target, which the first row makes known.
+            listed[0] = {}
         return batch.truths, listed
 
     return answer_rows
@@ -420,21 +370,6 @@ def _listed(answers: Any, names: Sequence[Any]) -> list[Any]:
         return as_list(answers, "answer")
     table: Matrix = answers if isinstance(answers, np.ndarray) else as_frame(answers).to_numpy()
     return [dict(zip(names, row, strict=True)) for row in table.tolist()]
-
-
-def _of_known_names(
-    answers: Sequence[dict[Any, float]], truths: Sequence[Any], known: set[Any]
-) -> list[dict[Any, float]]:
-    """Return answers without classes or targets that were not known yet when their row came.
-
-    A batch has a column for everything that is known at its end.
-    """
-    kept = []
-    for answer, truth in zip(answers, truths, strict=True):
-        new = len(known) < len(answer)
-        kept.append({name: answer[name] for name in answer if name in known} if new else answer)
-        known.update(truth if isinstance(truth, Mapping) else (truth,))
-    return kept
 
 
 def _late(model: Any, predict: Any, reader: Reader, delay: int) -> AnswerRows:
@@ -509,30 +444,13 @@ def _by_river(
         yield n_came, None
 
 
-class Evaluation(NamedTuple):
-    """A model, a metric and rows that are checked, and how to go through them."""
-
-    model: Any
-    metric: Any
-    reader: Reader
-    # None where river's own loop goes through the rows.
-    answer_rows: AnswerRows | None
-    moment: Any
-    delay: Any
-    batch_size: int
-
-    def checkpoints(self, metric: Any, step: int) -> Iterator[tuple[int, Any]]:
-        """Yield the number of rows answered and the last answer, at multiples of `step`."""
-        if self.answer_rows is not None:
-            return _by_checkpoints(self.answer_rows, metric, step, self.batch_size)
-        rows = self.reader.rows()
-        return _by_river(self.model, rows, metric, step, self.moment, self.delay)
-
-
 def _checked(
-    model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any, size: Any
-) -> Evaluation:
-    """Check everything but the single rows, and choose how to go through them."""
+    model: Any, X: Any, y: Any, metric: Any, w: Any, t: Any, moment: Any, delay: Any
+) -> tuple[Reader, AnswerRows | None]:
+    """Check everything but the single rows; return their reader, and how to answer them.
+
+    That is None where river's own loop goes through the rows.
+    """
     if not hasattr(model, "learn_one") or isinstance(model, type):
         came = f"model={reprlib.repr(model)} is no model with learn_one"
         raise TypeError(f"{came}. Pass one such as LeastSquaresClassifier(). {OF_ORDER}")
@@ -546,30 +464,19 @@ def _checked(
             "Pass a metric of labels for a classifier, of numbers for a regressor, and for several "
             "targets one such as metrics.multioutput.MicroAverage(metrics.MAE())."
         )
-        came = (
-            f"metric={type(metric).__name__}() does not work with {type(last_step(model)).__name__}"
-        )
-        raise TypeError(f"{came}. {remedy}")
+        kind = type(last_step(model)).__name__
+        raise TypeError(f"metric={type(metric).__name__}() does not work with {kind}. {remedy}")
     _check_delay(moment, delay)
-    batch_size = check_count("batch_size", size, 1)
     probable = isinstance(model, base.Classifier) and not metric.requires_labels
     learn_many = predict_proba_learn_many if probable else predict_learn_many
-    learn = None
-    if answers_at_once(model, learn_many.__name__):
-        learn = partial(learn_many, model)
-        if isinstance(reader, StreamReader):
-            reader.allowed = options_of(model)
-        else:
-            check_options(set(reader.options), options_of(model))
-    answer_rows = None
-    if learn is not None and moment is None and isinstance(delay, (int, np.integer, type(None))):
-        if delay is None or delay <= 1:
-            # A label that is one row late comes before the next row is answered.
-            answer_rows = _in_batches(model, learn, reader, probable)
-        else:
-            predict = model.predict_proba_one if probable else model.predict_one
-            answer_rows = _late(model, predict, reader, int(delay))
-    return Evaluation(model, metric, reader, answer_rows, moment, delay, batch_size)
+    is_number = isinstance(delay, (int, np.integer, type(None)))
+    if moment is not None or not is_number or not answers_at_once(model, learn_many.__name__):
+        return reader, None
+    if delay is None or delay <= 1:
+        # A label that is one row late comes before the next row is answered.
+        return reader, _in_batches(model, partial(learn_many, model), reader, probable)
+    predict = model.predict_proba_one if probable else model.predict_one
+    return reader, _late(model, predict, reader, int(delay))
 
 
 def _check_delay(moment: Any, delay: Any) -> None:
@@ -852,19 +759,26 @@ def progressive_val_score(
     check_flag("progress", progress)
     if name is not None:
         check_kind("name", name, (str,))
-    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
+    batch_size = check_count("batch_size", batch_size, 1)
+    reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
     is_clustering = isinstance(metric, metrics.base.ClusteringMetric)
-    pair = ClusteringPair(metric) if is_clustering else Pair(metric)
+    kind: Any = ClusteringPair if is_clustering else Pair
+    blank = metric.clone()
+    both = kind([metric, blank.clone()])
+    if answer_rows is None:
+        checkpoints = _by_river(model, reader.rows(), both, window, moment, delay)
+    else:
+        checkpoints = _by_checkpoints(answer_rows, both, window, batch_size)
     name = str(model) if name is None else name
     rows, cumulative, windowed, seconds = [], [], [], []
-    with _bar(name if progress else None, evaluation.reader.n_rows) as show:
+    with _bar(name if progress else None, reader.n_rows) as show:
         start = perf_counter()
-        for n_rows, _ in evaluation.checkpoints(pair, window):
+        for n_rows, _ in checkpoints:
             rows.append(n_rows)
             cumulative.append(_values_of(metric))
-            windowed.append(_values_of(pair.of_window))
+            windowed.append(_values_of(both[1]))
             seconds.append(perf_counter() - start)
-            pair.start_window()
+            both[1] = blank.clone()
             show(n_rows, metric)
     shape = (len(rows), len(_parts_of(metric))) if isinstance(metric, metrics.base.Metrics) else -1
     return ProgressiveScore(
@@ -931,13 +845,11 @@ def iter_progressive_val_score(
     [500, 1000, 1250]
     """
     step = check_count("step", step, 1)
-    check_flag("measure_time", measure_time)
-    check_flag("measure_memory", measure_memory)
-    check_flag("yield_predictions", yield_predictions)
-    evaluation = _checked(model, X, y, metric, w, t, moment, delay, batch_size)
-    if evaluation.answer_rows is None:
+    batch_size = check_count("batch_size", batch_size, 1)
+    reader, answer_rows = _checked(model, X, y, metric, w, t, moment, delay)
+    if answer_rows is None:
         # River's own loop, which counts the labels that active learners ask for.
-        rows: Any = evaluation.reader.rows()
+        rows: Any = reader.rows()
         measures = measure_time, measure_memory, yield_predictions
         return evaluate.iter_progressive_val_score(
             rows, model, metric, moment, delay, step, *measures
@@ -945,7 +857,7 @@ def iter_progressive_val_score(
 
     def states() -> Iterator[dict[str, Any]]:
         start = perf_counter()
-        for n_rows, answer in evaluation.checkpoints(metric, step):
+        for n_rows, answer in _by_checkpoints(answer_rows, metric, step, batch_size):
             if n_rows < step:
                 break
             state: dict[str, Any] = {type(each).__name__: each for each in _parts_of(metric)}
@@ -978,17 +890,9 @@ def _values_of(metric: Any) -> list[float]:
 
 
 def _text_of(metric: Any) -> str:
-    """Return a metric in one line; of tables the name alone."""
-    texts = ((_repr_of(each), type(each).__name__) for each in _parts_of(metric))
-    return ", ".join(name if "\n" in text or not text else text for text, name in texts)
-
-
-def _repr_of(metric: Any) -> str:
-    """Return a metric as text; nothing where river cannot say it, as of labels of several types."""
-    try:
-        return repr(metric)
-    except TypeError:
-        return ""
+    """Return a metric in one line; of metrics that are no number the name alone."""
+    pairs = zip(_parts_of(metric), _values_of(metric), strict=True)
+    return ", ".join(type(each).__name__ if np.isnan(n) else repr(each) for each, n in pairs)
 
 
 @contextmanager

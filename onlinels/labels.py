@@ -130,9 +130,6 @@ def read_label(y: Any, argument: str = "y", remedy: str = UNTIL_KNOWN) -> Label:
         ) from error
     if equals_itself(label):
         return label
-    if isinstance(label, tuple):
-        remedy = "Skip the row."
-        raise ValueError(f"{argument} is {label!r}, expected a label that equals itself. {remedy}")
     raise ValueError(f"{argument} is {label!r}, expected a label. {remedy}")
 
 

@@ -61,7 +61,7 @@ def joined(*updates: tuple[Calls, State]) -> Update:
     return Update(tuple(chain(*calls)), tuple(chain(*states)))
 
 
-TRIES = 3
+MAX_PLAN_ATTEMPTS = 3
 """Attempts to plan a block once blocks before it are learnt, if something is raised meanwhile."""
 
 
@@ -88,7 +88,7 @@ def apply_in_blocks(blocks: Iterable[slice], plan: Callable[[slice], tuple[Calls
                 del calls, state  # They hold a copy of the rows, and so will the next.
         except BaseException as error:
             n_tries += 1
-            if len(left) == n_blocks or n_tries == TRIES:
+            if len(left) == n_blocks or n_tries == MAX_PLAN_ATTEMPTS:
                 raise
             raised = error
     if raised is not None:

@@ -6,8 +6,8 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-from river import base, compose, preprocessing
+from river import base, compose, feature_extraction, preprocessing
+from river.preprocessing import impute
 
 from onlinels.checks import same
 from onlinels.features.hidden import HiddenLayer
@@ -51,32 +51,6 @@ def copied(model: Model) -> Model:
     return copy.copy(model) if hasattr(model, "_lock") else copy.deepcopy(model)
 
 
-def same_state(a: Any, b: Any) -> bool:
-    """Tell whether two objects are in the same state; False also where that cannot be told.
-
-    Examples
-    --------
-    >>> from river import preprocessing
-    >>> same_state(preprocessing.StandardScaler(), preprocessing.StandardScaler())
-    True
-    """
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, base.Base) and hasattr(a, "__dict__"):
-        return same_state(vars(a), vars(b))
-    if isinstance(a, Mapping):
-        return a.keys() == b.keys() and all(same_state(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same_state, a, b))
-    if isinstance(a, np.ndarray):
-        return np.array_equal(a, b)
-    try:
-        # As they would be pickled: getters, partial functions and generators are equal to nothing.
-        return bool(a == b or a.__reduce_ex__(4) == b.__reduce_ex__(4))
-    except (TypeError, ValueError):
-        return False
-
-
 def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, Any]]:
     """Yield steps by name; in the place of pipelines and unions what these consist of."""
     for name, step in steps.items():
@@ -85,17 +59,6 @@ def _parts(steps: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, An
             yield from _parts(inner, f"{within}{name}.")
         else:
             yield within + name, step
-
-
-def _held(value: Any) -> Iterator[base.Base]:
-    """Yield an object of river's, and those that it holds."""
-    if isinstance(value, base.Base):
-        yield value
-        value = getattr(value, "__dict__", {})
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    for each in value if isinstance(value, (list, tuple)) else ():
-        yield from _held(each)
 
 
 LEARNING = {"learn_one": base.Transformer, "learn_many": base.MiniBatchTransformer}
@@ -114,26 +77,13 @@ def learns(step: Any) -> bool:
     kind = type(step)
     if isinstance(step, preprocessing.OneHotEncoder) and step.drop_zeros and not step.drop_first:
         return False
+    if isinstance(step, preprocessing.StatImputer):
+        return not all(isinstance(each, impute.Constant) for each in step.stats.values())
+    if kind is feature_extraction.BagOfWords:
+        return False
     return any(
         getattr(kind, name, None) not in (None, getattr(of, name)) for name, of in LEARNING.items()
     )
-
-
-def has_learnt(step: Any) -> bool:
-    """Tell whether a step learns, and is not as a new one any more.
-
-    Examples
-    --------
-    >>> from river import preprocessing
-    >>> scaler = preprocessing.StandardScaler()
-    >>> scaler.learn_one({"a": 3.0})
-    >>> has_learnt(scaler), has_learnt(preprocessing.StandardScaler())
-    (True, False)
-    """
-    if not learns(step):
-        return False
-    # River's clone of an imputer has the statistics that the imputer has learnt.
-    return not all(same_state(each, each.clone()) for each in _held(step))
 
 
 def steps_before(model: Any) -> list[tuple[str, Any]]:
@@ -146,19 +96,20 @@ def learning_step(model: Any) -> str | None:
     return next((name for name, step in steps_before(model) if learns(step)), None)
 
 
-def _first_steps(model: Any) -> dict[str, Any]:
-    """Return the parts of all steps but the last; raise ValueError if one has learnt."""
-    found = dict(steps_before(model))
-    for name, step in found.items():
-        if has_learnt(step):
-            raise ValueError(
-                f"The step {name!r} has learnt, expected steps before the last one that learn "
-                "nothing: what came out of it depends on what it had seen, so no rows can be "
-                "joined or taken out exactly. Leave a scaler out: linear models need none, and "
-                "HiddenLayer.from_examples(X) fixes scales for hidden units. "
-                "OneHotEncoder(drop_zeros=True) learns nothing."
-            )
-    return found
+def check_steps_learn_nothing(model: Any, reason: str) -> None:
+    """Raise ValueError, for a reason, if a step of a pipeline before its last one learns."""
+    name = learning_step(model)
+    if name is not None:
+        raise ValueError(
+            f"The step {name!r} learns, expected steps before the last one that learn nothing: "
+            f"{reason}. Leave a scaler out: linear models need none, and "
+            "HiddenLayer.from_examples(X) fixes scales for hidden units. "
+            "OneHotEncoder(drop_zeros=True) learns nothing."
+        )
+
+
+NOT_EXACT = "its output depends on the rows it had seen, so no rows can be added or removed exactly"
+"""Why pipelines with a step that learns neither merge nor unlearn."""
 
 
 def _check_same_steps(model: Any, other: Any) -> None:
@@ -166,7 +117,9 @@ def _check_same_steps(model: Any, other: Any) -> None:
     if not (is_pipeline(model) and is_pipeline(other)):
         kinds = f"{type(model).__name__} and {type(other).__name__}"
         raise TypeError(f"Models are of types {kinds}, expected all of one type.")
-    mine, theirs = _first_steps(model), _first_steps(other)
+    for each in (model, other):
+        check_steps_learn_nothing(each, NOT_EXACT)
+    mine, theirs = dict(steps_before(model)), dict(steps_before(other))
     if list(mine) != list(theirs):
         names = f"{list(mine)} and {list(theirs)} before their last one"
         raise ValueError(f"Pipelines have the steps {names}, expected the same in all.")
@@ -183,10 +136,10 @@ def _difference(step: Any, other: Any) -> str:
         return f"type: {type(step).__name__} and {type(other).__name__}"
     mine, theirs = step._get_params(), other._get_params()
     for name, value in mine.items():
-        if not (same(value, theirs[name]) or same_state(value, theirs[name])):
+        if not same(value, theirs[name]):
             return f"{name}: {value!r} and {theirs[name]!r}"
     # Layers of this package draw weights by name, in any order.
-    alike = isinstance(step, FIXED) or same_state(step, other)
+    alike = isinstance(step, FIXED) or same(step, other)
     return "" if alike else "what they drew at random (pass a seed, if there is one)"
 
 
@@ -213,9 +166,8 @@ def merge(model: Model, *others: Model) -> Model:
     Parameters
     ----------
     model, *others : models that merge, or river pipelines that end in one
-        Of the same settings. Steps of pipelines before the last one have learnt nothing (their
-        state is that of a new one), and are the same in all: ``pipeline.clone()`` makes sites that
-        merge.
+        Of the same settings. Steps of pipelines before the last one learn nothing, and are the same
+        in all: ``pipeline.clone()`` makes sites that merge.
 
     Returns
     -------
@@ -227,7 +179,7 @@ def merge(model: Model, *others: Model) -> Model:
     TypeError
         If the models are of several kinds, or do not merge.
     ValueError
-        If a step has learnt, as river's scalers do, or steps or settings differ.
+        If a step learns, as river's scalers do, or steps or settings differ.
 
     Notes
     -----
@@ -263,7 +215,7 @@ def unlearn_one(model: Any, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> Non
     """
     unlearn = _method(last_step(model), "unlearn_one")
     if is_pipeline(model):
-        _first_steps(model)
+        check_steps_learn_nothing(model, NOT_EXACT)
         x = model.transform_one(x)
     unlearn(x, y, w)
 
@@ -274,7 +226,7 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     Parameters
     ----------
     model : model that unlearns, or river pipeline that ends in one
-        Steps of a pipeline before the last one have learnt nothing.
+        Steps of a pipeline before the last one learn nothing.
     X, y, w
         As the last step's `unlearn_many` takes them, before the other steps.
 
@@ -283,11 +235,12 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     TypeError
         If the model does not unlearn.
     ValueError
-        If a step has learnt, as river's scalers do, or as the last step's `unlearn_many`. Nothing
-        has changed then.
+        If a step learns, as river's scalers do, or as the last step's `unlearn_many`. Nothing has
+        changed then.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from onlinels import HiddenLayer, LeastSquaresRegressor
     >>> model = HiddenLayer(5) | LeastSquaresRegressor()
     >>> model.learn_many(np.eye(3), [1.0, 2.0, 3.0])
@@ -297,7 +250,7 @@ def unlearn_many(model: Any, X: Any, y: Any, w: Any = None) -> None:
     """
     unlearn = _method(last_step(model), "unlearn_many")
     if is_pipeline(model):
-        _first_steps(model)
+        check_steps_learn_nothing(model, NOT_EXACT)
         X = model.transform_many(X)
     unlearn(X, y, w)
 
@@ -336,6 +289,7 @@ def predict_learn_many(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from onlinels import HiddenLayer, LeastSquaresRegressor
     >>> model = HiddenLayer(5) | LeastSquaresRegressor(ridge=1.0)
     >>> predict_learn_many(model, np.ones((3, 2)), [4.0, 4.0, 4.0]).round(3)
@@ -380,14 +334,8 @@ def _answer_and_learn(
     answer = _method(last_step(model), name)
     if is_pipeline(model):
         one_by_one = "Score row by row: predict_one, then learn_one"
-        learning = learning_step(model)
-        if learning is not None:
-            raise ValueError(
-                f"The step {learning!r} learns, expected steps before the last one that learn "
-                f"nothing: every row is transformed by what the step knows then. {one_by_one}. Or "
-                "leave a scaler out: linear models need none, and HiddenLayer.from_examples(X) "
-                "fixes scales for hidden units. OneHotEncoder(drop_zeros=True) learns nothing."
-            )
+        reason = f"every row is transformed by what the step knows then. {one_by_one}"
+        check_steps_learn_nothing(model, reason)
         for step_name, step in steps_before(model):
             if not hasattr(step, "transform_many"):
                 came = f"The step {step_name!r} has no transform_many, expected one in every step"

@@ -14,7 +14,7 @@ from onlinels.labels import Label
 from onlinels.numerics import Lock
 from onlinels.rows import labels_like, numbers_like, table_like
 
-UNSURE = 0.02
+SPREAD_PROBABILITY = 0.02
 """Probability that is spread over all classes, however sure the scores are.
 
 Measured test-then-train on four streams and on images: without it one row in a hundred or so has a
@@ -50,9 +50,9 @@ def probabilities_of(scores: Floats) -> Floats:
     array([[0.75, 0.25],
            [0.99, 0.01]])
     """
-    least = UNSURE / max(1, scores.shape[1])
-    shares = project_to_simplex((scores - least) / (1.0 - UNSURE))
-    probabilities: Floats = least + (1.0 - UNSURE) * shares
+    least = SPREAD_PROBABILITY / max(1, scores.shape[1])
+    shares = project_to_simplex((scores - least) / (1.0 - SPREAD_PROBABILITY))
+    probabilities: Floats = least + (1.0 - SPREAD_PROBABILITY) * shares
     return probabilities
 
 

@@ -9,7 +9,7 @@ import reprlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple, Self, cast
 
@@ -30,19 +30,16 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import (
     Floats,
     Matrix,
-    check_choice,
-    check_flag,
+    check_mergeable,
     check_not_negative,
     check_values,
     check_weights,
     dense,
-    same,
 )
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.forgetting import check_decay
-from onlinels.linear.model import SUMS, LinearModel, Targets, holding, noise_variances
+from onlinels.linear.model import LinearModel, Targets, holding, noise_variances
 from onlinels.linear.penalty import (
     FIRST_ROWS,
     Penalty,
@@ -68,6 +65,8 @@ OWN_WORDS = {
     r"\ba ridge\b": "an alpha",
     r"\bridge\b": "alpha",
     r"\baccumulator=": "solver=",
+    r', or balance="priors"': "",
+    r'\bbalance="classwise"': 'class_weight="balanced"',
     r"\bw holds\b": "sample_weight holds",
     r"\bseed=": "random_state=",
 }
@@ -91,27 +90,23 @@ class Solution(NamedTuple):
     units: Floats | None
 
 
-def held(*estimators: BaseEstimator) -> AbstractContextManager[None]:
-    """Hold the locks of estimators, which their first calls make.
+@contextmanager
+def held(*estimators: BaseEstimator) -> Iterator[None]:
+    """Hold the locks of estimators, which their first calls make; errors use their own words.
 
     Scikit-learn wants estimators that are made to have no attributes but their parameters.
     """
     # dict.setdefault is atomic: all threads get one lock.
-    return all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators))
-
-
-@contextmanager
-def own_words() -> Iterator[None]:
-    """Let errors of the models inside name parameters as the estimators here call them."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        message = str(error)
-        for theirs, own in OWN_WORDS.items():
-            message = re.sub(theirs, own, message)
-        if message == str(error):
-            raise
-        raise type(error)(message) from error
+    with all_held(*(vars(each).setdefault("_lock", Lock()) for each in estimators)):
+        try:
+            yield
+        except (TypeError, ValueError) as error:
+            message = str(error)
+            for theirs, own in OWN_WORDS.items():
+                message = re.sub(theirs, own, message)
+            if message == str(error):
+                raise
+            raise type(error)(message) from error
 
 
 def publish(fitted: BaseEstimator, estimator: BaseEstimator) -> None:
@@ -152,6 +147,9 @@ class IncrementalModel(BaseEstimator):
         self.forgetting_factor = forgetting_factor
         self.scaling = scaling
 
+    def _get_params(self) -> dict[str, Any]:
+        return self.get_params(deep=False)
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_model")
 
@@ -179,17 +177,7 @@ class IncrementalModel(BaseEstimator):
                 raise ValueError(f'alpha={alpha!r} is not known. Pass "auto" or a number.')
         else:
             for each in np.ravel(np.asarray(alpha, dtype=object)).tolist():
-                if isinstance(each, str):
-                    raise TypeError(f"alpha={alpha!r} holds a text, expected numbers. Pass those.")
                 check_not_negative("alpha", each)
-                if each == 0.0 and self.solver == "recursive":
-                    raise ValueError(
-                        f"alpha={alpha!r} and solver='recursive' do not go together: an inverse "
-                        'needs a penalty. Pass a positive alpha, or solver="gram".'
-                    )
-        check_flag("fit_intercept", self.fit_intercept)
-        check_choice("solver", self.solver, SUMS)
-        check_decay(self.forgetting_factor, None)
         check_scaling(self.scaling, "auto")
 
     def _settings(self) -> dict[str, Any]:
@@ -213,8 +201,7 @@ class IncrementalModel(BaseEstimator):
                     "back, or call fit, which starts anew."
                 )
         if self._model.ridge != now["ridge"]:
-            with own_words():
-                self._model.ridge = now["ridge"]
+            self._model.ridge = now["ridge"]
 
     # Rows in and out.
 
@@ -260,8 +247,7 @@ class IncrementalModel(BaseEstimator):
         if new._model.ridge == "auto":
             # Alpha is selected here, whenever something is asked for.
             new._model._hold_choices()
-        with own_words():
-            new._model._learn(new._batch(X), targets, weights, None)
+        new._model._learn(new._batch(X), targets, weights, None)
         publish(new, self)
         return self
 
@@ -291,17 +277,11 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             check_is_fitted(self)
-            if self.solver == "orthogonal":
-                raise ValueError(
-                    'solver="orthogonal" cannot unlearn, expected "gram" or "recursive" from the '
-                    "first row on. Make the estimator with one of these."
-                )
             self._check_settled()
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight)
             self._solutions.clear()
-            with own_words():
-                self._model._unlearn(self._batch(X), targets, weights)
+            self._model._unlearn(self._batch(X), targets, weights)
         return self
 
     def merge(self, other: Self) -> Self:
@@ -324,11 +304,7 @@ class IncrementalModel(BaseEstimator):
         >>> (a + b).n_samples_seen_, a.merge(b).n_samples_seen_
         (4, 4)
         """
-        if type(other) is not type(self):
-            raise TypeError(
-                f"other is of type {type(other).__name__}, expected {type(self).__name__}. Merge "
-                "estimators of one class."
-            )
+        check_mergeable(self, other)
         with held(self, other):
             if not hasattr(other, "_model"):
                 return self
@@ -349,18 +325,10 @@ class IncrementalModel(BaseEstimator):
                 f"other has the features {theirs}, expected {mine}. Merge estimators that were "
                 "fitted to the same columns."
             )
-        params = other.get_params(deep=False)
-        for name, value in self.get_params(deep=False).items():
-            if not same(value, params[name]):
-                raise ValueError(
-                    f"other has {name}={params[name]!r}, expected {value!r} as here. Merge "
-                    "estimators that were made alike."
-                )
         for each in (self, other):
             each._check_settled()
         self._solutions.clear()
-        with own_words():
-            self._model.merge(other._model)
+        self._model.merge(other._model)
 
     def __add__(self, other: Self) -> Self:
         """Return a new estimator that has learnt the rows of both."""
@@ -383,9 +351,8 @@ class IncrementalModel(BaseEstimator):
         if asked not in self._solutions:
             self._check_parameters()
             self._check_settled()
-            with own_words():
-                alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
-                solution = solved(self._model, alpha, units, self._layout)
+            alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
+            solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
             self._solutions[asked] = solution
         return self._solutions[asked]
@@ -434,14 +401,13 @@ class IncrementalModel(BaseEstimator):
             if np.ndim(self.alpha):
                 raise ValueError(
                     f"alpha={self.alpha!r} is one for each target, expected a number: river's "
-                    "models have one ridge. Set alpha to it first."
+                    "models have one for all. Set alpha to it first."
                 )
             ridge = self.alpha if isinstance(self.alpha, str) else float(self.alpha)
-            with own_words():
-                model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
-                if ridge == "auto":
-                    keep_ridge(model, self._solved())
-                return model
+            model = remade(copy.copy(self._model), ridge=ridge, scaling=self.scaling)
+            if ridge == "auto":
+                keep_ridge(model, self._solved())
+            return model
 
     @classmethod
     def _of_river(cls, model: Any, kinds: tuple[type[LinearModel], ...], **parameters: Any) -> Self:
@@ -704,8 +670,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             scores = scored(X, solution.weights, solution.intercept)
             if not return_std:
                 return scores[:, 0] if one else scores
-            with own_words():
-                deviations = self._deviations(X)
+            deviations = self._deviations(X)
             return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
     def _deviations(self, X: Any) -> Floats:
@@ -819,11 +784,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         elif not (given is None or (isinstance(given, str) and given == "balanced")):
             raise ValueError(
                 f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
-            )
-        if given == "balanced" and self.solver == "recursive":
-            raise ValueError(
-                "class_weight='balanced' and solver='recursive' do not go together: an inverse "
-                'cannot be weighted by class. Pass solver="gram".'
             )
 
     def _settings(self) -> dict[str, Any]:
@@ -1125,8 +1085,7 @@ class HiddenLayerTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, 
             X = validate_data(new, X, dtype=ROWS["dtype"])
             settings = self.n_hidden, self.input_weights, self.activation, int(seed)
             flags: dict[str, Any] = {"bias": self.bias, "standardize": self.standardize}
-            with own_words():
-                new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
+            new._layer = HiddenLayer.from_examples(X, labels, *settings, **flags)
             new._n_features_out = self.n_hidden
             publish(new, self)
         return self

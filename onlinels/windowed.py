@@ -142,17 +142,16 @@ def channels_of(columns: Columns, layouts: Sequence[Layout]) -> Columns:
         raise ValueError("A reading has no channels, expected a number for each. Leave it out.")
     known, fewest = columns.extended(layouts), min(layouts, key=len)
     missing = {*range(len(columns))} - {*columns.locate(fewest).tolist()}
+    expected = f"expected only and all of {list(columns.names)}, as in the first one"
     if known is not columns:
-        problem = f"has a new channel {known.names[len(columns)]!r}"
-    elif missing:
-        problem = f"lacks the channel {columns.names[min(missing)]!r}"
-    else:
-        return columns
-    expected = f"only and all of {list(columns.names)}, as in the first one"
-    remedy = "Fill in the channel's last value (last | x), or leave the reading out"
-    if known is not columns:
+        came = f"A reading has a new channel {known.names[len(columns)]!r}, {expected}"
         remedy = "Leave the channel out, or make a new model of all with clone()"
-    raise ValueError(f"A reading {problem}, expected {expected}. {remedy}.")
+        raise ValueError(f"{came}. {remedy}.")
+    if missing:
+        came = f"A reading lacks the channel {columns.names[min(missing)]!r}, {expected}"
+        remedy = "Fill in the channel's last value (last | x), or leave the reading out"
+        raise ValueError(f"{came}. {remedy}.")
+    return columns
 
 
 def _state_fits(state: Any) -> bool:
@@ -199,10 +198,10 @@ class StreamState:
     wait: int = 0
 
 
-REGULAR = 0.1
+MAX_SPACING_DIFFERENCE = 0.1
 """Share of the first spacing by which later ones may differ from it without a sample rate."""
 
-EARLY = 1e-3
+MAX_LEAD = 1e-3
 """Share of a sampling period by which a reading before a sample's time counts as at that time.
 
 Times in seconds since 1970 are rounded to 2.4e-7 seconds.
@@ -219,7 +218,7 @@ LABEL_RULES: dict[str, Callable[[Sequence[MaybeLabel]], MaybeLabel]] = {
 Labelled = tuple[dict[str, Floats], Label]
 """A sample {"window": array (length, n_channels)} and its label."""
 
-BLOCK = 256
+READINGS_AT_ONCE = 256
 """Readings that are answered together: as many windows are held at a time."""
 
 
@@ -481,14 +480,14 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             order = "as" if passed == 0.0 else "before"
             came = f"{self.timestamp!r} is {now!r}, {order} that of the reading before"
             raise ValueError(f"{came}, expected after {last!r}. Leave out late ones, or restart().")
-        if last is None or (rate is not None and passed * rate > self.largest_gap * (1.0 + EARLY)):
+        if last is None or (rate and passed * rate > self.largest_gap * (1.0 + MAX_LEAD)):
             # No window reaches back over what came before.
             known = state.columns, state.n_windows, state.dates
             return StreamState(*known, time=now, reading=reading, start=now), samples
         spacing = state.spacing or passed
         if rate is not None:
             # Sample k lies at the time start + k / rate, on the line between two readings.
-            before, up_to = (floor((time - state.start) * rate + EARLY) for time in (last, now))
+            before, up_to = (floor((time - state.start) * rate + MAX_LEAD) for time in (last, now))
             n_bytes, remedy = 8 * (2 + len(reading)), "Lower largest_gap, or sample_rate."
             n_new = up_to - before
             check_room(n_new * n_bytes, "A gap of {:,} samples", n_new, remedy=remedy)
@@ -496,7 +495,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
             share = np.clip((times - last) / passed, 0.0, 1.0)[:, None]
             # Both ends are weighed, so that a sample at a reading's time is that reading, exactly.
             samples = (1.0 - share) * state.reading + share * reading
-        elif abs(passed - spacing) > REGULAR * spacing:
+        elif abs(passed - spacing) > MAX_SPACING_DIFFERENCE * spacing:
             came = f"{self.timestamp!r} is {now!r}, {passed:g} s after the reading before"
             expected = f"{spacing:g} s as between the first two, up to a tenth"
             raise ValueError(f"{came}, expected {expected}. Pass sample_rate, or restart().")
@@ -524,7 +523,7 @@ class WindowedClassifier(MetaClassifier, base.MiniBatchClassifier):
         """Return what the wrapped classifier answers for each reading, if its window is full."""
         followed = self._follow(rows, [()] * len(rows), [])
         given: list[Any] = []
-        while block := [state.values for state in islice(followed, BLOCK)]:
+        while block := [state.values for state in islice(followed, READINGS_AT_ONCE)]:
             full = [{"window": each.copy()} for each in block if len(each) == self.window]
             if len(full) > 1 and _takes_lists(self.classifier):
                 answers = iter(getattr(self.classifier, f"{method}_many")(full))

@@ -25,7 +25,7 @@ from onlinels.checks import (
     checked_assignment,
     row_blocks,
 )
-from onlinels.labels import Classes, Label, check_one_each, read_label, read_labels
+from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
 from onlinels.linear.model import LinearModel, checked, read_rows, scores_of
 from onlinels.linear.prequential import (
@@ -195,12 +195,18 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             self.classifier.learn_one(x, y, **others)
 
     @abstractmethod
-    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        """Return the label of every row before it is learnt, and the state after all of them."""
+    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        """Return what a method answers for every row before it is learnt, and the state after."""
 
-    @abstractmethod
-    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        """Return probabilities of every row before it is learnt, and the state after all."""
+    def _answer_and_learn(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Any:
+        """Learn rows; return what a method answers before each, in the kind of `X`."""
+        with self._lock:
+            if learning_step(self.classifier) is not None:
+                answers = self._one_by_one(X, y, w, others, ask)
+                return in_kind(ask, source_of(X), answers, self.classes)
+            made, state = self._before(ask, X, y, w, others)
+            apply(Update(state=state))
+            return made
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -236,15 +242,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
         >>> model.predict_learn_many([{"a": 0.0}, {"a": 3.0}, {"a": 4.0}], ["low", "high", "high"])
         [None, 'low', 'high']
         """
-        with self._lock:
-            state: State = ()
-            if learning_step(self.classifier) is None:
-                labels, state = self._labels_before(X, y, w, kwargs)
-            else:
-                labels = self._one_by_one(X, y, w, kwargs, "predict_one")
-            predicted = labels_like(source_of(X), labels)
-            apply(Update(state=state))
-            return predicted
+        return self._answer_and_learn("predict_one", X, y, w, kwargs)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, **kwargs: Any) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
@@ -258,13 +256,7 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             each that was forgotten in it: 0 in rows before which the class was not known. Dicts
             hold the classes that were known.
         """
-        with self._lock:
-            if learning_step(self.classifier) is None:
-                table, state = self._table_before(X, y, w, kwargs)
-                apply(Update(state=state))
-                return table
-            rows = self._one_by_one(X, y, w, kwargs, "predict_proba_one")
-            return table_of(source_of(X), rows, self.classes)
+        return self._answer_and_learn("predict_proba_one", X, y, w, kwargs)
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -293,6 +285,13 @@ class WrappedClassifier(base.Wrapper[base.Estimator], MetaClassifier):
             return self.classifier.predict_many(X, **kwargs)
 
 
+def in_kind(ask: str, source: Any, answers: list[Any], classes: Sequence[Label]) -> Any:
+    """Return answers of `predict_one` or `predict_proba_one` in the kind of what was read."""
+    if ask == "predict_one":
+        return labels_like(source, answers)
+    return table_of(source, answers, classes)
+
+
 def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Label] = ()) -> Any:
     """Return probabilities by label in the kind of what was read: dicts as they are.
 
@@ -307,7 +306,7 @@ def table_of(source: Any, rows: list[dict[Label, float]], classes: Sequence[Labe
 
 Detector = base.DriftDetector | base.BinaryDriftDetector
 
-FEWEST_ROWS, MOST_ROWS = 64, 1024
+MIN_BLOCK_ROWS, MAX_BLOCK_ROWS = 64, 1024
 """Rows that are answered together after an alarm, and at most: blocks grow while there is none."""
 
 
@@ -446,30 +445,19 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
             else:
                 self._one_by_one(X, y, w, kwargs)
 
-    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        labels, _, state = self._in_blocks(X, y, w, others)
-        return labels, state
-
-    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        # As dicts, by the classes that were known before each row.
-        rows, last, state = self._in_blocks(
-            X, y, w, others, lambda answers, _: own_table(answers._replace(source=[]))
-        )
-        return table_of(source_of(X), rows, last.classes), state
+    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+        # Of probabilities dicts, by the classes that were known before each row.
+        answers, last, state = self._in_blocks(X, y, w, others, ask)
+        return in_kind(ask, source_of(X), answers, last.classes), state
 
     def _in_blocks(
-        self,
-        X: Any,
-        y: Any,
-        w: Any,
-        others: dict[str, Any],
-        tell: Callable[[Answers, list[Any]], list[Any]] = lambda _, labels: labels,
+        self, X: Any, y: Any, w: Any, others: dict[str, Any], ask: str = "predict_one"
     ) -> tuple[list[Any], Any, State]:
         """Learn rows in blocks that end where the detector alarms; nothing changes yet.
 
         A copy answers and learns every block. On an alarm the model as it was before the block
-        learns the rows up to the alarm, and the next block begins after it. What is told of the
-        answers, by default the labels, is returned, with the copy and the new state.
+        learns the rows up to the alarm, and the next block begins after it. Returns what a method
+        answers before each row, the copy and the new state.
         """
         check_aligned(X, y=y, w=w, **others)
         X = self._batch_features(X)
@@ -482,36 +470,36 @@ class DriftAwareClassifier(WrappedClassifier, base.MiniBatchClassifier):
         given: dict[str, Any] = {n: by_row(n, value, n_rows) for n, value in others.items()}
         given["w"] = np.broadcast_to(weights, n_rows)
 
-        def part(rows: slice) -> tuple[Any, list[Label], dict[str, Any]]:
-            return part_of(X, rows), labels[rows], {name: given[name][rows] for name in given}
+        def of_rows(learn: Callable[..., Any], rows: slice) -> Any:
+            options = {name: given[name][rows] for name in given}
+            return learn(part_of(X, rows), labels[rows], **options)
 
-        detector, n_alarms, told = copy.deepcopy(self.detector), self._n_alarms, []
-        start, size = 0, FEWEST_ROWS
+        detector, n_alarms, found = copy.deepcopy(self.detector), self._n_alarms, []
+        start, size = 0, MIN_BLOCK_ROWS
         while start < n_rows:
             block = slice(start, min(start + size, n_rows))
-            rows, truths, options = part(block)
-            answers = own._answered(rows, truths, **options)
+            answers = of_rows(own._answered, block)
             predicted = labels_before(answers)
             alarm = None
             for row, n_known in enumerate(answers.known.tolist()):
                 # Before the first row there is no error.
-                if n_known and alarms(detector, predicted[row] != truths[row]):
+                if n_known and alarms(detector, predicted[row] != labels[start + row]):
                     alarm = start + row
                     break
             if alarm is None:
-                own, start, size = answers.model, block.stop, min(2 * size, MOST_ROWS)
+                own, start, size = answers.model, block.stop, min(2 * size, MAX_BLOCK_ROWS)
             else:
                 own = own._independent()
                 if alarm > start:
-                    rows, truths, options = part(slice(start, alarm))
-                    own.learn_many(rows, truths, **options)
+                    of_rows(own.learn_many, slice(start, alarm))
                 own.fade(self.keep)
-                rows, truths, options = part(slice(alarm, alarm + 1))
-                own.learn_many(rows, truths, **options)
-                start, size, n_alarms = alarm + 1, FEWEST_ROWS, n_alarms + 1
-            told += tell(answers, predicted)[: start - block.start]
+                of_rows(own.learn_many, slice(alarm, alarm + 1))
+                start, size, n_alarms = alarm + 1, MIN_BLOCK_ROWS, n_alarms + 1
+            if ask == "predict_proba_one":
+                predicted = own_table(answers._replace(source=[]))
+            found += predicted[: start - block.start]
         state = (self.detector, "__dict__", vars(detector)), (self, "_n_alarms", n_alarms)
-        return told, own, (*becoming(last, own), *state)
+        return found, own, (*becoming(last, own), *state)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
         """Return the wrapped model's probabilities for one sample; {} while it knows nothing."""
@@ -725,26 +713,21 @@ class CalibratedClassifier(WrappedClassifier):
                 answers, _, losses = self._answered(X, y, w, kwargs)
                 apply(Update(state=self._state_after(answers, losses)))
                 return
-            labels = read_labels(y)
-            weights = check_weights(w, len(labels))
-            check_one_each(labels, X.shape[0] if hasattr(X, "shape") else len(X))
+            n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+            labels, weights = read_labels(y, n_rows), check_weights(w, n_rows)
             scores = self._scores_before(X)
             learn = partial(self.classifier.learn_many, X, y, w=w, **kwargs)
             self._learn(learn, scores, labels, weights)
 
-    def _labels_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
-        answers, _, losses = self._answered(X, y, w, others)
-        return labels_before(answers), self._state_after(answers, losses)
-
-    def _table_before(self, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
+    def _before(self, ask: str, X: Any, y: Any, w: Any, others: dict[str, Any]) -> Before:
         answers, probabilities, losses = self._answered(X, y, w, others)
-        return table_before(answers, probabilities), self._state_after(answers, losses)
+        if ask == "predict_one":
+            made = labels_like(answers.source, labels_before(answers))
+        else:
+            made = table_before(answers, probabilities)
+        return made, self._state_after(answers, losses)
 
-    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Label, float]:
-        """Return the probability of every class for one sample; {} before anything is learnt."""
-        with self._lock:
-            scores = self._row_scores(x)[None]
-            return dict(zip(self.classes, self._probabilities(scores)[0].tolist(), strict=True))
+    predict_proba_one = ScoringClassifier.predict_proba_one
 
     def predict_proba_many(self, X: Any, **kwargs: Any) -> Any:
         """Return probabilities, a column per class, in the kind of `X`."""

@@ -227,7 +227,7 @@ BAD_CALLS = [
     ("learn_many", ([ROW], None), TypeError, "NoneType"),
     ("learn_many", ([ROW], "x"), TypeError, "str"),
     ("learn_many", ([ROW, {"new": float("nan")}], ["new", "low"]), ValueError, "nan"),
-    ("learn_many", ([ROW, None], ["new", "low"]), TypeError, "expected dicts"),
+    ("learn_many", ([ROW, None], ["new", "low"]), TypeError, "expected a dict"),
     ("learn_many", ([ROW], ["new"], [-1.0]), ValueError, "at least 0"),
     ("learn_many", ([ROW], ["new"], [1.0, 2.0]), ValueError, "w has shape"),
     ("learn_many", (pd.DataFrame({"a": ["x"]}), ["new"]), TypeError, "OneHotEncoder"),

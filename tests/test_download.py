@@ -93,7 +93,7 @@ def test_another_file_than_the_published_one_is_not_kept(tmp_path, published, mo
     folder, url = published
     publish("mnist", folder, url, monkeypatch)
     (folder / "train-labels-idx1-ubyte.gz").write_bytes(b"not what was published")
-    with pytest.raises(ValueError, match=r"train-labels-idx1-ubyte\.gz is not the published"):
+    with pytest.raises(ValueError, match=r"train-labels-idx1-ubyte\.gz\) does not match"):
         download("mnist", tmp_path / "own")
     assert [path.name for path in (tmp_path / "own").iterdir()] == ["train-images-idx3-ubyte.gz"]
 

@@ -120,10 +120,10 @@ def test_squares_beyond_float64_are_refused(accumulator, value):
 @pytest.mark.parametrize(
     ("value", "shown"),
     [
-        (10**400, "about 1e+400"),
-        (-(10**5000), "about -1e+5000"),
-        (Fraction(10**401, 3), "about 1e+400"),
-        (Decimal("1e400"), "about 1e+400"),
+        (10**400, "is inf"),
+        (-(10**5000), "is -inf"),
+        (Fraction(10**401, 3), "is inf"),
+        (Decimal("1e400"), "is inf"),
         (Decimal("inf"), "is inf"),
         (float("-inf"), "is -inf"),
     ],

@@ -146,11 +146,9 @@ LEARN_NOTHING = [
 
 
 @pytest.mark.parametrize(("step", "x"), LEARN, ids=lambda each: type(each).__name__)
-def test_a_step_that_has_learnt_is_named(step, x):
+def test_a_step_that_learns_is_named(step, x):
     one = compose.Pipeline(("own", step.clone()), ("last", LINEAR.clone()))
     other = one.clone()
-    # Nobody has learnt anything yet.
-    onlinels.merge(one, other)
     one.learn_one(dict(x), "yes")
     for call in (
         lambda: onlinels.merge(one, other),
@@ -158,7 +156,7 @@ def test_a_step_that_has_learnt_is_named(step, x):
         lambda: onlinels.unlearn_one(one, dict(x), "yes"),
         lambda: onlinels.unlearn_many(one, [dict(x)], ["yes"]),
     ):
-        with pytest.raises(ValueError, match=r"The step 'own.* has learnt, .*Leave a scaler out"):
+        with pytest.raises(ValueError, match=r"The step 'own.* learns, .*Leave a scaler out"):
             call()
     assert (one["last"].count, other["last"].count) == (1, 0)
 

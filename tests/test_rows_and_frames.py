@@ -116,7 +116,7 @@ def test_frames_of_every_library(library, dtype):
         (np.array([[1j]]), TypeError, "dtype"),
         (np.array([[None]]), TypeError, "dtype"),
         ([], ValueError, "0 rows"),
-        ([{"a": 1}, None], TypeError, "expected dicts"),
+        ([{"a": 1}, None], TypeError, "expected a dict"),
         ([[1, 2], [3, 4]], TypeError, "list"),
         (5, TypeError, "int"),
         ("text", TypeError, "str"),

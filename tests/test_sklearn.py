@@ -366,7 +366,7 @@ def test_what_river_has_and_this_has_not_is_refused():
         IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(balance="priors"))
     with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
         IncrementalRidgeClassifier.from_river(learnt)
-    with pytest.raises(ValueError, match="one ridge"):
+    with pytest.raises(ValueError, match="one for all"):
         IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
     numbered = LeastSquaresRegressor(1.0)
     numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
@@ -423,9 +423,9 @@ def test_auto_is_not_misled_by_columns_that_depend_on_others(scaling):
 def test_messages_name_what_users_know():
     X, y = load_iris(return_X_y=True)
     orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
-    with pytest.raises(ValueError, match='solver="orthogonal" cannot unlearn'):
+    with pytest.raises(ValueError, match=r'cannot take rows out.*solver="gram"'):
         orthogonal.unlearn(X[:1], y[:1])
-    with pytest.raises(ValueError, match=r"other has solver='gram', expected 'orthogonal'"):
+    with pytest.raises(ValueError, match=r"different settings \(solver: 'orthogonal' and 'gram'\)"):
         orthogonal.merge(IncrementalRidge(1.0).fit(X, y))
     with pytest.raises(ValueError, match=r"X has 300 rows, expected at most the 150"):
         IncrementalRidge(1.0).fit(X, y).unlearn(np.vstack([X, X]), np.append(y, y))
@@ -433,7 +433,7 @@ def test_messages_name_what_users_know():
         orthogonal.partial_fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match=r"holds the labels \[0, 1, 2, 'a', 'b'\]"):
         IncrementalRidgeClassifier(1.0).fit(X, y).partial_fit(X[:2], ["a", "b"])
-    with pytest.raises(TypeError, match=r"alpha=\['auto', 1.0\] holds a text"):
+    with pytest.raises(TypeError, match="alpha='auto' must be a number"):
         IncrementalRidge(["auto", 1.0]).fit(X, X[:, :2])
     layers = [HiddenLayerTransformer(5, random_state=seed).fit(X) for seed in (None, None, 3, 3)]
     a, b, c, d = (layer.transform(X) for layer in layers)

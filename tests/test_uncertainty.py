@@ -22,7 +22,7 @@ from support import laws, strategies
 
 # -- classifiers: from scores to probabilities ----------------------------------------------------
 
-UNSURE = 0.02
+SPREAD_PROBABILITY = 0.02
 """Probability that is spread over all classes."""
 
 
@@ -47,9 +47,9 @@ def test_probabilities_are_the_nearest_distribution_that_is_nowhere_0(scores, se
     """No other one is nearer: the variational inequality (s - p).(q - p) <= 0."""
     p, n_classes = probabilities_of(scores), scores.shape[1]
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-14)
-    assert (p >= (1.0 - 1e-12) * UNSURE / n_classes).all()
+    assert (p >= (1.0 - 1e-12) * SPREAD_PROBABILITY / n_classes).all()
     q = np.random.default_rng(seed).dirichlet(np.ones(n_classes), size=len(scores))
-    others = UNSURE / n_classes + (1.0 - UNSURE) * q
+    others = SPREAD_PROBABILITY / n_classes + (1.0 - SPREAD_PROBABILITY) * q
     allowed = 1e-12 * (1.0 + np.abs(scores).max())
     assert (((scores - p) * (others - p)).sum(axis=1) <= allowed).all()
     for row, probabilities in zip(scores, p, strict=True):
@@ -64,7 +64,9 @@ def test_scores_that_are_probabilities_stay_as_they_are():
 def test_huge_scores_are_no_trouble():
     assert probabilities_of(np.array([[7.0], [1e119], [-1e149]])).tolist() == [[1.0]] * 3
     found = probabilities_of(np.array([[1e119, 1.0, -1e119]]))[0]
-    assert found == pytest.approx([1.0 - UNSURE * 2 / 3, UNSURE / 3, UNSURE / 3])
+    assert found == pytest.approx(
+        [1.0 - SPREAD_PROBABILITY * 2 / 3, SPREAD_PROBABILITY / 3, SPREAD_PROBABILITY / 3]
+    )
 
 
 # -- classifiers: margins and variances of scores -------------------------------------------------

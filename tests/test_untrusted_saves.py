@@ -122,7 +122,7 @@ def test_parts_that_say_something_else_are_refused(tmp_path, model, kind, part, 
 
 def test_objects_that_hold_each_other_too_often_are_refused(tmp_path, monkeypatch):
     LEARNT.save(tmp_path / "model.npz")
-    monkeypatch.setattr(description, "MOST_VALUES", 1e-3)
+    monkeypatch.setattr(description, "MAX_VALUES_PER_BYTE", 1e-3)
     with pytest.raises(ValueError, match="hold each other too often"):
         onlinels.load(tmp_path / "model.npz")
 

@@ -412,7 +412,7 @@ def test_readings_need_channels_and_their_times():
     for X in (np.ones((2, 2)), pd.DataFrame({"ax": [1.0, 2.0]}), [{"ax": 1.0}, {"ax": 2.0}]):
         with pytest.raises(ValueError, match=r"[xX] has no 't'"):
             model.learn_many(X, [0, 1])
-    with pytest.raises(TypeError, match=r"X\[1\] is of type list, expected dicts"):
+    with pytest.raises(TypeError, match=r"X\[1\] is of type list, expected a dict"):
         model.learn_many([{"ax": 1.0, "t": 0.0}, [1.0, 2.0]], [0, 1])
     assert model.n_windows == 0
 

@@ -72,8 +72,6 @@ def _fetch(pooch: Any, url: str, path: Path, checksum: str) -> None:
         raise ValueError(f"{path} is not the published file {url} ({checksum}). Move it away.")
     try:
         pooch.retrieve(url, f"sha256:{checksum}", fname=path.name, path=path.parent)
-    except ValueError as error:
-        raise ValueError(f"{url} is not the published file and was not kept: {error}") from error
     except OSError as error:
         remedy = f"Try again, or put the file into {path.parent}."
         raise OSError(f"{url} cannot be fetched: {error}. {remedy}") from error

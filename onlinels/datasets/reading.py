@@ -37,7 +37,7 @@ PUBLISHED: dict[str, tuple[str, dict[str, str]]] = {
 }
 """Of every data set: where its files are published, and their names with their checksums."""
 
-CHUNK = 1024
+IMAGES_AT_ONCE = 1024
 """Images that are read at a time when all are wanted."""
 
 MOST_DIMENSIONS = 32
@@ -110,11 +110,7 @@ class RowFile:
 
     def read(self) -> NDArray[Any]:
         """Return all rows."""
-        try:
-            return next(self.chunks(self.shape[0]))
-        except MemoryError as error:
-            problem = f"states the shape {self.shape}, which takes more memory than there is"
-            raise self.damaged(problem) from error
+        return next(self.chunks(self.shape[0]))
 
 
 @contextmanager
@@ -172,7 +168,7 @@ def read_npz(path: Path, part: str) -> Batch:
 
 def read_all(sources: Iterable[Source]) -> Batch:
     """Return all images and labels of sources."""
-    return _joined([chunk for source in sources for chunk in source(CHUNK)])
+    return _joined([chunk for source in sources for chunk in source(IMAGES_AT_ONCE)])
 
 
 def batches_of(sources: Iterable[Source], batch_size: int) -> Iterator[Batch]:

@@ -306,7 +306,7 @@ OVERFEAT_FILES = {
 }
 """Sizes in bytes, names, and shapes (filter, channel, row, column) of what the files start with."""
 
-MOST_VALUES = 1 << 24
+MAX_FILTER_VALUES = 1 << 24
 """Of a bank of filters: 128 MiB of float64, 16,384 filters of 32 x 32."""
 
 ARRAY_NAMES = ("weights", "filters")
@@ -383,13 +383,13 @@ def _read_array(file: Path) -> Matrix:
     try:
         with file.open("rb") as stream:
             if not stream.peek(2).startswith(b"PK"):  # As zip files do.
-                return read_npy(stream, file.stat().st_size, MOST_VALUES)
+                return read_npy(stream, file.stat().st_size, MAX_FILTER_VALUES)
             archive = ArrayArchive(stream)
             names = list(archive.names)
             found = names if len(names) == 1 else [name for name in names if name in ARRAY_NAMES]
             if len(found) != 1:
                 known, every = " or ".join(ARRAY_NAMES), reprlib.repr(names)
                 raise ValueError(f"it holds the arrays {every}, expected one named {known}.")
-            return archive.read(found[0], MOST_VALUES)
+            return archive.read(found[0], MAX_FILTER_VALUES)
     except UNREADABLE as error:
         raise ValueError(f"{file} cannot be read: {str(error).rstrip('.')}. {EXPECTED}") from error

@@ -323,17 +323,8 @@ class LandmarkWeights(InputWeights):
     @property
     def weights(self) -> Matrix:
         """The matrix (n_features, n_hidden), formed anew."""
-        return self.formed().weights
-
-    def formed(self) -> FixedWeights:
-        """Return the same input weights as a matrix."""
         differences = self.landmarks[self.first] - self.landmarks[self.second]
-        offsets = self.landmark_offsets[self.first] - self.landmark_offsets[self.second]
-        offsets *= self.scales
-        if self.offsets is not None:
-            offsets += self.offsets
-        weights = np.ascontiguousarray((differences * self.scales[:, None]).T)
-        return FixedWeights(self.names, weights, offsets=offsets)
+        return np.ascontiguousarray((differences * self.scales[:, None]).T)
 
     def products(self, features: Matrix) -> Matrix:
         """Return them by n L m multiply-adds, for m landmarks, and n M differences."""

@@ -314,7 +314,7 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         """
         model = cls(**{"whitening": ZCA(), **settings})
         images = read_images(X, model.image_shape).values
-        model._check_pixels(images)
+        model.check_images(images)
         if not isinstance(model.whitening, ZCA):
             return model
         fixed, dtype = model.whitening.fit(model._before_whitening(images)), DTYPES[model.dtype]
@@ -371,15 +371,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         Raises
         ------
         ValueError
-            If the whitening is not fixed, the images do not fit the settings, or a pixel is too
-            large for the precision.
+            If the images do not fit the settings, or a pixel is too large for the precision.
         """
-        if not self.is_fixed:
-            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
-        return self._check_pixels(images)
-
-    def _check_pixels(self, images: Matrix) -> Shape:
-        """Do as `check_images`, but for the whitening, which need not be fixed yet."""
         shape = self.output_shape(images.shape[1:])
         scale = 1.0 if self.scale is None else float(self.scale)
         if not self.is_identity:
@@ -406,7 +399,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
         Raises
         ------
         TypeError, ValueError
-            If `X` cannot be read as images of one shape, or `check_images` raises.
+            If the whitening is not fixed, `X` cannot be read as images of one shape, or
+            `check_images` raises.
         """
         images = read_images(X, self.image_shape)
         processed = self._process(images.values)
@@ -423,11 +417,13 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             return self._process(images)
         # Pixels less their mean are at most twice as large, p of them sqrt(p) times as long, and
         # amplified by at most 1/sqrt(variance_offset).
-        height, width = self._check_pixels(images)[:2]
+        height, width = self.check_images(images)[:2]
         gain = 2.0 * np.sqrt(height * width / self.whitening.variance_offset)
         return np.asarray(self._before_whitening(images) * DTYPES[self.dtype](gain))
 
     def _process(self, images: Matrix) -> Matrix:
+        if not self.is_fixed:
+            raise not_made(f"whitening={self.whitening!r} is", "ImagePreprocessing")
         self.check_images(images)
         processed, fixed = self._before_whitening(images), self.whitening
         return fixed.apply(processed) if isinstance(fixed, FixedZCA) else processed

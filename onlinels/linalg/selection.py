@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh, solve_triangular
 from scipy.linalg.lapack import dgeqrf, dpbtrf, dpbtrs, dpstrf
 
-from onlinels.checks import Floats, Integers, as_number, check_count, shown
+from onlinels.checks import Floats, Integers, as_number, check_count
 from onlinels.numerics import product
 from onlinels.saving import savable_settings
 
@@ -678,8 +678,7 @@ def check_ridge(ridge: Any) -> None:
         if number is None:
             raise TypeError(f"ridge={ridge!r} must be a number, a name or a KFold. {REMEDY}")
         if not 0.0 <= number < np.inf:
-            what = shown(ridge, number)
-            raise ValueError(f"ridge={what} must be at least 0 and finite. {REMEDY}")
+            raise ValueError(f"ridge={number} must be at least 0 and finite. {REMEDY}")
 
 
 def paper_ridge(diagonal: Floats, n_targets: int) -> float:

@@ -25,7 +25,7 @@ LARGEST_FILE = 1 << 31
 LARGEST_RATIO = 1032
 """Most bytes that a compressed byte stands for: deflate copies 258 bytes in 2 bits at best."""
 
-PIECE = 1 << 20
+BYTES_AT_ONCE = 1 << 20
 """Bytes that are asked for at a time: what a header promises takes no memory until it is there."""
 
 DAMAGED = (EOFError, struct.error, zlib.error, zipfile.BadZipFile)
@@ -91,7 +91,7 @@ def read_up_to(file: Any, n_bytes: int) -> bytearray:
     bytearray(b'abc')
     """
     content = bytearray()
-    while piece := file.read(min(PIECE, n_bytes - len(content))):
+    while piece := file.read(min(BYTES_AT_ONCE, n_bytes - len(content))):
         content += piece
     return content
 

@@ -30,10 +30,10 @@ CODES = {np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefd"}
 DTYPES = {code: np.dtype(code).type for code in CODES}
 """Kinds of numbers that there may be."""
 
-MOST_VALUES = 8
+MAX_VALUES_PER_BYTE = 8
 """Values for each byte of a description, counted as often as they occur."""
 
-MOST_ALIKE = 100
+MAX_NAMES_PER_HASH = 100
 """Names of one hash in a dict: those of texts are drawn, but those of numbers may be chosen."""
 
 REMEDY = (
@@ -132,7 +132,7 @@ class Builder:
 
     def __init__(self, read_array: Callable[[str], Matrix], n_described: int) -> None:
         self._read_array = cache(read_array)
-        self._most_values = MOST_VALUES * n_described
+        self._most_values = MAX_VALUES_PER_BYTE * n_described
         self._n_values = 0
         # Each with the number of values in it, were what occurs twice two.
         self._made: list[tuple[Any, int]] = []
@@ -183,8 +183,8 @@ def _keys(found: Iterable[Any]) -> list[Any]:
     for key in keys:
         if not (is_plain(key) or isinstance(key, np.generic)):
             raise ValueError(_typed(key))
-    if keys and max(Counter(map(hash, keys)).values()) > MOST_ALIKE:
-        raise ValueError(f"more than {MOST_ALIKE} names have one hash")
+    if keys and max(Counter(map(hash, keys)).values()) > MAX_NAMES_PER_HASH:
+        raise ValueError(f"more than {MAX_NAMES_PER_HASH} names have one hash")
     return keys
 
 

@@ -41,7 +41,7 @@ except ImportError:
     LOCKS = None
 """Locks of files, where the system has them: Windows has others."""
 
-MOST_AT_ONCE = 8
+MAX_SAVES_AT_ONCE = 8
 """Saves to one path at once up to which the next save removes all that killed ones have left."""
 
 PathLike = str | os.PathLike[str]
@@ -302,7 +302,7 @@ def _hidden_file(path: Path, mode: int) -> Iterator[tuple[Path, BinaryIO]]:
         # As short as any folder allows.
         return path.with_name(f".{path.name[:24]}.{digest}.{number}.saving")
 
-    for number in range(MOST_AT_ONCE):
+    for number in range(MAX_SAVES_AT_ONCE):
         _remove_left_over(beside_of(number))
     for number in numbers:
         beside = beside_of(number)

@@ -313,19 +313,10 @@ _saved_as_new(drift.NoDrift, drift.binary.EDDM, drift.binary.HDDMA)
 _saved_as_new(drift.binary.DDM, _ps_min=OPTIONAL)
 
 
-def _page_hinkley_state(detector: Any) -> State:
-    # Without a method, which the mode picks.
-    return {name: value for name, value in vars(detector).items() if name != "_test_drift"}
-
-
-def _page_hinkley(state: State) -> Any:
-    detector = drift.PageHinkley(mode=state["mode"])
-    vars(detector).update(state)
-    return detector
-
-
-PAGE_HINKLEY = _fields_of(_page_hinkley_state(drift.PageHinkley()))
-saved(drift.PageHinkley, PAGE_HINKLEY, take=_page_hinkley_state, make=_page_hinkley)
+# Without a method, which the mode picks.
+PAGE_HINKLEY = _fields_of(vars(drift.PageHinkley()))
+del PAGE_HINKLEY["_test_drift"]
+_saved_as_filled(drift.PageHinkley, {"mode": PAGE_HINKLEY.pop("mode")}, PAGE_HINKLEY)
 
 SIZES = dict.fromkeys(("clock", "max_buckets", "min_window_length", "grace_period"), SMALL)
 """Compiled code takes as much memory as these tell it to."""
