@@ -8,6 +8,7 @@ from onlinels.evaluate import (
     iter_progressive_val_score,
     progressive_val_score,
 )
+from onlinels.explain import debug_one, feature_effects
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
 from onlinels.features.filters import FilterBank, read_filters
@@ -66,7 +67,9 @@ __all__ = [
     "WindowFeatures",
     "WindowedClassifier",
     "__version__",
+    "debug_one",
     "dumps",
+    "feature_effects",
     "iter_progressive_val_score",
     "load",
     "loads",

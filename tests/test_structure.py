@@ -22,6 +22,7 @@ FLOORS = (
     {
         "distributed",
         "evaluate",
+        "explain",
         "network",
         "pipelines",
         "presets",
@@ -49,6 +50,8 @@ NEIGHBOURS = {
     ("distributed", "network"),
     ("distributed", "pipelines"),
     ("evaluate", "pipelines"),
+    ("explain", "pipelines"),
+    ("stream", "explain"),
     ("__init__", "plots"),
 }
 """Imports within a floor."""

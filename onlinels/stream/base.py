@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Self
 
 from onlinels.checks import check_count, check_not_empty, checked_assignment
+from onlinels.explain import debug_one
 from onlinels.numerics import (
     Calls,
     Lock,
@@ -59,6 +60,13 @@ class StreamModel(ABC):
     def count(self) -> int:
         """Number of rows learnt."""
         return self._count
+
+    def debug_one(self, x: Mapping[Any, Any]) -> str:
+        """Return every score or the prediction, and the ten features that move it most.
+
+        `onlinels.feature_effects` says what is meant by that, and when it is an approximation.
+        """
+        return debug_one(self, x)
 
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would, to rounding.

@@ -1,0 +1,136 @@
+"""Which features moved a prediction: the scores of a sample with and without each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from river import base
+
+from onlinels.pipelines import copied, steps_of
+from onlinels.rows import check_mapping
+
+STRONGEST = 10
+"""Features that `debug_one` shows for each output."""
+
+
+def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, float]]:
+    """Return how much every feature of a sample adds to the score of every class or target.
+
+    The effect of a feature is the score of the sample minus its score without the feature: without
+    its name in the dict, or with 0 in place of an entry of an array. Where a step of a pipeline
+    needs every name, as river's Select does, a number becomes 0 and any other value None.
+
+    Parameters
+    ----------
+    model : classifier or regressor of this package, or river pipeline that ends in one
+    x : mapping
+        Feature names to numbers, text or arrays, as `predict_one` takes them.
+
+    Returns
+    -------
+    dict of dicts
+        Effects by output and by feature. Outputs are the classes, of which the scores are those of
+        `scores_one`; the names of several targets; or "prediction". Features of an array under the
+        name "h" are ("h", 0), ("h", 1), ….
+
+    Raises
+    ------
+    TypeError
+        If `x` is no mapping, or the model has neither scores nor predictions.
+
+    Notes
+    -----
+    Where scores are linear in the features, as in a linear model, also behind scalers and encoders
+    that transform features one by one, a feature's effect is exactly its share: its value, about
+    the mean behind a scaler, times its weight. The effects and the score of the empty sample then
+    sum to the score of the sample. Behind a `HiddenLayer`, and in stream models, they are an
+    approximation, since features act together: the effect of two features that say the same is
+    small for both.
+
+    A copy of the model, and as many predictions as there are features, and one more. The model does
+    not change.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresRegressor
+    >>> model = LeastSquaresRegressor(ridge=0.0)
+    >>> model.learn_many([{"a": 0, "b": 0}, {"a": 1, "b": 0}, {"a": 0, "b": 1}], [1.0, 3.0, 6.0])
+    >>> effects = feature_effects(model, {"a": 2, "b": 1})
+    >>> {name: round(effect, 9) for name, effect in effects["prediction"].items()}
+    {'a': 4.0, 'b': 5.0}
+    """
+    check_mapping(x)
+    # A copy is asked: stream models note what they have predicted.
+    model = copied(model)
+    scores = scores_of(model, x)
+    effects: dict[Any, dict[Any, float]] = {output: {} for output in scores}
+    for name, rest, blank in _without_each(x):
+        try:
+            others = scores_of(model, rest)
+        except KeyError:  # A step needs every name.
+            others = scores_of(model, blank)
+        for output, score in scores.items():
+            effects[output][name] = score - others.get(output, 0.0)
+    return effects
+
+
+def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
+    """Return the score of every class or target, and the ten features that move it most.
+
+    Parameters and errors are those of `feature_effects`, which says what an effect is.
+
+    Examples
+    --------
+    >>> from onlinels import LeastSquaresRegressor
+    >>> model = LeastSquaresRegressor(ridge=0.0)
+    >>> model.learn_many([{"a": 0.0}, {"a": 1.0}], [1.0, 3.0])
+    >>> print(debug_one(model, {"a": 2.0}))
+    prediction: 5.00000
+        a = 2.0: +4.00000
+    """
+    effects, lines = feature_effects(model, x), []
+    for output, score in scores_of(copied(model), x).items():
+        lines.append(f"{output}: {score:.5f}")
+        strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[:STRONGEST]
+        lines += [f"    {name} = {_value(x, name)}: {effect:+.5f}" for name, effect in strongest]
+    return "\n".join(lines)
+
+
+def scores_of(model: Any, x: Any) -> dict[Any, float]:
+    """Return the score of every class, or the prediction of every target, for one sample."""
+    *steps, last = steps_of(model)
+    for step in steps:
+        x = step.transform_one(x)
+    if hasattr(last, "scores_one"):
+        return dict(last.scores_one(x))
+    if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):
+        raise TypeError(
+            f"model ends in a {type(last).__name__}, expected a classifier with scores_one or a "
+            "regressor. Pass a model of this package, or a pipeline that ends in one."
+        )
+    answer = last.predict_one(x)
+    return dict(answer) if isinstance(answer, Mapping) else {"prediction": float(answer)}
+
+
+def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], dict[Any, Any]]]:
+    """Yield every feature, the sample without its name, and the sample with a blank in place."""
+    for name, value in x.items():
+        if isinstance(value, np.ndarray):
+            for place in np.ndindex(value.shape):
+                rest = value.copy()
+                rest[place] = 0
+                yield (name, *place), {**x, name: rest}, {**x, name: rest}
+        else:
+            blank = 0 if isinstance(value, Number) else None
+            yield name, {key: x[key] for key in x if key != name}, {**x, name: blank}
+
+
+def _value(x: Mapping[Any, Any], name: Any) -> Any:
+    """Return the value of a feature, or of an entry of an array."""
+    if name in x:
+        return x[name]
+    array, *place = name
+    return x[array][tuple(place)]

@@ -1,0 +1,121 @@
+"""What features add to a prediction: exact shares of linear maps, and the model as it was."""
+
+import copy
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from river import compose, datasets, preprocessing
+
+import onlinels
+from onlinels import (
+    HiddenLayer,
+    LeastSquaresClassifier,
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    ShallowConvClassifier,
+    StreamClassifier,
+    StreamRegressor,
+    feature_effects,
+)
+from support import laws, strategies
+
+PHISHING = list(datasets.Phishing().take(60))
+
+
+def taught(model, rows):
+    for x, y in rows:
+        model.predict_one(x)
+        model.learn_one(x, y)
+    return model
+
+
+@given(strategies.rows(min_rows=2), strategies.classifier_settings(), st.booleans())
+def test_effects_are_shares_of_a_linear_model(rows, settings, is_scaled):
+    model = LeastSquaresClassifier(**settings)
+    whole = preprocessing.StandardScaler() | model if is_scaled else model
+    for x, y in zip(rows.dicts(), rows.y, strict=True):
+        whole.learn_one(x, y)
+    x = rows.dicts()[-1]
+    effects, values = feature_effects(whole, x), x
+    if is_scaled:
+        values = whole["StandardScaler"].transform_one(x)
+    scores, empty = model.scores_one(values), model.scores_one({})
+    assert effects.keys() == scores.keys()
+    for column, label in enumerate(model.classes):
+        weights = dict(zip(model.feature_names, model.output_weights[:, column], strict=True))
+        shares = {name: value * weights.get(name, 0.0) for name, value in values.items()}
+        size = 1.0 + abs(empty[label]) + sum(map(abs, shares.values()))
+        for name, share in shares.items():
+            assert abs(effects[label][name] - share) <= 1e-9 * size
+        assert abs(empty[label] + sum(effects[label].values()) - scores[label]) <= 1e-9 * size
+
+
+def test_entries_of_arrays_and_several_targets_have_effects():
+    model = LeastSquaresMultiTargetRegressor(1.0)
+    random = np.random.default_rng(0)
+    for _ in range(9):
+        model.learn_one({"h": random.normal(size=2), "a": 1.0}, {"u": random.normal(), "v": 2.0})
+    effects = feature_effects(model, {"h": np.array([3.0, 0.0])})
+    assert list(effects) == ["u", "v"]
+    weights = dict(zip(model.feature_names, model.output_weights[:, 0], strict=True))
+    assert effects["u"] == pytest.approx({("h", 0): 3.0 * weights["h", 0], ("h", 1): 0.0})
+
+
+MODELS = {
+    "stream classifier": (StreamClassifier(), PHISHING),
+    "stream regressor": (StreamRegressor(), list(datasets.TrumpApproval().take(60))),
+    "hidden": (
+        HiddenLayer.from_examples([x for x, _ in PHISHING], n_hidden=5) | LeastSquaresClassifier(),
+        PHISHING,
+    ),
+    "selected": (
+        compose.Select("https") + (compose.Select("long_url") | preprocessing.OneHotEncoder())
+        | LeastSquaresClassifier(1.0),
+        PHISHING,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_debug_one_names_features_and_leaves_the_model_as_it_was(name):
+    model, rows = MODELS[name]
+    model = taught(copy.deepcopy(model), rows)
+    x, before = rows[-1][0], onlinels.dumps(model)
+    text = onlinels.debug_one(model, x)
+    assert onlinels.dumps(model) == before
+    outputs = feature_effects(model, x)
+    assert [line.split(":")[0] for line in text.splitlines() if line[0] != " "] == [
+        str(output) for output in outputs
+    ]
+    assert any(name in text for name in x)
+    if hasattr(model, "debug_one") and "stream" in name:
+        assert model.debug_one(x) == text
+
+
+def test_pixels_have_effects():
+    random = np.random.default_rng(0)
+    images, labels = random.integers(0, 17, (40, 8, 8)), np.arange(40) % 2
+    model = ShallowConvClassifier.from_preset("digits", n_hidden=20, warm_up=20)
+    model.learn_many(images, labels)
+    effects = feature_effects(model, {"image": images[0]})
+    assert list(effects) == [0, 1]
+    assert len(effects[0]) == 64
+
+
+@pytest.mark.parametrize(
+    ("model", "x", "error", "match"),
+    [
+        (LeastSquaresRegressor(), [1.0], TypeError, "expected a dict"),
+        (
+            taught(LeastSquaresRegressor(), [({"a": 1.0}, 1.0)]),
+            {"a": "red"},
+            TypeError,
+            r"x\['a'\] is 'red'",
+        ),
+        (preprocessing.StandardScaler(), {"a": 1.0}, TypeError, "model ends in a StandardScaler"),
+    ],
+)
+def test_bad_calls_are_refused_by_name(model, x, error, match):
+    laws.assert_refused(lambda: feature_effects(model, x), model, match, error)
