@@ -48,7 +48,12 @@ from onlinels.linear.penalty import (
     selected,
     settled,
 )
-from onlinels.linear.regressors import LeastSquaresMultiTargetRegressor, LeastSquaresRegressor
+from onlinels.linear.regressors import (
+    LeastSquaresMultiTargetRegressor,
+    LeastSquaresRegressor,
+    check_level,
+    t_quantile,
+)
 from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_copy, zero_added
 from onlinels.rows import Batch, Layout, label_array, read_batch
 from onlinels.scoring import probabilities_of
@@ -670,15 +675,60 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
             scores = scored(X, solution.weights, solution.intercept)
             if not return_std:
                 return scores[:, 0] if one else scores
-            deviations = self._deviations(X)
+            deviations, _ = self._deviations(X)
             return (scores[:, 0], deviations[:, 0]) if one else (scores, deviations)
 
-    def _deviations(self, X: Any) -> Floats:
-        """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
+    def predict_interval(self, X: Any, level: float = 0.9) -> tuple[Floats, Floats]:
+        """Return intervals that hold fresh targets with a given probability.
+
+        Parameters
+        ----------
+        X : array, frame or sparse matrix (n_samples, n_features)
+        level : float
+            The probability, above 0 and below 1.
+
+        Returns
+        -------
+        lower, upper : ndarray (n_samples,) or (n_samples, n_targets)
+            Infinite as long as there are no more rows than parameters.
+
+        Raises
+        ------
+        ValueError
+            If `level` is not between 0 and 1.
+
+        Notes
+        -----
+        Student's t intervals, as those of `onlinels.LeastSquaresRegressor.predict_interval_many`
+        at the same ridge: exact for normal errors of one variance and alpha=0. About ``M^3``
+        operations after learning, then ``M^2`` a row for M features.
+
+        Examples
+        --------
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0.1, 0.9, 2.1, 2.9]
+        >>> model = IncrementalRidge(alpha=0.0).fit(X, y)
+        >>> [end.round(2) for end in model.predict_interval([[1.5]])]
+        [array([1.09]), array([1.91])]
+        """
+        with held(self):
+            level = check_level(level)
+            X, solution = self._asked_rows(X), self._solved()
+            scores = scored(X, solution.weights, solution.intercept)
+            deviations, free = self._deviations(X)
+            reach = t_quantile(free, level) * deviations
+            ends = scores - reach, scores + reach
+            return (ends[0][:, 0], ends[1][:, 0]) if self._has_one else ends
+
+    def _deviations(self, X: Any) -> tuple[Floats, Floats]:
+        """Return standard deviations of fresh targets of checked rows, and degrees of freedom.
+
+        These are arrays (n, n_targets) and (n_targets,).
+        """
         model, solution = self._model, self._solved()
         statistics = model._statistics.total
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), statistics.n_targets))
+        free = np.empty(statistics.n_targets)
         weights = np.empty_like(solution.weights)
         weights[model._columns.locate(self._layout)] = solution.weights
         for targets, own, penalties in by_alpha(statistics, solution.alpha, solution.units):
@@ -689,7 +739,8 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
                 varying = np.where(solution.units > 0.0, rows, statistics.feature_mean)
             leverages = covariance.leverages(varying)
             variances[:, targets] = np.outer(1.0 + leverages, noise[targets])
-        return np.sqrt(variances)
+            free[targets] = statistics.weight - covariance.n_parameters
+        return np.sqrt(variances), free
 
     @classmethod
     def from_river(cls, model: Any) -> Self:

@@ -310,12 +310,18 @@ def test_deviations_are_those_of_river(solver, scaling):
     expected = river.predict_many(X, with_dist=True)
     np.testing.assert_allclose(means, expected[0], rtol=1e-6)
     np.testing.assert_allclose(deviations, expected[1], rtol=1e-6)
+    ends, expected_ends = model.predict_interval(X, 0.8), river.predict_interval_many(X, 0.8)
+    np.testing.assert_allclose(ends, expected_ends, rtol=1e-5, atol=1e-3)
     two = IncrementalRidge([2.0, 5.0], solver=solver, scaling=scaling).fit(
         X, np.column_stack([y, -y])
     )
     both = two.predict(X, return_std=True)[1]
     assert both.shape == (len(X), 2)
     np.testing.assert_allclose(both[:, 0], deviations, rtol=1e-6)
+    lower, upper = two.predict_interval(X, 0.8)
+    np.testing.assert_allclose((lower[:, 0], upper[:, 0]), ends, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"level=1\.0"):
+        two.predict_interval(X, level=1.0)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)

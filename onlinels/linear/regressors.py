@@ -138,8 +138,7 @@ class RealValuedModel(LinearModel):
         """Return the ends of the intervals that hold fresh targets, (n, n_targets) each."""
         means, variances = self._normals(batch)
         free = self._statistics.weight - spread_of(self)[1].n_parameters
-        # Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
-        reach = (stdtrit(free, (1.0 + level) / 2.0) if free > 0.0 else 1.0) * np.sqrt(variances)
+        reach = t_quantile(free, level) * np.sqrt(variances)
         return means - reach, means + reach
 
     def _matched(self, other: Self) -> tuple[Integers, dict[str, Any]]:
@@ -614,6 +613,21 @@ class LeastSquaresMultiTargetRegressor(RealValuedModel, base.MultiTargetRegresso
             return first, second
         columns = [f"{name}_{part}" for name in self._target_names for part in parts]
         return table_like(source, columns, np.stack((first, second), 2).reshape(len(first), -1))
+
+
+def t_quantile(free: float | Floats, level: float) -> Floats:
+    """Return how many standard deviations an interval reaches, by degrees of freedom.
+
+    Without degrees of freedom variances are infinite, and 1 stands in for the quantile.
+
+    Examples
+    --------
+    >>> t_quantile(np.array([1.0, 0.0]), level=0.5).round(3)
+    array([1., 1.])
+    """
+    quantiles = stdtrit(np.where(np.greater(free, 0.0), free, np.inf), (1.0 + level) / 2.0)
+    reach: Floats = np.where(np.greater(free, 0.0), quantiles, 1.0)
+    return reach
 
 
 def read_numbers(y: Any, n_rows: int) -> Floats:
