@@ -23,7 +23,7 @@ SETTINGS = [
     {"ridge": 1.0, "forgetting_factor": 0.9},
     {"ridge": 1.0, "forgetting_factor": 0.9, "accumulator": "recursive"},
     {"ridge": "paper"},
-    {"ridge": 0.5, "balance": "classwise"},
+    {"ridge": 0.5, "priors": "equal"},
     {"ridge": KFold(3)},
     {},
 ]

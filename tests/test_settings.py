@@ -226,7 +226,7 @@ def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
 
 NESTED = {
     "network": (lambda: digits_network.small(), "n_hidden", 7, "hidden"),
-    "balance of a network": (lambda: digits_network.small(), "balance", "priors", "classifier"),
+    "half-life of a network": (lambda: digits_network.small(), "half_life", 2.0, "classifier"),
     "stride of a network": (lambda: digits_network.small(), "stride", 3, "features"),
     "calibrated": (
         lambda: CalibratedClassifier(LeastSquaresClassifier()),
