@@ -346,7 +346,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                     network.classifier.ridge = ridge
 
     @property
-    def priors(self) -> Priors:
+    def priors(self) -> Any:
         """The setting of the linear layer's priors, which may be changed at any time."""
         return self.classifier.priors
 

@@ -78,9 +78,7 @@ def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, int
     np.testing.assert_allclose(probabilities, expected.predict_proba(rows.X), atol=10.0 * allowed)
 
 
-@given(
-    overlapping_rows(max_rows=30), strategies.accumulators, st.floats(1e-2, 1e2), st.booleans()
-)
+@given(overlapping_rows(max_rows=30), strategies.accumulators, st.floats(1e-2, 1e2), st.booleans())
 def test_a_ridge_is_added_to_the_scatter_within_classes(rows, accumulator, ridge, fit_intercept):
     """With and without an intercept it is the same: scatter within classes has no mean."""
     model = LeastSquaresClassifier(ridge, accumulator, fit_intercept, priors="equal")
@@ -163,7 +161,7 @@ def test_priors_are_a_setting_like_others():
     model = LeastSquaresClassifier(priors=given)
     given["b"] = -1.0
     assert model.priors == model.clone().priors == model.empty().priors == {"b": 3.0}
-    with pytest.raises(ValueError, match="priors: {'b': 3.0} and None"):
+    with pytest.raises(ValueError, match=r"priors: {'b': 3.0} and None"):
         model.merge(LeastSquaresClassifier())
     assert not model.predict_proba_one({"a": 1.0})
     assert model.output_weights.shape == (0, 0)

@@ -69,6 +69,7 @@ def test_huge_scores_are_no_trouble():
 
 # -- classifiers: margins and variances of scores -------------------------------------------------
 
+
 @given(
     st.data(),
     strategies.rows(),

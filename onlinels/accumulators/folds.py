@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
-from onlinels.accumulators.grouped import GROUP, StatisticsGroup, group_is_sound, joined_statistics
-from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.statistics import (
+    Names,
+    Statistics,
+    check_sizes,
+    check_sums,
+    growths,
+)
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, check_count
 from onlinels.hashing import hashed_folds, name_hashes
 from onlinels.linalg.packed import is_growth
+from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import (
     AS_ACCURATE,
     NOTHING_LEFT,
@@ -24,18 +31,30 @@ from onlinels.linalg.selection import (
     no_choice,
     reciprocal,
 )
-from onlinels.numerics import shallow_copy
+from onlinels.linalg.sketch import RESIDUE
+from onlinels.numerics import Calls, State, joined, shallow_copy
 from onlinels.rows import Name
-from onlinels.saving import WHOLE, array, savable
+from onlinels.saving import WHOLE, array, listed, made_of, maybe, savable
 
 
 def _are_sound_folds(folds: Any) -> bool:
+    members = [folds._empty, *folds._members]
+    kinds = {(type(each.products), each.is_centred, each.n_features) for each in members}
     enough = len(folds._members) > 1 and folds._n_named <= len(folds._hashes) == folds.n_features
-    return enough and group_is_sound(folds)
+    return enough and len(kinds) == 1
 
 
-@savable({**GROUP, "_hashes": array("u8", 1), "_n_named": WHOLE}, _are_sound_folds)
-class FoldedStatistics(StatisticsGroup):
+@savable(
+    {
+        "_empty": made_of(Statistics),
+        "_members": listed(made_of(Statistics)),
+        "_total": maybe(made_of(Statistics)),
+        "_hashes": array("u8", 1),
+        "_n_named": WHOLE,
+    },
+    _are_sound_folds,
+)
+class FoldedStatistics:
     """Keep rows in K folds, chosen by their content; their sum is what is solved.
 
     A row's fold is a function of its features' names and values (`fold_of_rows`).
@@ -44,7 +63,7 @@ class FoldedStatistics(StatisticsGroup):
     Parameters
     ----------
     empty : Statistics
-        Statistics without rows, as every fold begins.
+        Statistics without rows, as every fold begins, whose ridge enters at solve time.
     n_folds : int
         K, at least 2.
 
@@ -67,21 +86,144 @@ class FoldedStatistics(StatisticsGroup):
     (True, 60)
     """
 
-    group_name = "fold"
+    recursion: Recursion | None = None
+    holds_ridge = False
 
     def __init__(self, empty: Statistics, n_folds: int) -> None:
         check_count("n_folds", n_folds, 2)
-        super().__init__(empty, n_folds)
+        self._empty = empty
+        self._members = [empty.copied() for _ in range(n_folds)]
+        # The sum, until something changes.
+        self._total: Statistics | None = None
         self._hashes = name_hashes(range(self.n_features))
         self._n_named = 0
 
     @property
-    def n_folds(self) -> int:  # type: ignore[override]
+    def n_folds(self) -> int:
         """Number K of folds."""
         return len(self._members)
 
-    def _summed(self) -> Statistics:
-        return joined_statistics(self._members)
+    @property
+    def total(self) -> Statistics:
+        """The statistics that are solved: kept until something changes, and not to be changed."""
+        if self._total is None:
+            self._total = joined_statistics(self._members)
+        return self._total
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the activations."""
+        return self._empty.n_features
+
+    @property
+    def n_targets(self) -> int:
+        """Number of targets (classes)."""
+        return self._empty.n_targets
+
+    @property
+    def count(self) -> int:
+        """Number of rows learnt, whatever their weights."""
+        return sum(member.count for member in self._members)
+
+    @property
+    def weight(self) -> float:
+        """Total weight of the rows learnt, as it counts now."""
+        return sum(member.weight for member in self._members)
+
+    @property
+    def is_centred(self) -> bool:
+        """Whether rows are learnt about their mean."""
+        return self._empty.is_centred
+
+    def raw_squares(self) -> tuple[Floats, Floats]:
+        """Return the weighted sums of squares of features and targets, not about their means."""
+        return self.total.raw_squares()
+
+    def held_targets(self, share: float = RESIDUE) -> Floats:
+        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
+        return self.total.held_targets(share)
+
+    def check_room(self, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if so many features and targets can never fit into memory."""
+        check_sizes(self, n_features, n_targets)
+
+    def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
+        """Raise ValueError if statistics of two streams can never be held together."""
+        self.check_room(n_features, n_targets)
+        check_sums(self, other)
+
+    def bytes_for(self, n_features: int, n_targets: int) -> int:
+        """Return the bytes that it takes to learn and to solve so many features and targets."""
+        return (len(self._members) + 1) * self._empty.bytes_for(n_features, n_targets)
+
+    def scores_by(self, solution: Recursion, sample: Floats) -> Floats:
+        """Return the scores (n_targets,) that a solution gives a sample, whose targets are 0."""
+        return self.total.scores_by(solution, sample)
+
+    # Rows.
+
+    def _folds(self, rows: Rows) -> Integers:
+        """Return the fold of every row, (n,)."""
+        return hashed_folds(self._hashes, rows.values, self.n_folds)
+
+    def plan(self, rows: Rows, decay: float = 1.0) -> tuple[Calls, State]:
+        """Plan to let all folds decay and to learn rows, each in its fold."""
+        folds = self._folds(rows) if len(rows.targets) else np.zeros(0, dtype=np.intp)
+        present = set(np.unique(folds).tolist())
+        changes = [self._members[k].plan(rows.some(folds == k), decay) for k in present]
+        calls, state = joined(*changes, *self._plan_decay(present, decay))
+        return calls, (*state, (self, "_total", None))
+
+    def plan_row(
+        self,
+        sample: Floats,
+        w: float = 1.0,
+        decay: float = 1.0,
+        recursion: Recursion | None = None,
+    ) -> tuple[Calls, State]:
+        """Plan to let all folds decay and to learn one row in its fold."""
+        row = sample[None, : self.n_features], sample[None, self.n_features :]
+        (fold,) = self._folds(Rows(*row, w)).tolist()
+        changes = [self._members[fold].plan_row(sample, w, decay)]
+        changes += self._plan_decay({fold}, decay)
+        total = self.total if recursion is not None else None
+        if total is not None:
+            # Rows that a recursion beside the sum learns are in the sum, too.
+            changes.append(total.plan_row(sample, w, decay, recursion))
+        calls, state = joined(*changes)
+        return calls, (*state, (self, "_total", total))
+
+    def _plan_decay(self, others: set[int], decay: float) -> list[tuple[Calls, State]]:
+        """Plan to let all folds decay but some."""
+        if decay == 1.0:
+            return []
+        fading = [each for k, each in enumerate(self._members) if k not in others]
+        return [each.plan(Rows.none(each.n_features), decay) for each in fading]
+
+    # Rare changes: a new object aside.
+
+    def copied(self) -> Self:
+        """Return an independent copy."""
+        return copy.deepcopy(self)
+
+    def scaled(self, factor: float) -> Self:
+        """Return a copy in which everything learnt weighs a factor of what it did."""
+        return self._of(self._empty, [member.scaled(factor) for member in self._members])
+
+    def without(self, rows: Rows, names: Names) -> Self:
+        """Return a copy in which every fold is without its rows."""
+        folds, members = self._folds(rows), list(self._members)
+        for number in np.unique(folds).tolist():
+            try:
+                members[number] = members[number].without(rows.some(folds == number), names)
+            except ValueError as error:
+                raise ValueError(f"In fold {number} {error}") from error
+        return self._of(self._empty, members)
+
+    def grown(self, n_features: int, n_targets: int) -> Self:
+        """Return it with room for more features and targets: itself, if it has that."""
+        places = growths(self, n_features, n_targets)
+        return self if places is None else self.reindexed(*places)
 
     def named(self, names: Sequence[Name]) -> Self:
         """Return it with the names of all features, in the order of their columns."""
@@ -92,17 +234,41 @@ class FoldedStatistics(StatisticsGroup):
         new._hashes, new._n_named = np.concatenate(hashes), len(names)
         return new
 
-    def _groups(self, rows: Rows) -> Integers:
-        return hashed_folds(self._hashes, rows.values, self.n_folds)
+    def with_ridge(self, ridge: float, units: Floats | None = None) -> Self:
+        """Return it: no ridge is inside, it enters when the sum is solved."""
+        return self
+
+    def with_units(self, features: Integers, units: Floats) -> Self:
+        """Return it: units enter when the sum is solved."""
+        return self
+
+    def restored(self) -> Self:
+        """Return it: no ridge inside has decayed."""
+        return self
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the statistics of the given features and targets, new ones for -1."""
-        new, known = super().reindexed(features, targets), features >= 0
+        members = [each.reindexed(features, targets) for each in self._members]
+        new = self._of(self._empty.reindexed(features, targets), members)
+        known = features >= 0
         if not is_growth(features, self.n_features):
             new._n_named = 0
         new._hashes = np.empty(len(features), dtype=np.uint64)
         new._hashes[known] = self._hashes[features[known]]
         new._hashes[~known] = name_hashes(np.flatnonzero(~known).tolist())
+        return new
+
+    def merged(self, placed: Any) -> Any:
+        """Return the statistics of both, in the memory of `placed`, which has all columns."""
+        for theirs, mine in zip(placed._members, self._members, strict=True):
+            theirs.absorb(mine, 1.0)
+        placed._total = None
+        return placed
+
+    def _of(self, empty: Statistics, members: list[Statistics]) -> Self:
+        """Return folds of other statistics."""
+        new = shallow_copy(self)
+        new._empty, new._members, new._total = empty, members, None
         return new
 
     def select_ridge(self, standardised: bool) -> Choice:
@@ -131,6 +297,17 @@ class FoldedStatistics(StatisticsGroup):
             last,
             AS_ACCURATE,
         )
+
+
+AnyStatistics = Statistics | FoldedStatistics
+
+
+def joined_statistics(parts: Sequence[Statistics]) -> Statistics:
+    """Return new statistics that have learnt the rows of all parts."""
+    total = parts[0].copied()
+    for part in parts[1:]:
+        total.absorb(part, 1.0)
+    return total
 
 
 def cross_validation_errors(

@@ -213,8 +213,13 @@ class Statistics:
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
     def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
-        return held(self, share)
+        """Return every target's sum of squares, 0 up to a share of what was taken out.
+
+        Those of labels are their weights.
+        """
+        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
+        remaining: Floats = np.where(squares > share * taken, squares, 0.0)
+        return remaining
 
     # Rows.
 
@@ -661,16 +666,7 @@ def growths(statistics: Any, n_features: int, n_targets: int) -> tuple[Integers,
     return growth(size[0], n_features), growth(size[1], n_targets)
 
 
-def held(statistics: Any, share: float) -> Floats:
-    """Return every target's sum of squares, 0 up to a share of what was taken out."""
-    squares, taken = statistics.raw_squares()[1], statistics.squares_taken()[1]
-    remaining: Floats = np.where(squares > share * taken, squares, 0.0)
-    return remaining
-
-
-def check_sizes(
-    statistics: Any, n_features: int, n_targets: int, remedy: str = TOO_MANY_FEATURES
-) -> None:
+def check_sizes(statistics: Any, n_features: int, n_targets: int) -> None:
     """Raise ValueError if more features or targets than there are can never fit into memory.
 
     That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
@@ -678,7 +674,7 @@ def check_sizes(
     if n_features > statistics.n_features or n_targets > statistics.n_targets:
         sizes = max(n_features, statistics.n_features), max(n_targets, statistics.n_targets)
         what = "To learn and to solve {:,} features with {:,} targets"
-        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=remedy)
+        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=TOO_MANY_FEATURES)
 
 
 def check_sums(mine: Any, other: Any) -> None:

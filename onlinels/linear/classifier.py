@@ -179,8 +179,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         super().__init__(Settings(*settings))
 
     @property
-    def priors(self) -> Priors:
-        """The setting of the priors."""
+    def priors(self) -> Any:
+        """The setting of the priors, which may be changed at any time."""
         return self._settings.priors
 
     @priors.setter

@@ -107,7 +107,7 @@ def discriminant(
     ...     np.array([[0.692, -0.692], [-0.692, 0.692]]), np.array([2.0, 2.0]),
     ...     np.array([0.5, 0.5]), "equal", ("a", "b"))
     >>> rule.scores(np.array([0.5, 0.5])).round(2)
-    array([-1.26, -1.26])
+    array([-1.82, -1.82])
     """
     totals = weights.sum(axis=-1, keepdims=True)
     present = weights > LIGHTEST * totals

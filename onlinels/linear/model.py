@@ -16,9 +16,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.folds import FoldedStatistics
+from onlinels.accumulators.folds import AnyStatistics, FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.grouped import AnyStatistics
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge

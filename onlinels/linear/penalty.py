@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.grouped import AnyStatistics
+from onlinels.accumulators.folds import AnyStatistics, FoldedStatistics
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows

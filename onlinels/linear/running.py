@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from onlinels.accumulators.grouped import AnyStatistics
+from onlinels.accumulators.folds import AnyStatistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few

@@ -225,7 +225,8 @@ def priors(y):
     """Return a strategy of priors for the labels of rows."""
     given = st.lists(st.floats(1e-3, 1e3), min_size=len(y), max_size=len(y))
     return st.one_of(
-        st.sampled_from(["learnt", "equal"]), given.map(lambda each: dict(zip(y, each, strict=True)))
+        st.sampled_from(["learnt", "equal"]),
+        given.map(lambda each: dict(zip(y, each, strict=True))),
     )
 
 
