@@ -165,6 +165,8 @@ def test_priors_are_a_setting_like_others():
         model.merge(LeastSquaresClassifier())
     assert not model.predict_proba_one({"a": 1.0})
     assert model.output_weights.shape == (0, 0)
+    assert model.variance_one({"a": 1.0}) == {}
+    model.learn_one({"a": 1.0}, "b")
     with pytest.raises(ValueError, match=r"Set priors=None first"):
         model.variance_one({"a": 1.0})
     with pytest.raises(ValueError, match=r"Set priors=None first"):

@@ -389,7 +389,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def variance_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
         """Return the variance of the score of every class for one sample; see `variance_many`."""
         with self._lock:
-            self._check_variances()
             if self._is_blank:
                 check_mapping(x)
                 return {}
@@ -439,13 +438,13 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
                [1.15 , 1.15 ]])
         """
         with self._lock:
-            self._check_variances()
             batch = read_asked(self, X)
             return table_like(batch.source, self.classes, self._variances(batch, own=0.0))
 
-    def _check_variances(self) -> None:
+    def _variances(self, batch: Batch, own: float) -> Floats:
         if self.priors is not None:
             raise ValueError(
                 f"priors={self.priors!r}, expected None for variances: they are those of "
                 "least-squares scores. Set priors=None first."
             )
+        return super()._variances(batch, own)
