@@ -298,8 +298,8 @@ class RecursiveAccumulator(Accumulator):
 
     Notes
     -----
-    Memory: ``8 * (M^2 + 64 M + M N)`` bytes for M features and N targets. A row costs about
-    ``3 M^2 + 4 M N`` operations; in a batch of over M rows it is ``M^2``, and ``2 M^3`` for the
+    Memory: ``8 * (M^2 + 64 M + 2 M N)`` bytes for M features and N targets. A row costs about
+    ``3 M^2 + 6 M N`` operations; in a batch of over M rows it is ``M^2``, and ``2 M^3`` for the
     batch. Solving for the ridge inside costs a copy. Another ridge, `merge`, `subtract`,
     `sums` and a new `fix_ridge` go by way of A'A = P^-1 - D, in a few ``M^3`` operations. So
     long as no ridge is known each solution costs ``M^3 / 3``, as in the Gram form.
