@@ -137,7 +137,8 @@ class FoldedStatistics:
 
     def raw_squares(self) -> tuple[Floats, Floats]:
         """Return the weighted sums of squares of features and targets, not about their means."""
-        return self.total.raw_squares()
+        features, targets = zip(*(each.raw_squares() for each in self._members), strict=True)
+        return np.sum(features, axis=0), np.sum(targets, axis=0)
 
     def held_targets(self, share: float = RESIDUE) -> Floats:
         """Return every target's sum of squares, 0 where all is out; labels': their weights."""
