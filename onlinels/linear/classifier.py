@@ -186,6 +186,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     @priors.setter
     def priors(self, priors: Priors) -> None:
         priors = read_priors(priors)
+        if priors == self.priors:
+            return
         with self._lock:
             solution = self._solution and self._solution._replace(rule=None)
             settings = self._settings._replace(priors=priors)
