@@ -381,7 +381,7 @@ class IncrementalModel(BaseEstimator):
             self._check_parameters()
             self._check_settled()
             with own_words():
-                alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
+                alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
                 solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
             self._solutions[asked] = solution
@@ -512,7 +512,7 @@ def solved(
     model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
 ) -> Solution:
     """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
-    statistics = model._statistics.total
+    statistics = model._statistics
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     for targets, own, penalties in by_alpha(statistics, alpha, units):
         weights[:, targets] = own.solve(*penalties)[:, targets]
@@ -708,7 +708,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
     def _deviations(self, X: Any) -> Floats:
         """Return the standard deviations of fresh targets of checked rows, (n, n_targets)."""
         model, solution = self._model, self._solved()
-        statistics = model._statistics.total
+        statistics = model._statistics
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), statistics.n_targets))
         weights = np.empty_like(solution.weights)

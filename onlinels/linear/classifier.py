@@ -291,7 +291,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _rule(self) -> Discriminant:
         """Return what makes discriminant scores of least-squares scores, as of now."""
-        solution, statistics = self._solved(), self._statistics.total
+        solution, statistics = self._solved(), self._statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
             known = statistics.held_targets(), statistics.target_mean, self.priors, self.classes

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from river import base
 
-from onlinels.accumulators.folds import AnyStatistics, FoldedStatistics
+from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
@@ -200,7 +200,7 @@ class Checked(NamedTuple):
         )
 
 
-def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStatistics:
+def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
     """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
@@ -252,7 +252,7 @@ class Settings(NamedTuple):
 saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
 
 
-def make_statistics(settings: Settings) -> AnyStatistics:
+def make_statistics(settings: Settings) -> Statistics:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
     ridge, accumulator, fit_intercept, *_ = settings
     check_ridge(ridge)
@@ -264,8 +264,8 @@ def make_statistics(settings: Settings) -> AnyStatistics:
             f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
             'of products. Pass accumulator="gram", or ridge="auto".'
         )
-    statistics = Statistics(SUMS[accumulator](), bool(fit_intercept))
-    return FoldedStatistics(statistics, ridge.n_folds) if folds else statistics
+    parts = SUMS[accumulator](), bool(fit_intercept)
+    return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
 
 
 def setting(name: str) -> Any:
@@ -439,7 +439,7 @@ class LinearModel(base.Estimator, ABC):
             return statistics.recursion.ridge, None
         units = penalty.units if is_selected(settings.ridge) else None
         if settings.own_scaling == "standard":
-            units = statistics.total.deviations
+            units = statistics.deviations
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
     def _hold_choices(self) -> None:
@@ -580,7 +580,7 @@ class LinearModel(base.Estimator, ABC):
         """Take rows out whose targets are read, all or nothing."""
         self._put_in_place(without(self, batch, read.values, w))
 
-    def _put_in_place(self, statistics: AnyStatistics, **attributes: Any) -> None:
+    def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
         apply(Update(state=self._new_state(**(news | attributes))))
@@ -737,14 +737,14 @@ class LinearModel(base.Estimator, ABC):
             if recursion is not None:
                 weights = recursion.weights.copy(order="F")
             else:
-                penalties, diagonal = penalties_of(ridge, units, statistics.total)
-                weights = statistics.total.solve(penalties, diagonal)
+                penalties, diagonal = penalties_of(ridge, units, statistics)
+                weights = statistics.solve(penalties, diagonal)
                 # Before a ridge is selected the paper's is in force, which changes with every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)
-            solution = Solution(ridge, units, weights, statistics.total.intercept(weights))
+            solution = Solution(ridge, units, weights, statistics.intercept(weights))
             self._solution = solution
         return solution
 
@@ -817,7 +817,7 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
-        mean, inside = self._statistics.total.feature_mean, self._statistics.recursion is not None
+        mean, inside = self._statistics.feature_mean, self._statistics.recursion is not None
         if inside:
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
@@ -996,7 +996,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     return model._new_state(_statistics=statistics, **news)
 
 
-def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> AnyStatistics:
+def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> Statistics:
     """Return the statistics without rows that are in."""
     columns = model._columns.extended(batch.layouts)
     values = columns.place(batch.layouts, batch.values)
@@ -1044,7 +1044,7 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
 
     They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
     """
-    solution, statistics = model._solved(), model._statistics.total
+    solution, statistics = model._solved(), model._statistics
     if solution.spread is not None:
         return solution.spread
     with np.errstate(**OVERFLOW):

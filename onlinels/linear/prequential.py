@@ -345,7 +345,7 @@ def _answer_block(
     inside, running = model._statistics.recursion is not None, model._running
     trust = 1.0 if inside or running is None else running.trust
     if not inside:
-        rows = rows.part(slice(0, _sound_rows(model._statistics.total, followed, trust, rows)))
+        rows = rows.part(slice(0, _sound_rows(model._statistics, followed, trust, rows)))
     # Names of targets come with their first row.
     rows = rows._replace(outputs=getattr(model, model._names_outputs))
     n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
@@ -357,7 +357,7 @@ def _answer_block(
     solution = followed.grown(n_features, n_targets)
     innovations = None if model._settings.priors is None else list[Floats]()
     found, recursion, fresh = _answered_and_learnt(
-        grown.total, solution, now, FOLLOWED * trust, kept, innovations
+        grown, solution, now, FOLLOWED * trust, kept, innovations
     )
     n_answered = len(found)
     if not n_answered:
@@ -365,8 +365,8 @@ def _answer_block(
     if variances is not None:
         variances[:n_answered] = fresh
     if innovations is not None:
-        explained = grown.total.products.explained_products(solution.weights)
-        _make_discriminants(model, grown.total, explained, now, np.concatenate(innovations), found)
+        explained = grown.products.explained_products(solution.weights)
+        _make_discriminants(model, grown, explained, now, np.concatenate(innovations), found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
     if inside:
