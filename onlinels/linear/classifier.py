@@ -81,11 +81,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         come without); see `onlinels.linear.forgetting.Clock`. The data decays, the ridge does
         not.
     priors : None, "learnt", "equal" or dict
-        How scores become answers. None: the label of the highest least-squares score, and
-        probabilities by projection. Otherwise linear discriminant analysis from the same
-        statistics, with classes as frequent as they were learnt, all alike, or of the prior
-        probabilities of a dict {label: prior}, which need not sum to 1; labels that are not in it
-        have 1. "equal" finds rare classes. It may be changed at any time. See the notes.
+        None: the label is that of the highest least-squares score, and probabilities are the
+        scores projected. Otherwise the model answers by linear discriminant analysis from the same
+        statistics. The prior of a class is its share of the weight learnt ("learnt"), the same for
+        all classes ("equal", which finds rare classes), or its value in a dict {label: prior};
+        priors need not sum to 1, and a label that is not in the dict has 1. The setting may be
+        changed at any time. See the notes.
     scaling : "auto", "standard" or None
         What the ridge acts on, S above. None: features as they are, S = I. "standard": features
         divided by their standard deviations s_j over all rows (without an intercept by the root of
@@ -130,20 +131,22 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
     whatever the values of the sample: they are not read.
 
-    Rare classes. The least-squares scores of a rare class are small, and it is hardly ever
-    predicted. With `priors` the scores are linear discriminant functions,
-    x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k for means m_k about that of all rows (without an
-    intercept about 0), the prior p_k, and the covariance S = (S_w + c S_x) / n, S_w being the
-    scatter of rows about the means of their classes, n the weight of all rows and c S_x the ridge
-    above. Probabilities are the softmax of the scores: Bayes' rule for normal classes of one
-    covariance. It is `sklearn.discriminant_analysis.LinearDiscriminantAnalysis(solver="lsqr")`
-    with a ridge, for the same rows, through merging, unlearning and forgetting. The discriminants
-    are the least-squares weights times a K x K matrix for K classes (Hastie, Buja and Tibshirani
-    1995), so no other statistics are kept; a solution costs ``M K^2 + 10 K^3`` operations more. A
-    class without weight has the score -inf and the probability 0. A direction in which the classes
-    are separated to ten digits, as with ridge=0.0 all are on fewer rows than features, counts as
-    having 1e-10 of its scatter within classes. Deep streaming LDA (Hayes and Kanan 2020) is the
-    same rule with a fixed shrinkage.
+    Priors. The least-squares scores of a rare class are small, so by default it is hardly ever
+    predicted. With `priors` the score of class k is its linear discriminant function,
+    x'R^-1 m_k - m_k'R^-1 m_k / 2 + log p_k, with the mean m_k of the class, its prior p_k and the
+    covariance within classes R = (S_w + c S) / n: S_w is the scatter of the rows about the means of
+    their classes, n the weight of all rows. With an intercept, x and m_k are about the mean of all
+    rows. Probabilities are the softmax of the scores, which is Bayes' rule for normal classes of
+    one covariance. With ridge=0.0 they are those of scikit-learn's
+    ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too.
+    The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie, Buja
+    and Tibshirani, "Penalized discriminant analysis", 1995). So no further statistics are kept, and
+    a solution costs ``M K^2 + 10 K^3`` operations more. A class without weight has the score -inf.
+    In a direction in which classes are separated to ten digits, 1e-10 of the scatter counts as
+    scatter within classes; with ridge=0.0 and fewer rows than features this is every direction.
+    Probabilities are too sure where rows are few beside the features; `CalibratedClassifier`
+    calibrates them. With equal priors and a fixed shrinkage the rule is that of deep streaming
+    linear discriminant analysis (Hayes and Kanan 2020).
 
     `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or pyarrow
     frame, or a list of dicts, and answers come in kind (of a sparse matrix an array). Sparse rows

@@ -1,9 +1,9 @@
-"""Linear discriminant analysis from least squares: a small matrix turns one into the other.
+"""Linear discriminant analysis from the statistics and the weights of least squares.
 
-With the rows of a class about its own mean, S_w = A'A - C N^-1 C' is their scatter within classes,
-C = A'Y being the sums by class and N = diag(n_k) the weights of the classes. By Woodbury's formula
-(S_w + D)^-1 C N^-1 = W (N - G)^-1 with W = (A'A + D)^-1 C, the least-squares weights, and G = W'C:
-what discriminates between K classes follows from W and one K x K matrix.
+C = A'Y holds the sum of the rows of every class, N = diag(n_k) the weights of the classes. The
+scatter of the rows about the means of their classes is S_w = A'A - C N^-1 C'. By Woodbury's formula
+(S_w + D)^-1 C N^-1 = W (N - G)^-1, where W = (A'A + D)^-1 C are the least-squares weights and
+G = W'C. So discriminant scores are an affine function of the K least-squares scores.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ The sums keep some 16 - log10(1 / share) / 2 digits of its mean.
 """
 
 UNEXPLAINED = 1e-10
-"""Least share of the scatter in a direction that counts as scatter within classes.
-
-With less, classes are separated as far as rounding can tell.
-"""
+"""Least share of scatter within classes in a direction; a smaller share is lost in rounding."""
 
 
 class Discriminant(NamedTuple):
@@ -52,13 +49,7 @@ class Discriminant(NamedTuple):
 
 
 def read_priors(priors: Any) -> Priors:
-    """Return a checked setting `priors`; a mapping as a new dict.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If it is none.
-    """
+    """Return the setting `priors`, a mapping as a new dict; raise if it is not valid."""
     if priors is None or (isinstance(priors, str) and priors in ("learnt", "equal")):
         return priors
     if not isinstance(priors, Mapping):
@@ -76,23 +67,27 @@ def discriminant(
 ) -> Discriminant:
     """Return the map from least-squares scores to discriminant scores.
 
-    With means m_k of the classes, about the mean of all rows if there is an intercept, and the
-    covariance S = (S_w + D) / n within classes, the score of class k is
-    x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k. Their softmax are the posterior probabilities of
-    classes that are normal with covariance S, by Bayes' rule.
+    The score of class k is x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k, with the covariance within
+    classes S = (S_w + D) / n, the mean m_k of the class and its prior p_k. With an intercept, x and
+    m_k are about the mean of all rows. The softmax of the scores gives the posterior probabilities
+    of normal classes of covariance S.
 
     Parameters
     ----------
     explained : ndarray (..., n_classes, n_classes)
         G = W'A'Y, for the least-squares weights W.
     weights : ndarray (..., n_classes)
-        The weight n_k of every class; without any there is no prior.
+        The weight n_k of every class.
     centre : ndarray (..., n_classes)
         The mean of the targets, 0 where there is no intercept.
     priors : "learnt", "equal" or dict
-        Priors of a dict need not sum to 1; labels that are not in it have 1.
+        Priors of a dict need not sum to 1; a label that is not in it has 1.
     labels : sequence
-        Of all classes.
+        The labels of all classes.
+
+    Notes
+    -----
+    About 10 K^3 operations for K classes.
 
     References
     ----------
@@ -114,7 +109,7 @@ def discriminant(
     weights = np.where(present, weights, np.inf)
     roots = 1.0 / np.sqrt(weights)
     scaled = roots[..., :, None] * explained * roots[..., None, :]
-    # G but for rounding is symmetric, and its shares lie between 0 and 1.
+    # Without rounding errors G is symmetric, and its shares lie between 0 and 1.
     shares, vectors = np.linalg.eigh(scaled + scaled.swapaxes(-1, -2))
     shares = np.clip(0.5 * shares, 0.0, 1.0 - UNEXPLAINED)
     within = 1.0 / (1.0 - shares)

@@ -390,8 +390,8 @@ def _make_discriminants(
 ) -> None:
     """Turn least-squares scores of rows before each is learnt into discriminant scores, in place.
 
-    Of the products of the targets T = Y'Y the weights before the rows explain G = W'A'Y; T grows
-    with every row, and T - G by the products of its innovations.
+    `explained` is G = W'A'Y before the first row. Each row adds to the products of the targets,
+    T = Y'Y, and the outer product of its innovations to T - G; so G is known before every row.
     """
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
     weighed = weighed * rows.dense_targets(slice(0, n_targets))
@@ -466,9 +466,8 @@ def _answered_and_learnt(
         values *= roots
         targets *= roots
     spread = None if kept is None else Spread(statistics, recursion)
-    note = None if spread is None else spread.note
-    if innovations is not None:
-        note = lambda found, weights: innovations.append(found.shares)  # noqa: E731
+    keep = None if innovations is None else (lambda found, _: innovations.append(found.shares))
+    note = keep if spread is None else spread.note
     found = recursion.answer_and_learn(values, targets, most, note)
     variances = None
     if spread is not None and kept is not None and len(found):
