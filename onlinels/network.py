@@ -226,9 +226,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
     first asked for after learning.
 
-    Only the ridge of a network can change: ``model.ridge = 2.0``, during the warm-up too. All other
-    settings stay as the network was made, those of its parts included; to assign one raises
-    AttributeError.
+    Only the ridge and the priors of a network can change, during the warm-up too:
+    ``model.ridge = 2.0``, ``model.priors = "equal"``. All other settings stay as the network was
+    made, those of its parts included; to assign one raises AttributeError.
 
     Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
     memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
