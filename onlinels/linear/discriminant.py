@@ -34,8 +34,8 @@ class Discriminant(NamedTuple):
 
     Attributes
     ----------
-    matrix : ndarray (..., n_classes, n_classes)
-    constant : ndarray (..., n_classes)
+    matrix : ndarray (n_classes, n_classes), or (n, n_classes, n_classes) for each of n rows
+    constant : ndarray (n_classes,) or (n, n_classes)
         -inf of classes without weight.
     """
 
@@ -43,8 +43,10 @@ class Discriminant(NamedTuple):
     constant: Floats
 
     def scores(self, outputs: Floats) -> Floats:
-        """Return the discriminant scores of least-squares scores, (..., n_classes) both."""
-        scores: Floats = (outputs[..., None, :] @ self.matrix)[..., 0, :] + self.constant
+        """Return the discriminant scores of least-squares scores (n_classes,) or (n, n_classes)."""
+        one_for_all = self.matrix.ndim == 2
+        mapped = outputs @ self.matrix if one_for_all else (outputs[:, None] @ self.matrix)[:, 0]
+        scores: Floats = mapped + self.constant
         return scores
 
 
@@ -74,11 +76,11 @@ def discriminant(
 
     Parameters
     ----------
-    explained : ndarray (..., n_classes, n_classes)
+    explained : ndarray (n_classes, n_classes), or (n, n_classes, n_classes) for each of n rows
         G = W'A'Y, for the least-squares weights W.
-    weights : ndarray (..., n_classes)
+    weights : ndarray (n_classes,) or (n, n_classes)
         The weight n_k of every class.
-    centre : ndarray (..., n_classes)
+    centre : ndarray (n_classes,) or (n, n_classes)
         The mean of the targets, 0 where there is no intercept.
     priors : "learnt", "equal" or dict
         Priors of a dict need not sum to 1; a label that is not in it has 1.
