@@ -270,6 +270,7 @@ class Recursion:
         total = scale + w * ddot(image, row)
         if not 0.0 < total <= most * scale:
             _check_pivot(total / scale, w, most)
+        # Bjorck 1996, section 3.2: g = P x w / (1 + w x'P x), then W + g (y - x'W) and P - g x'P.
         gain = w / total
         # By position, which takes half the time of names: the other ones are the defaults.
         learn = (dger, gain, image, errors, 1, 1, self.weights, 0, 0, 1)
@@ -406,7 +407,7 @@ class Recursion:
             leverages = w * np.einsum("ij,ji->i", rows, image)
             _check_pivot(1.0 + max(0.0, float(leverages.max())), 1.0)
         if len(rows) > new.n_features:
-            # By way of A'A + D.
+            # By way of A'A + D, to which the rows' products are added: P = (P^-1 + Z'Z)^-1.
             matrix = inverted(new._base)
             scaled = rows * np.sqrt(abs(w))[:, None]
             new._base = inverted(dsyrk(sign, scaled.T, 1.0, matrix, overwrite_c=1))
@@ -522,13 +523,18 @@ class Recursion:
         """Learn the first rows of a block that is answered, in place, and let all rows decay."""
         if not n_rows:
             return
+        # As `_learn_block`: (P - K K') / decay and W + K E, with the gains K and the innovations E.
         gains, shares = found.gains[:, :n_rows], found.shares[:n_rows]
         dsyrk(-1.0 / decay, gains, 1.0 / decay, self._base, 0, 0, 1)
         dgemm(1.0, gains, shares, 1.0, self.weights, 0, 0, 1)
         self.share *= decay
 
     def _learn_block(self, rows: Floats, targets: Floats, w: Floats) -> None:
-        """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1."""
+        """Learn a few rows by Woodbury's identity, in place, of a copy whose scale is 1.
+
+        With S = I + Z P Z' = L L' and K = P Z' L^-T: P - K K' and W + K L^-1 (Y - Z W) (Golub and
+        Van Loan 2013, section 2.1.4).
+        """
         weights, sign, root = self.weights, float(np.sign(w[0])), np.sqrt(abs(w))
         errors = (targets - product(rows, weights)) * root[:, None]
         scaled = np.asfortranarray((rows * root[:, None]).T)
