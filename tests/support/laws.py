@@ -122,13 +122,13 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
     apart = np.sqrt(rows.w)[:, None] * (X - Y @ means.T)
     D, means = model.ridge_diagonal, means - x_mean[:, None]
     within = apart.T @ apart + np.diag(D)
+    whole = within + (means * weights) @ means.T
     roots = np.sqrt(weights)
-    between = roots[:, None] * (means.T @ np.linalg.pinv(within, rcond=1e-12) @ means) * roots
-    if not D.all() or np.linalg.eigvalsh(between).max() > 1e8:
+    shares = roots[:, None] * (means.T @ np.linalg.pinv(whole, rcond=1e-13) @ means) * roots
+    if not D.all() or np.linalg.eigvalsh(shares).max() > 1.0 - 1e-7:
         # All but separated: as far as rounding can tell.
         return
     residual = within @ V - total * means
-    whole = apart.T @ apart + (means * weights) @ means.T + np.diag(D)
     size = (np.linalg.norm(whole) + size) * (1.0 + np.linalg.norm(V))
     size += total * np.linalg.norm(means)
     lost = lost_digits(model, np.trace(whole)) * np.sqrt(total / weights.min())
