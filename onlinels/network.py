@@ -30,6 +30,7 @@ from onlinels.features.preprocessing import ImagePreprocessing
 from onlinels.features.transformers import ConvolutionalFeatures
 from onlinels.labels import Label, read_label, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
+from onlinels.linear.discriminant import Priors
 from onlinels.linear.prequential import (
     Answers,
     answered,
@@ -225,9 +226,9 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     take ``8 n_hidden^2`` bytes; solving costs ``n_hidden^3 / 3`` operations when a prediction is
     first asked for after learning.
 
-    Only the ridge of a network can change: ``model.ridge = 2.0``, during the warm-up too. All other
-    settings stay as the network was made, those of its parts included; to assign one raises
-    AttributeError.
+    Only the ridge and the priors of a network can change, during the warm-up too:
+    ``model.ridge = 2.0``, ``model.priors = "equal"``. All other settings stay as the network was
+    made, those of its parts included; to assign one raises AttributeError.
 
     Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
     memory too, the network is as before or as after. More than 1,000 images at once are learnt in a
@@ -319,9 +320,11 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         """The layer that learns hidden activations, or pixels as long as features are not fixed."""
         with self._lock:
             if self._fixed is not None:
-                # It may be changed at any time, and enters when weights are solved.
+                # Settings that may be changed at any time, and enter when weights are solved.
                 self._fixed.classifier.ridge = self.classifier.ridge
+                self._fixed.classifier.priors = self.classifier.priors
                 return self._fixed.classifier
+            self._of_pixels.priors = self.classifier.priors
             new = self._held[self._of_pixels.count :]
             if new:
                 images, labels, weights, _ = zip(*new, strict=True)
@@ -343,8 +346,20 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
                     network.classifier.ridge = ridge
 
     @property
+    def priors(self) -> Any:
+        """The setting of the linear layer's priors, which may be changed at any time."""
+        return self.classifier.priors
+
+    @priors.setter
+    def priors(self, priors: Priors) -> None:
+        self.classifier.priors = priors
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return self._linear_layer._probabilities(scores)
+
+    @property
     def _mutable_attributes(self) -> set[str]:
-        return {"classifier", "ridge"}
+        return {"classifier", "ridge", "priors"}
 
     @property
     def classes(self) -> tuple[Label, ...]:

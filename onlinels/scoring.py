@@ -220,12 +220,16 @@ class ScoringClassifier(base.MiniBatchClassifier):
         return probabilities_of(scores)
 
     def scores_one(self, x: Mapping[Any, Any]) -> dict[Label, float]:
-        """Return the raw least-squares output of every class for one sample."""
+        """Return the score of every class for one sample; see `scores_many`."""
         with self._lock:
             return dict(zip(self.classes, self._row_scores(x).tolist(), strict=True))
 
     def scores_many(self, X: Any) -> Any:
-        """Return the raw least-squares outputs, a column per class, in the kind of `X`."""
+        """Return the scores, a column per class, in the kind of `X`.
+
+        They are the raw least-squares outputs; of linear models with `priors`, the linear
+        discriminant functions.
+        """
         with self._lock:
             source, scores = self._batch_scores(X)
             return table_like(source, self.classes, scores)
@@ -257,7 +261,8 @@ class ScoringClassifier(base.MiniBatchClassifier):
         Returns
         -------
         array, series or list of n_rows floats
-            At least 0, in units of a score: rows of their class have 1, others 0.
+            At least 0, in units of a score: rows of their class have 1, others 0. With `priors` of
+            a linear model it is the logarithm of the odds of both classes.
         """
         with self._lock:
             source, scores = self._batch_scores(X)

@@ -70,8 +70,6 @@ OWN_WORDS = {
     r"\ba ridge\b": "an alpha",
     r"\bridge\b": "alpha",
     r"\baccumulator=": "solver=",
-    r', or balance="priors"': "",
-    r'\bbalance="classwise"': 'class_weight="balanced"',
     r"\bw holds\b": "sample_weight holds",
     r"\bseed=": "random_state=",
 }
@@ -127,9 +125,6 @@ class IncrementalModel(BaseEstimator):
 
     n_features_in_: int
     feature_names_in_: Matrix
-
-    # Parameters that stay once something is learnt, and what river's models call them.
-    _fixed = SETTLED
 
     # Made by the first rows.
     _model: LinearModel
@@ -199,7 +194,7 @@ class IncrementalModel(BaseEstimator):
     def _check_settled(self) -> None:
         """Raise if parameters have changed that what is learnt depends on."""
         made, now = self._model._get_params(), self._settings()
-        for mine, theirs in self._fixed.items():
+        for mine, theirs in SETTLED.items():
             if made[theirs] != now[theirs]:
                 raise ValueError(
                     f"{mine} has changed since rows were learnt with it, expected the same. Set it "
@@ -218,8 +213,8 @@ class IncrementalModel(BaseEstimator):
     def _new_model(self, targets: Targets) -> LinearModel:
         """Return a river model that has learnt nothing, for such targets."""
 
-    def _weights_of(self, targets: Targets, sample_weight: Any) -> float | Floats:
-        """Return the weights of rows."""
+    def _weights_of(self, targets: Targets, sample_weight: Any, begins: bool) -> float | Floats:
+        """Return the weights of rows, which are the first ones or come later."""
         return check_weights(sample_weight, len(targets.values), "sample_weight")
 
     @property
@@ -237,7 +232,7 @@ class IncrementalModel(BaseEstimator):
         vars(new).update(news)
         new._check_parameters()
         X, targets = new._read_rows(X, y, begins)
-        weights = new._weights_of(targets, sample_weight)
+        weights = new._weights_of(targets, sample_weight, begins)
         if begins:
             if not np.any(weights):
                 raise ValueError(
@@ -284,7 +279,7 @@ class IncrementalModel(BaseEstimator):
             check_is_fitted(self)
             self._check_settled()
             X, targets = shallow_copy(self)._read_rows(X, y, False)
-            weights = self._weights_of(targets, sample_weight)
+            weights = self._weights_of(targets, sample_weight, False)
             self._solutions.clear()
             self._model._unlearn(self._batch(X), targets, weights)
         return self
@@ -356,7 +351,7 @@ class IncrementalModel(BaseEstimator):
         if asked not in self._solutions:
             self._check_parameters()
             self._check_settled()
-            alpha, units = alpha_of(self._model._statistics.total, self.alpha, self.scaling)
+            alpha, units = alpha_of(self._model._statistics, self.alpha, self.scaling)
             solution = solved(self._model, alpha, units, self._layout)
             self._solutions.clear()
             self._solutions[asked] = solution
@@ -435,7 +430,7 @@ class IncrementalModel(BaseEstimator):
             if names and isinstance(names[0], str):
                 new.feature_names_in_ = np.array(names, dtype=object)
             # Until rows are learnt the weights in force stay, and so do the answers.
-            ridge, units, weights, intercept, _ = model._solved()
+            ridge, units, weights, intercept, *_ = model._solved()
             inside = model._statistics.recursion
             if inside is not None and model.scaling is not None:
                 units = np.sqrt(inside.full_penalties / inside.ridge)
@@ -486,7 +481,7 @@ def solved(
     model: LinearModel, alpha: float | Floats, units: Floats | None, layout: Layout
 ) -> Solution:
     """Return the weights of a model for an alpha, or one for each target, in order of a layout."""
-    statistics = model._statistics.total
+    statistics = model._statistics
     weights = np.empty((statistics.n_features, statistics.n_targets), order="F")
     for targets, own, penalties in by_alpha(statistics, alpha, units):
         weights[:, targets] = own.solve(*penalties)[:, targets]
@@ -725,7 +720,7 @@ class IncrementalRidge(MultiOutputMixin, RegressorMixin, IncrementalModel):
         These are arrays (n, n_targets) and (n_targets,).
         """
         model, solution = self._model, self._solved()
-        statistics = model._statistics.total
+        statistics = model._statistics
         rows = model._columns.place((self._layout,), dense(X))
         variances = np.empty((len(rows), statistics.n_targets))
         free = np.empty(statistics.n_targets)
@@ -771,8 +766,9 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         As in `IncrementalRidge`.
     class_weight : None, dict or "balanced"
         Factors on the weights of rows by their label, 1 for labels that are not in it. "balanced":
-        every class weighs the same, n / (K n_k) for the weights n_k of now (scikit-learn: numbers
-        of rows), whenever its rows came; it keeps sums for every class.
+        n / (K n_k) for n_k of the n rows of `fit` in class k. `partial_fit` refuses it, as that of
+        `sklearn.linear_model.SGDClassifier` does: the numbers n_k of a stream are known at its end,
+        and sums for every class would take K times the memory. Pass a dict to `partial_fit`.
 
     Attributes
     ----------
@@ -799,8 +795,9 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     0.87
     """
 
-    _fixed = SETTLED | {"class_weight": "balance"}
     _declared = NO_LABELS
+    # Factors of the labels that "balanced" has weighed.
+    _balanced: dict[Any, float] = {}  # noqa: RUF012
 
     def __init__(
         self,
@@ -837,10 +834,6 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
                 f'class_weight={given!r} is not known. Pass None, a dict or "balanced".'
             )
 
-    def _settings(self) -> dict[str, Any]:
-        balance = "classwise" if self.class_weight == "balanced" else None
-        return super()._settings() | {"balance": balance}
-
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Forget everything, and learn these rows; see `partial_fit`."""
         with held(self):
@@ -869,6 +862,12 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
             If the rows cannot be learnt; nothing has changed then.
         """
         with held(self):
+            if isinstance(self.class_weight, str):
+                raise ValueError(
+                    f"class_weight={self.class_weight!r}, expected None or a dict for partial_fit: "
+                    "how many rows each class is going to have is not known. Call fit, or pass "
+                    "the weights of sklearn.utils.class_weight.compute_class_weight as a dict."
+                )
             begins, labels = not hasattr(self, "_model"), self._declared
             if classes is not None:
                 labels = united(labels, declared_labels(classes))
@@ -888,12 +887,20 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def _new_model(self, targets: Targets) -> LinearModel:
         return LeastSquaresClassifier(**self._settings())
 
-    def _weights_of(self, targets: Targets, sample_weight: Any) -> float | Floats:
-        weights = super()._weights_of(targets, sample_weight)
-        if not isinstance(self.class_weight, dict):
+    def _weights_of(self, targets: Targets, sample_weight: Any, begins: bool) -> float | Floats:
+        weights = super()._weights_of(targets, sample_weight, begins)
+        labels, given = targets.outputs.labels, self.class_weight
+        if given == "balanced":
+            if begins:
+                counts = np.bincount(targets.values)
+                balanced = len(targets.values) / (len(counts) * counts)
+                self._balanced = dict(zip(labels, balanced.tolist(), strict=True))
+            given = self._balanced
+        elif begins:
+            self._balanced = {}
+        if given is None:
             return weights
-        labels = targets.outputs.labels
-        factors = np.array([float(self.class_weight.get(label, 1.0)) for label in labels])
+        factors = np.array([float(given.get(label, 1.0)) for label in labels])
         by_row: Floats = weights * factors[targets.values]
         return by_row
 
@@ -973,15 +980,15 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
         Parameters
         ----------
         model : LeastSquaresClassifier
-            With a number or "auto" as ridge, no half_life, and balance None or "classwise".
+            With a number or "auto" as ridge, no half_life and no priors.
         """
-        if getattr(model, "balance", None) == "priors":
+        if getattr(model, "priors", None) is not None:
             raise ValueError(
-                "model has balance='priors', expected None or \"classwise\". Clone it with one of "
-                "these before it learns."
+                f"model has priors={model.priors!r}, expected None: scikit-learn's "
+                "LinearDiscriminantAnalysis has them, ridge classifiers have not. Set "
+                "model.priors = None first."
             )
-        weight = "balanced" if getattr(model, "balance", None) else None
-        new = cls._of_river(model, (LeastSquaresClassifier,), class_weight=weight)
+        new = cls._of_river(model, (LeastSquaresClassifier,))
         if hasattr(new, "_model"):
             sorted_labels("model", new._model._outputs)
         return new
@@ -989,15 +996,15 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
     def to_river(self) -> Any:
         """Return a river classifier that has learnt the same; see `IncrementalRidge.to_river`.
 
-        A dict `class_weight` is no setting of river's models: the rows that were learnt keep the
-        weights it gave them, and a warning says how to weigh those to come.
+        `class_weight` is no setting of river's models: the rows that were learnt keep the weights
+        it gave them, and a warning says how to weigh those to come.
         """
         made = super().to_river()
-        if isinstance(self.class_weight, dict):
+        if self.class_weight is not None:
             warnings.warn(
                 f"class_weight={self.class_weight!r} is no setting of the river model, which "
-                "weighs the rows it learns from now on by w alone. Pass "
-                "w=class_weight.get(label, 1.0).",
+                "weighs the rows it learns from now on by w alone. Pass the weight of each label "
+                "as w.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -557,8 +557,8 @@ class CalibratedClassifier(WrappedClassifier):
     looped `learn_one` make the same classifier, to rounding. There are two exceptions, in which a
     mini-batch is scored as a whole before any of its rows is learnt, and the scale differs a little
     with the cutting: settings with which every score takes a new solution (ridge="paper", which is
-    that of the networks of the presets, or 0.0, scaling="standard", balance="classwise",
-    accumulator="orthogonal", forgetting in the Gram form), since a solution for each row would cost
+    that of the networks of the presets, or 0.0, scaling="standard", accumulator="orthogonal",
+    forgetting in the Gram form), since a solution for each row would cost
     far more than learning; and pipelines with steps that learn, which see the whole mini-batch.
 
     Learning takes one more scoring of every row: the features are computed twice, and the weights

@@ -38,7 +38,7 @@ CLASSIFIERS = {
     "linear": LeastSquaresClassifier,
     "folds": lambda: LeastSquaresClassifier(ridge=KFold(3)),
     "recursive": lambda: LeastSquaresClassifier(1.0, "recursive", half_life=3.0),
-    "classwise": lambda: LeastSquaresClassifier(balance="classwise"),
+    "priors": lambda: LeastSquaresClassifier(priors="learnt"),
     "unlearnt": unlearnt,
     "stream": StreamClassifier,
     "images": lambda: ShallowConvClassifier.from_preset("digits"),

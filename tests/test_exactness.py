@@ -95,7 +95,7 @@ def test_raw_sums_of_whole_numbers_are_equal_to_the_last_bit(kind, data, ridge):
         assert (merged.output_weights == whole.output_weights).all()
 
 
-@pytest.mark.parametrize("kind", ["labels", "balanced labels"])
+@pytest.mark.parametrize("kind", ["labels", "labels with priors"])
 @given(st.data())
 def test_a_late_class_is_as_if_known_from_the_start(kind, data):
     rows, make = data.draw(strategies.cases(kind, min_rows=2))

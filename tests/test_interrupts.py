@@ -39,7 +39,7 @@ FORMS = {
     "paper, forgetting": {"ridge": "paper", "forgetting_factor": 0.9},
     "folds": {"ridge": KFold(3)},
     "half-life": {"ridge": 1.0, "half_life": 5.0},
-    "classwise": {"balance": "classwise"},
+    "priors": {"priors": "equal"},
     "orthogonal": {"ridge": 1.0, "accumulator": "orthogonal"},
     "recursive": {"ridge": 1.0, "accumulator": "recursive"},
     "recursive auto": {"accumulator": "recursive", "fit_intercept": False},

@@ -414,7 +414,7 @@ OTHER_VALUES = {
     "forgetting_factor": 0.7,
     "half_life": 7.0,
     "pooling": "gaussian",
-    "balance": "priors",
+    "priors": "equal",
     "warm_up": 77,
 }
 

@@ -103,16 +103,14 @@ def test_numbers_are_those_of_rows_one_by_one(data, form, stream):
 
 
 @strategies.examples(50)
-@given(st.data(), forms(), streams(), st.sampled_from([None, None, "priors", "classwise"]))
-def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, stream, balance):
+@given(st.data(), forms(), streams(), st.sampled_from([None, "learnt", "equal", {"a": 0.01}]))
+def test_labels_and_probabilities_are_those_of_rows_one_by_one(data, form, stream, priors):
     """New classes and new features come in the middle of a batch, in dicts of their own."""
     X, w, t, random = stream
-    if isinstance(form["ridge"], KFold) or form["accumulator"] == "recursive":
-        balance = None if balance == "classwise" else balance
     y = ["b" if value > 0.0 else "a" for value in X[:, 0] + random.normal(size=len(X))]
     y[len(y) // 2 :] = [label * int(random.integers(1, 3)) for label in y[len(y) // 2 :]]
     rows = [{k: v for k, v in enumerate(row) if v or k == 0} for row in X.tolist()]
-    model = LeastSquaresClassifier(**form, balance=balance)
+    model = LeastSquaresClassifier(**form, priors=priors)
     labels, single = copy.deepcopy(model), copy.deepcopy(model)
     found, named = [], []
     for part in batches(data, len(X)):
@@ -338,7 +336,7 @@ def test_rare_classes_keep_the_digits_of_their_weight_beside_a_heavy_row():
     random = np.random.default_rng(0)
     X, y, w = random.normal(size=(30, 3)), ["b"] + ["a", "c"] * 14 + ["b"], np.ones(30)
     w[0], w[-1] = 1e-7, 1e10
-    model = LeastSquaresClassifier(1.0, balance="priors")
+    model = LeastSquaresClassifier(1.0, priors="equal")
     single = copy.deepcopy(model)
     found = model.predict_proba_learn_many(X, y, w)
     rows = one_by_one(single, X, y, w, None, LeastSquaresClassifier.predict_proba_one)

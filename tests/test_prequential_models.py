@@ -53,7 +53,7 @@ def settings(draw, ridges=(1.0, 1e-2, "auto", "paper")):
         "accumulator": draw(st.sampled_from(["gram", "gram", "recursive", "orthogonal"])),
         "ridge": draw(st.sampled_from(ridges)),
         "fit_intercept": draw(st.booleans()),
-        "balance": draw(st.sampled_from([None, None, "priors"])),
+        "priors": draw(st.sampled_from([None, None, "learnt", "equal"])),
         **forgetting,
     }
 

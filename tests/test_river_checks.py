@@ -81,7 +81,7 @@ REGRESSOR_SETTINGS = [
     *((model_settings(DRAW, ACCUMULATORS[k % 3]), SETTINGS[k + 1][1]) for k in range(7)),
 ]
 
-BALANCED = [({"balance": "classwise"}, {}), ({"balance": "priors"}, {})]
+PRIORS = [({"priors": priors}, {}) for priors in ("equal", "learnt", {True: 0.1})]
 
 
 # River's StandardScaler scales a whole batch by its end, a row by what came before it.
@@ -111,7 +111,7 @@ DRIFT_AWARE = [
     HiddenLayer(10) | DriftAwareClassifier(LeastSquaresClassifier(1.0), drift.binary.HDDMA()),
 ]
 MODELS = [
-    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*BALANCED, *SETTINGS]], 3),
+    *the_rest_slow([LeastSquaresClassifier(**linear) for linear, _ in [*PRIORS, *SETTINGS]], 4),
     *the_rest_slow([StreamClassifier(seed) for seed in (0, 7)], 1),
     *the_rest_slow([StreamRegressor(seed) for seed in (0, 7)], 1),
     *(

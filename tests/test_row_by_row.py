@@ -23,7 +23,7 @@ SETTINGS = [
     {"ridge": 1.0, "forgetting_factor": 0.9},
     {"ridge": 1.0, "forgetting_factor": 0.9, "accumulator": "recursive"},
     {"ridge": "paper"},
-    {"ridge": 0.5, "balance": "classwise"},
+    {"ridge": 0.5, "priors": "equal"},
     {"ridge": KFold(3)},
     {},
 ]
@@ -96,7 +96,8 @@ def test_asking_and_saving_change_no_bit_of_what_is_learnt(settings):
             else:
                 learnt(model, X[part], y[part])
         asked.predict_one(X[start])
-        asked.variance_one(X[start])
+        if asked.priors is None:
+            asked.variance_one(X[start])
         laws.saved(asked)
     for model in (asked, silent):
         # What was asked between single rows goes on with a batch from the sums alone.

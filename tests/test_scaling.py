@@ -19,8 +19,6 @@ FORMS = [
     {"accumulator": "orthogonal"},
     {"accumulator": "recursive"},
     {"accumulator": "recursive", "fit_intercept": False},
-    {"balance": "classwise"},
-    {"balance": "classwise", "fit_intercept": False, "accumulator": "orthogonal"},
 ]
 
 
@@ -36,9 +34,8 @@ def mixed_rows(seed, n_rows, n_features=6, constants=1, late=1):
     return strategies.Rows(X, y, np.ones(n_rows))
 
 
-def units_of(model, rows, balanced=False):
+def units_of(model, rows):
     """Return every feature's deviation, about 0 without an intercept, as rows weigh."""
-    rows = laws.balanced(rows) if balanced else rows
     X, weights = rows.X, rows.w / rows.w.sum()
     mean = weights @ X if model.fit_intercept else 0.0
     units = np.sqrt(weights @ (X - mean) ** 2)
@@ -70,8 +67,7 @@ def test_the_ridge_acts_on_features_standardised_over_all_rows(form, data, seed,
     rows = mixed_rows(seed, n_rows)
     model = LeastSquaresClassifier(ridge=ridge, scaling="standard", **form)
     learn_in_pieces(model, rows, *draw_pieces(data, n_rows))
-    balanced = form.get("balance") == "classwise"
-    units = units_of(model, rows, balanced)
+    units = units_of(model, rows)
     if form.get("accumulator") != "recursive":
         np.testing.assert_allclose(model.ridge_diagonal, ridge * units**2, rtol=1e-9)
     assert not model.output_weights[units == 0.0].any()
@@ -130,7 +126,6 @@ SELECTED = [
     {"fit_intercept": False},
     {"accumulator": "orthogonal"},
     {"accumulator": "recursive"},
-    {"balance": "classwise"},
     {"ridge": KFold(3)},
     {"forgetting_factor": 0.95},
     {"half_life": 8.0},
@@ -193,9 +188,7 @@ def assert_cutting_changes_nothing(form, rows, data):
     close = {"atol": 1e-6 * size, "rtol": 0.0}
     np.testing.assert_allclose(cut.scores_many(rows.X), whole.scores_many(rows.X), **close)
     for model in (whole, cut):
-        if "balance" not in form:
-            decayed = rows.weighing(rows.w * decays(form, len(rows)))
-            assert_solves(model, decayed)
+        assert_solves(model, rows.weighing(rows.w * decays(form, len(rows))))
 
 
 def decays(form, n_rows):
@@ -239,13 +232,13 @@ def test_variances_of_the_recursive_form_are_those_of_the_others(ridge):
     np.testing.assert_allclose(*deviations, rtol=1e-6)
 
 
-@pytest.mark.parametrize("form", [{}, {"accumulator": "orthogonal"}, {"balance": "classwise"}])
+@pytest.mark.parametrize("form", [{}, {"accumulator": "orthogonal"}])
 def test_variances_are_those_of_standardised_rows(form):
     """A feature that has not varied counts as of the size that it would have with the row."""
     rows = mixed_rows(3, 80, late=0)
     model = LeastSquaresClassifier(ridge=2.0, scaling="standard", **form)
     model.learn_many(rows.X, rows.y)
-    units = units_of(model, rows, "balance" in form)
+    units = units_of(model, rows)
     factors = np.divide(1.0, units, out=np.zeros(len(units)), where=units > 0.0)
     plain = LeastSquaresClassifier(ridge=2.0, scaling=None, **form)
     plain.learn_many(rows.X * factors, rows.y)

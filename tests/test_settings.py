@@ -38,7 +38,7 @@ from onlinels.pipelines import last_step
 from support import digits_network, laws, savable_models
 
 REFUSALS = AttributeError, TypeError, ValueError
-VALUES = [3.0, 5, True, "priors", None, KFold(3), object()]
+VALUES = [3.0, 5, True, "equal", None, KFold(3), object()]
 FROZEN = [
     Distortion(1.0),
     FilterBank(np.ones((2, 3, 3, 1)), np.zeros(2)),
@@ -59,7 +59,8 @@ RIDGE_CHANGES = {
     RecursiveAccumulator,
     ShallowConvClassifier,
 }
-"""Classes that obey an assignment to `ridge`; nothing else is obeyed."""
+PRIORS_CHANGES = {LeastSquaresClassifier, ShallowConvClassifier}
+"""Classes that obey an assignment to `ridge`, or to `priors`; nothing else is obeyed."""
 
 
 def settings_of(kind):
@@ -113,7 +114,7 @@ def test_what_is_not_obeyed_is_refused(name):
         hasattr(model, attribute)
     before = pickle.dumps(model)
     for attribute in NAMES + TYPOS:
-        if attribute == "ridge" and OWN[name] in RIDGE_CHANGES:
+        if OWN[name] in {"ridge": RIDGE_CHANGES, "priors": PRIORS_CHANGES}.get(attribute, ()):
             continue
         for value in VALUES:
             assert attribute in str(refused(model, attribute, value))
@@ -226,7 +227,7 @@ def test_a_network_refuses_a_bad_ridge_at_once(ridge, n_rows):
 
 NESTED = {
     "network": (lambda: digits_network.small(), "n_hidden", 7, "hidden"),
-    "balance of a network": (lambda: digits_network.small(), "balance", "priors", "classifier"),
+    "half-life of a network": (lambda: digits_network.small(), "half_life", 2.0, "classifier"),
     "stride of a network": (lambda: digits_network.small(), "stride", 3, "features"),
     "calibrated": (
         lambda: CalibratedClassifier(LeastSquaresClassifier()),

@@ -21,7 +21,7 @@ LINEAR = [name for name in savable_models.LINEAR if "half_life" not in name]
 CLASSIFIERS = [
     *LINEAR,
     "folds",
-    "classwise",
+    "priors",
     "stream",
     "calibrated",
     "network",

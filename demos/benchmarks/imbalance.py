@@ -1,4 +1,4 @@
-"""Compare ways to balance classes on imbalanced streams, by balanced accuracy.
+"""Compare priors of classes on imbalanced streams, by balanced accuracy.
 
 python demos/benchmarks/imbalance.py
 python demos/benchmarks/imbalance.py --data folder    (more data sets: .npz files with arrays x, y)
@@ -33,7 +33,7 @@ from sklearn import datasets
 
 from onlinels import HiddenLayer, LeastSquaresClassifier
 
-BALANCES = (None, "classwise", "priors")
+PRIORS = (None, "learnt", "equal")
 
 MOST_ROWS = 4000
 """Rows taken, at random, from a larger data set, before classes are made rare."""
@@ -48,7 +48,7 @@ Data = tuple[Floats, Array]
 
 @dataclass(frozen=True)
 class Result:
-    """Balanced accuracies of every balance on one stream, and what the stream was like."""
+    """Balanced accuracies by priors on one stream, and what the stream was like."""
 
     n_rows: int
     rare_share: float
@@ -111,19 +111,19 @@ def split(data: Data, seed: int, share: float) -> tuple[Array, Array, float]:
 
 
 def run(data: Data, seed: int, arguments: argparse.Namespace) -> Result:
-    """Learn one imbalanced stream under every balance, row by row, predicting each row first."""
+    """Learn one imbalanced stream with all priors, row by row, predicting each row first."""
     train, test, rare_share = split(data, seed, arguments.share)
     streaming, held_out = {}, {}
-    for balance in BALANCES:
-        model = make_model(balance, seed, arguments)
-        streaming[balance] = score(model, data, train, learn=True)
-        held_out[balance] = score(model, data, test, learn=False)
+    for priors in PRIORS:
+        model = make_model(priors, seed, arguments)
+        streaming[priors] = score(model, data, train, learn=True)
+        held_out[priors] = score(model, data, test, learn=False)
     return Result(len(train), rare_share, streaming, held_out)
 
 
-def make_model(balance: str | None, seed: int, arguments: argparse.Namespace) -> Any:
+def make_model(priors: str | None, seed: int, arguments: argparse.Namespace) -> Any:
     layer = HiddenLayer(arguments.n_hidden, activation="relu", seed=seed, bias=False)
-    return StandardScaler() | layer | LeastSquaresClassifier(balance=balance)
+    return StandardScaler() | layer | LeastSquaresClassifier(priors=priors)
 
 
 def score(model: Any, data: Data, rows: Array, learn: bool) -> float:
@@ -142,14 +142,14 @@ def score(model: Any, data: Data, rows: Array, learn: bool) -> float:
 
 def accuracy_table(results: dict[str, list[Result]]) -> Any:
     """Return the balanced accuracies of every data set: medians over splits."""
-    names = [str(balance) for balance in BALANCES]
+    names = [str(priors) for priors in PRIORS]
     columns = [f"{kind}: {name}" for kind in ("streaming", "held out") for name in names]
     table = table_of(
         "data", "rows", "rare", *columns, title="Balanced accuracy, medians over splits"
     )
     for name, runs in results.items():
         kinds = ([run.streaming for run in runs], [run.held_out for run in runs])
-        medians = [np.median([run[b] for run in kind]) for kind in kinds for b in BALANCES]
+        medians = [np.median([run[each] for run in kind]) for kind in kinds for each in PRIORS]
         table.add_row(
             name,
             f"{np.median([run.n_rows for run in runs]):.0f}",

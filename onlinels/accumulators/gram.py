@@ -167,6 +167,10 @@ class GramSums(SumsOfProducts):
         explained: Floats = (output_weights * shortfall).sum(axis=0)
         return explained
 
+    def explained_products(self, output_weights: Floats) -> Floats:
+        """Return W'A'Y, (n_targets, n_targets)."""
+        return product(output_weights.T, self.cross)
+
     def recursion_of(
         self, output_weights: Floats, ridge: float, penalties: Floats
     ) -> tuple[Recursion, float] | None:

@@ -116,6 +116,10 @@ class FactorSums(SumsOfProducts):
         explained: Floats = (image * (2.0 * self.rotated - image)).sum(axis=0)
         return explained
 
+    def explained_products(self, output_weights: Floats) -> Floats:
+        """Return W'A'Y, (n_targets, n_targets)."""
+        return product((self.factor @ output_weights).T, self.rotated)
+
     def _copies(self) -> tuple[Floats, Floats]:
         return self.factor.copy(order="F"), self.rotated.copy(order="F")
 

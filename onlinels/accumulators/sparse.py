@@ -35,7 +35,9 @@ def takes_sparse(statistics: Any, rows: Any) -> bool:
     >>> takes_sparse(empty, rows), takes_sparse(empty, rows[:5])
     (True, False)
     """
-    if not isinstance(rows, SPARSE) or type(getattr(statistics, "products", None)) is not GramSums:
+    if not isinstance(rows, SPARSE) or type(statistics.products) is not GramSums:
+        return False
+    if statistics.n_folds > 1:
         return False
     n_rows, n_columns = rows.shape
     pairs = float((np.diff(rows.indptr).astype(np.float64) ** 2).sum())

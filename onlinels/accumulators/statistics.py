@@ -138,11 +138,6 @@ class Statistics:
     )
 
     @property
-    def total(self) -> Statistics:
-        """The statistics that are solved: these."""
-        return self
-
-    @property
     def is_centred(self) -> bool:
         """Whether rows are learnt about their mean."""
         return self._mean is not None
@@ -213,14 +208,25 @@ class Statistics:
         return self._taken + self._weight_taken * self.feature_mean**2, self._targets_taken
 
     def held_targets(self, share: float = RESIDUE) -> Floats:
-        """Return every target's sum of squares, 0 where all is out; labels': their weights."""
-        return held(self, share)
+        """Return every target's sum of squares, 0 up to a share of what was taken out.
+
+        Those of labels are their weights.
+        """
+        squares, taken = self.raw_squares()[1], self.squares_taken()[1]
+        remaining: Floats = np.where(squares > share * taken, squares, 0.0)
+        return remaining
 
     # Rows.
 
     def check_room(self, n_features: int, n_targets: int) -> None:
-        """Raise ValueError if so many features and targets can never fit into memory."""
-        check_sizes(self, n_features, n_targets)
+        """Raise ValueError if so many features and targets can never fit into memory.
+
+        That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
+        """
+        if n_features > self.n_features or n_targets > self.n_targets:
+            sizes = max(n_features, self.n_features), max(n_targets, self.n_targets)
+            what = "To learn and to solve {:,} features with {:,} targets"
+            check_room(self.bytes_for(*sizes), what, *sizes, remedy=TOO_MANY_FEATURES)
 
     def bytes_for(self, n_features: int, n_targets: int) -> int:
         """Return the bytes that it takes to learn and to solve so many features and targets."""
@@ -412,8 +418,10 @@ class Statistics:
 
         Both share memory: let one of the two learn.
         """
-        places = growths(self, n_features, n_targets)
-        return self if places is None else self.reindexed(*places)
+        size = self.n_features, self.n_targets
+        if size[0] >= n_features and size[1] >= n_targets:
+            return self
+        return self.reindexed(growth(size[0], n_features), growth(size[1], n_targets))
 
     def reindexed(self, features: Integers, targets: Integers) -> Self:
         """Return the statistics of the given features and targets, new ones for -1.
@@ -435,7 +443,7 @@ class Statistics:
 
     def check_joins(self, other: Any, n_features: int, n_targets: int) -> None:
         """Raise ValueError if statistics of two streams can never be held together."""
-        check_sizes(self, n_features, n_targets)
+        self.check_room(n_features, n_targets)
         check_sums(self, other)
 
     def merged(self, placed: Any) -> Any:
@@ -651,34 +659,6 @@ class Statistics:
             self._weight,
             n_free=1,
         )
-
-
-def growths(statistics: Any, n_features: int, n_targets: int) -> tuple[Integers, Integers] | None:
-    """Return the places to gather for so many features and targets; None if there are as many."""
-    size = statistics.n_features, statistics.n_targets
-    if size[0] >= n_features and size[1] >= n_targets:
-        return None
-    return growth(size[0], n_features), growth(size[1], n_targets)
-
-
-def held(statistics: Any, share: float) -> Floats:
-    """Return every target's sum of squares, 0 up to a share of what was taken out."""
-    squares, taken = statistics.raw_squares()[1], statistics.squares_taken()[1]
-    remaining: Floats = np.where(squares > share * taken, squares, 0.0)
-    return remaining
-
-
-def check_sizes(
-    statistics: Any, n_features: int, n_targets: int, remedy: str = TOO_MANY_FEATURES
-) -> None:
-    """Raise ValueError if more features or targets than there are can never fit into memory.
-
-    That is the machine's memory, or `ONLINELS_MEMORY_LIMIT` bytes.
-    """
-    if n_features > statistics.n_features or n_targets > statistics.n_targets:
-        sizes = max(n_features, statistics.n_features), max(n_targets, statistics.n_targets)
-        what = "To learn and to solve {:,} features with {:,} targets"
-        check_room(statistics.bytes_for(*sizes), what, *sizes, remedy=remedy)
 
 
 def check_sums(mine: Any, other: Any) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.linalg.recursion import Recursion
-from onlinels.numerics import Calls, State
+from onlinels.numerics import Calls, State, product
 
 
 class Rows(NamedTuple):
@@ -156,6 +156,10 @@ class SumsOfProducts(ABC):
     @abstractmethod
     def explained_squares(self, output_weights: Floats) -> Floats:
         """Return 2 W'A'Y - W'A'A W of every target, (n_targets,)."""
+
+    def explained_products(self, output_weights: Floats) -> Floats:
+        """Return W'A'Y, (n_targets, n_targets)."""
+        return product(output_weights.T, self.gram_and_cross()[1])
 
     # A solution that follows rows beside the sums: none, unless a form says otherwise.
 

@@ -616,10 +616,10 @@ class KFold:
 
     Notes
     -----
-    K times the memory of "auto", and ten to twenty-five times its time for a choice. Take it where
-    the squared error itself counts and a few rows lie far outside the others: what these would
-    spoil shows on held-out rows, which "auto" has none of. In its share of wrong labels "auto" was
-    as good or better on average (demos/benchmarks/README.md).
+    K + 1 times the memory of "auto", ten to twenty-five times its time for a choice, and every row
+    is learnt twice. Take it where the squared error itself counts and a few rows lie far outside
+    the others: what these would spoil shows on held-out rows, which "auto" has none of. In its
+    share of wrong labels "auto" was as good or better on average (demos/benchmarks/README.md).
 
     Examples
     --------

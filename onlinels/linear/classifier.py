@@ -11,16 +11,21 @@ from onlinels.accumulators.statistics import SLACK
 from onlinels.checks import Floats, Integers, Matrix
 from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.linalg.selection import Ridge
+from onlinels.linear.discriminant import (
+    Discriminant,
+    Priors,
+    discriminant,
+    posteriors,
+    read_priors,
+)
 from onlinels.linear.forgetting import HalfLife
 from onlinels.linear.model import (
     LINEAR,
     LinearModel,
     Settings,
     Targets,
-    corrected,
     linear_is_sound,
     read_asked,
-    setting,
     without,
 )
 from onlinels.linear.penalty import Scaling
@@ -30,13 +35,10 @@ from onlinels.linear.prequential import (
     label_and_learn,
     tabulate_and_learn,
 )
-from onlinels.numerics import enlarged
+from onlinels.numerics import Update, apply, enlarged, product
 from onlinels.rows import Batch, check_mapping, read_sample, table_like
 from onlinels.saving import WHOLE, listed, made_of, savable
 from onlinels.scoring import ScoringClassifier
-
-Balance = str | None
-"""A setting: None, "classwise" or "priors"."""
 
 
 @savable(
@@ -78,9 +80,13 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         Time in which weights halve, in units of the times `t` of rows (one per row where they
         come without); see `onlinels.linear.forgetting.Clock`. The data decays, the ridge does
         not.
-    balance : None, "classwise" or "priors"
-        How rare classes get their due, at the class frequencies of now; None: as rows weigh. See
-        the notes.
+    priors : None, "learnt", "equal" or dict
+        None: the label is that of the highest least-squares score, and probabilities are the
+        scores projected. Otherwise the model answers by linear discriminant analysis from the same
+        statistics. The prior of a class is its share of the weight learnt ("learnt"), the same for
+        all classes ("equal", which finds rare classes), or its value in a dict {label: prior};
+        priors need not sum to 1, and a label that is not in the dict has 1. The setting may be
+        changed at any time. See the notes.
     scaling : "auto", "standard" or None
         What the ridge acts on, S above. None: features as they are, S = I. "standard": features
         divided by their standard deviations s_j over all rows (without an intercept by the root of
@@ -102,7 +108,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     something but single rows has changed; its
     weights may differ from a solution made anew by rounding, the sums do not. It cannot go on
     with ridge="paper" or 0.0, with scaling="standard", with a forgetting_factor or half_life, with
-    balance="classwise", with accumulator="orthogonal", and where features are all but collinear:
+    accumulator="orthogonal", and where features are all but collinear:
     there every answer after a row is solved anew. Where rows are predicted one by one, take
     accumulator="recursive" and a number as ridge: ``3 M^2`` operations a row, and nothing is
     solved; what forgetting adds stands in `onlinels.RecursiveAccumulator`.
@@ -125,26 +131,22 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     never matters. Before anything is learnt `predict_one` is None and `predict_proba_one` is {},
     whatever the values of the sample: they are not read.
 
-    On imbalanced streams the scores of a rare class are small, and it is hardly ever predicted.
-    With n_k the weight of class k in the statistics, n that of all rows and K the number of
-    classes with weight, two balances are exact functions of the statistics, so they hold at the
-    frequencies of now, through merging, unlearning and forgetting:
-
-    - "classwise" is the batch solution with every row's weight multiplied by n / (K n_k), ridge
-      and intercept included. It keeps statistics for every class: K times the memory, and two
-      more while weights are solved. Learning costs the same, but ``2 K M^2`` more come before
-      each solution, and none goes on from row to row: a row predicted after one that was learnt
-      costs ``2 K M^2 + M^3 / 3`` operations. "paper" and "auto"
-      see the balanced statistics. It goes neither with accumulator="recursive" nor with KFold.
-    - "priors" multiplies the scores of class k by n / (K n_k), that is divides them by K and by
-      its prior n_k / n, for ``M K`` operations and no memory, with every accumulator. With an
-      intercept the scores are (n_k / n) (1 + d_k(x)), d_k(x) = n (x - m)'(C + c I)^-1 (m_k - m)
-      for the means m of all rows and m_k of the class and the co-moments C: the size of the class
-      goes, m and C stay those of the frequent classes, and of two classes the border is at m.
-
-    Take "classwise" where its memory allows: in demos/benchmarks/imbalance.py it was the best on
-    held-out rows of seven data sets in nine, and never worse than no balance, which "priors" was
-    on two of those with many classes. "priors" was the best on two with two classes.
+    Priors. The least-squares scores of a rare class are small, so by default it is hardly ever
+    predicted. With `priors` the score of class k is its linear discriminant function,
+    x'R^-1 m_k - m_k'R^-1 m_k / 2 + log p_k, with the mean m_k of the class, its prior p_k and the
+    covariance within classes R = (S_w + c S) / n: S_w is the scatter of the rows about the means of
+    their classes, n the weight of all rows. With an intercept, x and m_k are about the mean of all
+    rows. Probabilities are the softmax of the scores, which is Bayes' rule for normal classes of
+    one covariance. With ridge=0.0 they are those of scikit-learn's
+    ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too.
+    The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie, Buja
+    and Tibshirani, "Penalized discriminant analysis", 1995). So no further statistics are kept, and
+    a solution costs ``M K^2 + 10 K^3`` operations more. A class without weight has the score -inf.
+    In a direction in which classes are separated to ten digits, 1e-10 of the scatter counts as
+    scatter within classes; with ridge=0.0 and fewer rows than features this is every direction.
+    Probabilities are too sure where rows are few beside the features; `CalibratedClassifier`
+    calibrates them. With equal priors and a fixed shrinkage the rule is that of deep streaming
+    linear discriminant analysis (Hayes and Kanan 2020).
 
     `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or pyarrow
     frame, or a list of dicts, and answers come in kind (of a sparse matrix an array). Sparse rows
@@ -160,8 +162,6 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     Accuracy: 88.87%
     """
 
-    balance = setting("balance")
-
     _names_outputs = "_classes"
 
     def __init__(
@@ -171,14 +171,34 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         fit_intercept: bool = True,
         forgetting_factor: float = 1.0,
         half_life: HalfLife = None,
-        balance: Balance = None,
+        priors: Priors = None,
         scaling: Scaling = "auto",
     ) -> None:
         self._classes = Classes()
         # Rows of every class that were learnt and not taken out again.
         self._class_counts: list[int] = []
-        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, balance, scaling
+        priors = read_priors(priors)
+        settings = ridge, accumulator, fit_intercept, forgetting_factor, half_life, priors, scaling
         super().__init__(Settings(*settings))
+
+    @property
+    def priors(self) -> Any:
+        """The setting of the priors, which may be changed at any time."""
+        return self._settings.priors
+
+    @priors.setter
+    def priors(self, priors: Priors) -> None:
+        priors = read_priors(priors)
+        if priors == self.priors:
+            return
+        with self._lock:
+            solution = self._solution and self._solution._replace(rule=None)
+            settings = self._settings._replace(priors=priors)
+            apply(Update(state=((self, "_settings", settings), (self, "_solution", solution))))
+
+    @property
+    def _mutable_attributes(self) -> set[str]:
+        return {"ridge", "priors"}
 
     @property
     def classes(self) -> tuple[Label, ...]:
@@ -272,6 +292,30 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     def _target_of(self, read: Targets, row: int) -> Label:
         return read.outputs.labels[read.values[row]]
 
+    def _rule(self) -> Discriminant:
+        """Return what makes discriminant scores of least-squares scores, as of now."""
+        solution, statistics = self._solved(), self._statistics
+        if solution.rule is None:
+            explained = statistics.products.explained_products(solution.output_weights)
+            known = statistics.held_targets(), statistics.target_mean, self.priors, self.classes
+            solution = solution._replace(rule=discriminant(explained, *known))
+            self._solution = solution
+        assert solution.rule is not None
+        return solution.rule
+
+    def _weights(self) -> tuple[Floats, Floats]:
+        weights, intercept = super()._weights()
+        if self.priors is None:
+            return weights, intercept
+        rule = self._rule()
+        return product(weights, rule.matrix), rule.scores(intercept)
+
+    def _answers(self, outputs: Floats) -> Floats:
+        return outputs if self._settings.priors is None else self._rule().scores(outputs)
+
+    def _probabilities(self, scores: Floats) -> Floats:
+        return super()._probabilities(scores) if self.priors is None else posteriors(scores)
+
     def _independent(self) -> Self:
         new = super()._independent()
         vars(new)["_class_counts"] = list(self._class_counts)
@@ -310,8 +354,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         with accumulator="recursive", and in the Gram form wherever the last solution goes on from
         row to row (see the notes of the class). Blocks end where the ridge is selected and before a
         new class; where few rows are known, these are often. With ridge="paper" or 0.0,
-        scaling="standard", balance="classwise", accumulator="orthogonal", or forgetting in the
-        Gram form, every answer is solved anew, and the call costs what the loop costs.
+        scaling="standard", accumulator="orthogonal", or forgetting in the Gram form, every answer
+        is solved anew, and the call costs what the loop costs.
 
         References
         ----------
@@ -353,7 +397,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             if self._is_blank:
                 check_mapping(x)
                 return {}
-            variances = self._score_variances(read_sample(x))[0].tolist()
+            variances = self._variances(read_sample(x), own=0.0)[0].tolist()
             return dict(zip(self.classes, variances, strict=True))
 
     def variance_many(self, X: Any) -> Any:
@@ -363,7 +407,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         included, where s_k^2 = RSS_k / (n - p) is the residual sum of squares over the total
         weight of the rows minus the effective number of parameters. It says how far the score may
         be from the one that rows without end would give; to a row's label, 0 or 1, it is s_k
-        more. With balance="priors" it is that of the scaled score.
+        more.
 
         Parameters
         ----------
@@ -373,6 +417,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         -------
         table (n_rows, n_classes)
             Squared units of a score; infinite as long as n is not above p.
+
+        Raises
+        ------
+        ValueError
+            If the model has priors: those scores are no least-squares scores.
 
         Notes
         -----
@@ -395,11 +444,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         """
         with self._lock:
             batch = read_asked(self, X)
-            return table_like(batch.source, self.classes, self._score_variances(batch))
+            return table_like(batch.source, self.classes, self._variances(batch, own=0.0))
 
-    def _score_variances(self, batch: Batch) -> Floats:
-        variances = self._variances(batch, own=0.0)
-        if np.isfinite(variances).all():
-            with np.errstate(over="ignore"):  # Beyond float64 they are infinite.
-                variances = corrected(self, corrected(self, variances))
-        return variances
+    def _variances(self, batch: Batch, own: float) -> Floats:
+        if self.priors is not None:
+            raise ValueError(
+                f"priors={self.priors!r}, expected None for variances: they are those of "
+                "least-squares scores. Set priors=None first."
+            )
+        return super()._variances(batch, own)

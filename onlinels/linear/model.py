@@ -18,7 +18,6 @@ from river import base
 
 from onlinels.accumulators.folds import FoldedStatistics
 from onlinels.accumulators.gram import GramSums
-from onlinels.accumulators.grouped import AnyStatistics, ClasswiseStatistics, balancing_factors
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.orthogonal import FactorSums
 from onlinels.accumulators.recursive import GramBeforeRidge
@@ -46,6 +45,7 @@ from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import origins
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, check_ridge
+from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.known_rows import KnownRows, with_names
 from onlinels.linear.penalty import (
@@ -129,6 +129,7 @@ OVERFLOW: Any = {"over": "ignore", "invalid": "ignore"}
         "output_weights": MATRIX,
         "intercept": VECTOR,
         "spread": NOTHING,
+        "rule": NOTHING,
     },
 )
 class Solution(NamedTuple):
@@ -141,6 +142,8 @@ class Solution(NamedTuple):
     intercept: Floats
     # What predictive variances need: the noise of every target, and the covariance.
     spread: tuple[Floats, Covariance] | None = None
+    # What makes answers of a classifier's scores, where it has priors.
+    rule: Discriminant | None = None
 
 
 class Targets(NamedTuple):
@@ -197,7 +200,7 @@ class Checked(NamedTuple):
         )
 
 
-def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStatistics:
+def holding(statistics: Statistics, ridge: Any, penalty: Penalty) -> Statistics:
     """Return statistics that hold the ridge of a penalty inside, unless that costs digits."""
     units = penalty.units
     number = ridge_of(ridge, statistics, penalty, units)
@@ -214,14 +217,14 @@ def holding(statistics: AnyStatistics, ridge: Any, penalty: Penalty) -> AnyStati
 
 
 class Settings(NamedTuple):
-    """The settings of a model, of which `ridge` may be replaced, and what follows from them."""
+    """The settings of a model, some of which may be replaced, and what follows from them."""
 
     ridge: Any
     accumulator: Any
     fit_intercept: Any
     forgetting_factor: Any
     half_life: Any
-    balance: Any
+    priors: Any
     scaling: Any
 
     @property
@@ -240,7 +243,7 @@ class Settings(NamedTuple):
         """Whether predictions between rows need no new solution: the last one learns each row."""
         is_number = isinstance(self.ridge, numbers.Real) and float(self.ridge) > 0.0
         forgets = self.forgetting_factor != 1.0 or self.half_life is not None
-        changes = forgets or self.balance == "classwise" or self.own_scaling == "standard"
+        changes = forgets or self.own_scaling == "standard"
         stays = (is_selected(self.ridge) or is_number) and not changes
         sums = SUMS[self.accumulator]
         return sums.holds_ridge or (sums.allows_running_solution and stays)
@@ -249,42 +252,20 @@ class Settings(NamedTuple):
 saved(Settings, dict.fromkeys(Settings._fields, ANYTHING))
 
 
-def make_statistics(settings: Settings) -> AnyStatistics:
+def make_statistics(settings: Settings) -> Statistics:
     """Return empty statistics of the kind that settings ask for; raise if they do not fit."""
-    ridge, accumulator, fit_intercept, *_, balance, _ = settings
+    ridge, accumulator, fit_intercept, *_ = settings
     check_ridge(ridge)
     check_choice("accumulator", accumulator, SUMS)
     check_flag("fit_intercept", fit_intercept)
-    if balance is not None and balance not in ("classwise", "priors"):
-        raise ValueError(f'balance={balance!r} is not known. Pass None, "classwise" or "priors".')
-    folds, classwise = isinstance(ridge, KFold), balance == "classwise"
-    clashes = (
-        (
-            folds and classwise,
-            f'ridge={ridge!r} and balance="classwise"',
-            "statistics are kept apart by folds or by classes",
-            'ridge="auto", or balance="priors"',
-        ),
-        (
-            folds and accumulator != "gram",
-            f"ridge={ridge!r} and accumulator={accumulator!r}",
-            "folds are sums of products",
-            'accumulator="gram", or ridge="auto"',
-        ),
-        (
-            classwise and accumulator == "recursive",
-            'accumulator="recursive" and balance="classwise"',
-            "the recursive form holds its ridge inside, which cannot be weighted by class",
-            'accumulator="gram", or balance="priors"',
-        ),
-    )
-    for is_so, given, reason, remedy in clashes:
-        if is_so:
-            raise ValueError(f"{given} do not go together: {reason}. Pass {remedy}.")
-    statistics = Statistics(SUMS[accumulator](), bool(fit_intercept))
-    if classwise:
-        return ClasswiseStatistics(statistics)
-    return FoldedStatistics(statistics, ridge.n_folds) if folds else statistics
+    folds = isinstance(ridge, KFold)
+    if folds and accumulator != "gram":
+        raise ValueError(
+            f"ridge={ridge!r} and accumulator={accumulator!r} do not go together: folds are sums "
+            'of products. Pass accumulator="gram", or ridge="auto".'
+        )
+    parts = SUMS[accumulator](), bool(fit_intercept)
+    return FoldedStatistics(*parts, ridge.n_folds) if folds else Statistics(*parts)
 
 
 def setting(name: str) -> Any:
@@ -297,7 +278,7 @@ LINEAR = {
     "_settings": made_of(Settings),
     "_columns": made_of(Columns),
     "_clock": made_of(Clock),
-    "_statistics": made_of(Statistics, ClasswiseStatistics, FoldedStatistics),
+    "_statistics": made_of(Statistics, FoldedStatistics),
     "_penalty": made_of(Penalty),
     "_solution": maybe(made_of(Solution)),
     "_running": maybe(made_of(RunningSolution)),
@@ -366,7 +347,7 @@ class LinearModel(base.Estimator, ABC):
         with self._lock:
             solution = self._solution
             if solution is not None:
-                solution = solution._replace(spread=None)
+                solution = solution._replace(spread=None, rule=None)
             state = vars(self) | {"_known_rows": None, "_solution": solution}
             state.pop("_warned", None)
             return state
@@ -418,14 +399,13 @@ class LinearModel(base.Estimator, ABC):
     def output_weights(self) -> Floats:
         """Output weights (n_features, n_targets), read-only."""
         with self._lock:
-            solution = self._solved()
-            return read_only(corrected(self, solution.output_weights))
+            return read_only(self._weights()[0])
 
     @property
     def intercept(self) -> Floats:
         """Constant added to every score, (n_targets,), read-only; zeros without an intercept."""
         with self._lock:
-            return read_only(corrected(self, self._solved().intercept))
+            return read_only(self._weights()[1])
 
     @property
     def ridge_(self) -> float:
@@ -451,17 +431,15 @@ class LinearModel(base.Estimator, ABC):
         """Return the ridge in force and the units that it acts on, once they are settled.
 
         Units are those of a checkpoint where solutions go on from row to row; an explicit
-        "standard", and balanced statistics, follow every row. None: features as they are, or
-        units inside the statistics.
+        "standard" follows every row. None: features as they are, or units inside the statistics.
         """
         self._settle()
         statistics, penalty, settings = self._statistics, self._penalty, self._settings
         if statistics.recursion is not None:
             return statistics.recursion.ridge, None
         units = penalty.units if is_selected(settings.ridge) else None
-        is_balanced = isinstance(statistics, ClasswiseStatistics)
-        if settings.own_scaling == "standard" or (units is not None and is_balanced):
-            units = statistics.total.deviations
+        if settings.own_scaling == "standard":
+            units = statistics.deviations
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
     def _hold_choices(self) -> None:
@@ -602,7 +580,7 @@ class LinearModel(base.Estimator, ABC):
         """Take rows out whose targets are read, all or nothing."""
         self._put_in_place(without(self, batch, read.values, w))
 
-    def _put_in_place(self, statistics: AnyStatistics, **attributes: Any) -> None:
+    def _put_in_place(self, statistics: Statistics, **attributes: Any) -> None:
         """Replace the statistics and what goes with them, all at once; a ridge is due."""
         news = {"_statistics": statistics, "_penalty": Penalty()}
         apply(Update(state=self._new_state(**(news | attributes))))
@@ -759,19 +737,28 @@ class LinearModel(base.Estimator, ABC):
             if recursion is not None:
                 weights = recursion.weights.copy(order="F")
             else:
-                penalties, diagonal = penalties_of(ridge, units, statistics.total)
-                weights = statistics.total.solve(penalties, diagonal)
+                penalties, diagonal = penalties_of(ridge, units, statistics)
+                weights = statistics.solve(penalties, diagonal)
                 # Before a ridge is selected the paper's is in force, which changes with every row.
                 is_paper = is_selected(self.ridge) and self._penalty.ridge is None
                 keeps = self._settings.follows_rows and ridge > 0.0 and not is_paper
                 parts = statistics, weights, ridge, penalties
                 self._running = RunningSolution.after_solving(running if keeps else None, *parts)
-            solution = Solution(ridge, units, weights, statistics.total.intercept(weights))
+            solution = Solution(ridge, units, weights, statistics.intercept(weights))
             self._solution = solution
         return solution
 
+    def _weights(self) -> tuple[Floats, Floats]:
+        """Return output weights and constants, as answers are made of them."""
+        solution = self._solved()
+        return solution.output_weights, solution.intercept
+
+    def _answers(self, outputs: Floats) -> Floats:
+        """Return the scores (..., n_targets) that least-squares outputs are answered by."""
+        return outputs
+
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
-        """Return raw outputs (n_targets,) for one sample."""
+        """Return scores (n_targets,) for one sample."""
         known, statistics = self._known_rows, self._statistics
         sample, count, is_plain = None, statistics.count, False
         if known is not None:
@@ -803,10 +790,10 @@ class LinearModel(base.Estimator, ABC):
         else:
             scores = sample[: statistics.n_features] @ solution.output_weights
             scores += solution.intercept
-        return corrected(self, scores) if self._settings.balance else scores
+        return self._answers(scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        """Return what was read, for an answer in kind, and its raw outputs (n, n_targets)."""
+        """Return what was read, for an answer in kind, and its scores (n, n_targets)."""
         batch = read_asked(self, X)
         return batch.source, scores_of(self, batch)
 
@@ -830,7 +817,7 @@ class LinearModel(base.Estimator, ABC):
         wider = self._columns.extended(batch.layouts).place(batch.layouts, batch.values)
         known, unknown = np.split(wider, [len(self._columns)], axis=1)
         (noise, covariance), (ridge, units, *_) = spread_of(self), self._solved()
-        mean, inside = self._statistics.total.feature_mean, self._statistics.recursion is not None
+        mean, inside = self._statistics.feature_mean, self._statistics.recursion is not None
         if inside:
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
@@ -873,13 +860,6 @@ def choose_anew(model: LinearModel) -> None:
     """Let a model choose everything from its statistics as they are, when they are next needed."""
     with model._lock:
         model._put_in_place(model._statistics)
-
-
-def corrected(model: LinearModel, per_target: Floats) -> Floats:
-    """Return weights, constants or scores, targets last, as answers are made of them."""
-    if model._settings.balance != "priors":
-        return per_target
-    return per_target * balancing_factors(model._statistics.held_targets())
 
 
 def read_rows(
@@ -1016,7 +996,7 @@ def learnt_sparse(model: LinearModel, rows: Checked) -> State:
     return model._new_state(_statistics=statistics, **news)
 
 
-def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> AnyStatistics:
+def without(model: LinearModel, batch: Batch, targets: Matrix, w: float | Floats) -> Statistics:
     """Return the statistics without rows that are in."""
     columns = model._columns.extended(batch.layouts)
     values = columns.place(batch.layouts, batch.values)
@@ -1051,12 +1031,12 @@ def read_asked(model: LinearModel, X: Any) -> Batch:
 
 
 def scores_of(model: LinearModel, batch: Batch) -> Floats:
-    """Return the raw outputs (n, n_targets) of rows that are read."""
+    """Return the scores (n, n_targets) of rows that are read."""
     activations = model._columns.place(batch.layouts, batch.matrix)
     solution = model._solved()
     scores: Floats = product(activations, solution.output_weights)
     scores += solution.intercept
-    return corrected(model, scores)
+    return model._answers(scores)
 
 
 def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
@@ -1064,7 +1044,7 @@ def spread_of(model: LinearModel) -> tuple[Floats, Covariance]:
 
     They take about ``M^3`` operations, then ``M^2`` a prediction, and the memory of a Gram.
     """
-    solution, statistics = model._solved(), model._statistics.total
+    solution, statistics = model._solved(), model._statistics
     if solution.spread is not None:
         return solution.spread
     with np.errstate(**OVERFLOW):

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.grouped import AnyStatistics
 from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
@@ -209,7 +208,7 @@ class Events(NamedTuple):
 
 def events_of(
     penalty: Penalty,
-    statistics: AnyStatistics,
+    statistics: Statistics,
     values: Matrix,
     w: Floats,
     clock: Clock,
@@ -221,7 +220,7 @@ def events_of(
     ----------
     penalty : Penalty
         Before the batch, as are the statistics and the clock. Nothing is due.
-    statistics : AnyStatistics
+    statistics : Statistics
     values : ndarray (n, n_features)
     w : ndarray (n,)
         Weights. Rows of weight 0 change nothing.
@@ -288,10 +287,9 @@ class Steps(NamedTuple):
                 until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
 
 
-def only_values(statistics: AnyStatistics) -> Floats:
+def only_values(statistics: Statistics) -> Floats:
     """Return the only value of every feature (n_features,), NaN if it varies."""
-    total = statistics.total
-    return np.where(total.diagonal > 0.0, np.nan, total.feature_mean)
+    return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
 
 
 def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
@@ -323,11 +321,11 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
 
 
 def choose(
-    penalty: Penalty, ridge: Any, scaling: Any, statistics: AnyStatistics, clock: Clock
+    penalty: Penalty, ridge: Any, scaling: Any, statistics: Statistics, clock: Clock
 ) -> Penalty:
     """Return the penalty that is chosen now."""
     check_folds(ridge, statistics)
-    deviations = None if scaling is None else statistics.total.deviations
+    deviations = None if scaling is None else statistics.deviations
     # Held inside, a ridge on features as they are would drown later ones of other units.
     both = scaling == "auto" and not statistics.holds_ridge
     tried = [None, deviations] if both else [deviations]
@@ -337,27 +335,26 @@ def choose(
 
 
 def selected(
-    statistics: AnyStatistics, tried: Sequence[Floats | None]
+    statistics: Statistics, tried: Sequence[Floats | None]
 ) -> tuple[float, Floats | None] | None:
     """Return the ridge that is selected from statistics, and on which of several units it acts.
 
     Units are those of `onlinels.linalg.selection.select`. None where statistics say too little.
     """
-    total = statistics.total
-    diagonal = total.diagonal
+    diagonal = statistics.diagonal
     # What rows that were taken out have left is no feature to choose a ridge for.
-    says = diagonal.any() and total.target_squares.sum() > 0.0
+    says = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not says or statistics.weight < FEWEST_ROWS:
         return None
     if isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
-    choice, which = select(varying_only(total.sums(), diagonal), statistics.count, tried)
+    choice, which = select(varying_only(statistics.sums(), diagonal), statistics.count, tried)
     ridge, units = choice.ridge, tried[which]
     squares = diagonal if units is None else diagonal * reciprocal(units) ** 2
     if ridge < SMALLEST_LACKING * squares.max():
-        dependent = dependent_columns(varying_only(total.sums(), diagonal).gram)
+        dependent = dependent_columns(varying_only(statistics.sums(), diagonal).gram)
         ridge = max(ridge, SMALLEST_LACKING * float(squares[dependent].max(initial=0.0)))
     return ridge, units
 
@@ -366,7 +363,7 @@ def settled(
     penalty: Penalty,
     ridge: float | None,
     units: Floats | None,
-    statistics: AnyStatistics,
+    statistics: Statistics,
     clock: Clock,
 ) -> Penalty:
     """Return the penalty with a ridge and units in force until the next checkpoint."""
@@ -384,7 +381,7 @@ def settled(
     )
 
 
-def check_folds(ridge: Any, statistics: AnyStatistics) -> None:
+def check_folds(ridge: Any, statistics: Statistics) -> None:
     """Raise unless statistics are in as many folds as the ridge is chosen from."""
     if isinstance(ridge, KFold) and ridge.n_folds != statistics.n_folds:
         raise ValueError(
@@ -393,15 +390,13 @@ def check_folds(ridge: Any, statistics: AnyStatistics) -> None:
         )
 
 
-def ridge_of(
-    ridge: Any, statistics: AnyStatistics, penalty: Penalty, units: Floats | None
-) -> float:
+def ridge_of(ridge: Any, statistics: Statistics, penalty: Penalty, units: Floats | None) -> float:
     """Return the ridge that was selected, or else the number of a setting, or the paper's."""
     if is_selected(ridge) and penalty.ridge is not None:
         return penalty.ridge
     if isinstance(ridge, numbers.Real):
         return float(ridge)
-    diagonal = statistics.total.diagonal
+    diagonal = statistics.diagonal
     if units is not None:
         diagonal = diagonal * reciprocal(units) ** 2
     return paper_ridge(diagonal, statistics.n_targets)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinels.accumulators.grouped import balancing_factors
 from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
-from onlinels.checks import Floats, Integers, Matrix, by_row, uncast
+from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.labels import Label
 from onlinels.linalg.recursion import FOLLOWED, N_RECENT, Innovations, Recursion
+from onlinels.linear.discriminant import discriminant
 from onlinels.linear.model import (
     FEWEST_FREE,
     OVERFLOW,
@@ -345,7 +345,7 @@ def _answer_block(
     inside, running = model._statistics.recursion is not None, model._running
     trust = 1.0 if inside or running is None else running.trust
     if not inside:
-        rows = rows.part(slice(0, _sound_rows(model._statistics.total, followed, trust, rows)))
+        rows = rows.part(slice(0, _sound_rows(model._statistics, followed, trust, rows)))
     # Names of targets come with their first row.
     rows = rows._replace(outputs=getattr(model, model._names_outputs))
     n_rows, (n_features, n_targets) = len(rows.targets), rows.shape
@@ -355,18 +355,18 @@ def _answer_block(
     now = Rows(uncast(rows.values), rows.targets, weights / past)
     kept = None if variances is None else _kept_before(model, rows)
     solution = followed.grown(n_features, n_targets)
+    innovations = None if model._settings.priors is None else list[Floats]()
     found, recursion, fresh = _answered_and_learnt(
-        grown.total, solution, now, FOLLOWED * trust, kept
+        grown, solution, now, FOLLOWED * trust, kept, innovations
     )
     n_answered = len(found)
     if not n_answered:
         return 0
     if variances is not None:
         variances[:n_answered] = fresh
-    if model._settings.balance == "priors":
-        weighed = now.dense_targets(slice(0, n_targets)) * now.weights()[:, None]
-        before = sums_before(model._statistics.held_targets(), weighed)
-        found *= balancing_factors(before[:n_answered])
+    if innovations is not None:
+        explained = grown.products.explained_products(solution.weights)
+        _make_discriminants(model, grown, explained, now, np.concatenate(innovations), found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
     if inside:
@@ -378,6 +378,42 @@ def _answer_block(
     if running is not None and not model._penalty.is_due:
         model._running = running.after_rows(model._statistics, recursion)
     return n_answered
+
+
+def _make_discriminants(
+    model: LinearModel,
+    statistics: Statistics,
+    explained: Floats,
+    rows: Rows,
+    innovations: Floats,
+    scores: Floats,
+) -> None:
+    """Turn least-squares scores of rows before each is learnt into discriminant scores, in place.
+
+    `explained` is G = W'A'Y before the first row. Each row adds to the products of the targets,
+    T = Y'Y, and the outer product of its innovations to T - G; so G is known before every row.
+    """
+    n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
+    weighed = weighed * rows.dense_targets(slice(0, n_targets))
+    weights = sums_before(statistics.held_targets(), weighed)
+    centres = np.zeros(weights.shape)
+    if statistics.is_centred:
+        centres = weights / weights.sum(axis=1, keepdims=True)
+
+    def products(rows: slice) -> Floats:
+        """Return T before some rows."""
+        diagonal = np.eye(n_targets) * weights[rows, None]
+        found: Floats = diagonal - weights[rows, :, None] * centres[rows, None]
+        return found
+
+    residual = products(slice(0, 1)) - explained
+    for part in row_blocks(len(scores), n_targets**2):
+        added = innovations[part, :, None] * innovations[part, None]
+        residuals = np.cumsum(np.concatenate((residual, added)), axis=0)
+        residual = residuals[-1:]
+        known = weights[part], centres[part], model._settings.priors, model._outputs
+        rules = discriminant(products(part) - residuals[:-1], *known)
+        scores[part] = rules.scores(scores[part])
 
 
 def _kept_before(model: LinearModel, rows: Checked) -> Floats:
@@ -407,12 +443,18 @@ def _sound_rows(statistics: Statistics, solution: Recursion, trust: float, rows:
 
 
 def _answered_and_learnt(
-    statistics: Statistics, solution: Recursion, rows: Rows, most: float, kept: Floats | None
+    statistics: Statistics,
+    solution: Recursion,
+    rows: Rows,
+    most: float,
+    kept: Floats | None,
+    innovations: list[Floats] | None = None,
 ) -> tuple[Floats, Recursion, Floats | None]:
     """Return scores of rows before each is learnt, the solution after them, and variances.
 
     Only the first rows may be answered, before one that outweighs by `most` what was known in some
-    direction. Variances are asked for by the factors to which the past has decayed before each row.
+    direction. Variances are asked for by the factors to which the past has decayed before each row,
+    and innovations by a list.
     """
     values, targets, mean = statistics.augmented(rows)
     is_centred = statistics.is_centred
@@ -424,7 +466,8 @@ def _answered_and_learnt(
         values *= roots
         targets *= roots
     spread = None if kept is None else Spread(statistics, recursion)
-    note = None if spread is None else spread.note
+    keep = None if innovations is None else (lambda found, _: innovations.append(found.shares))
+    note = keep if spread is None else spread.note
     found = recursion.answer_and_learn(values, targets, most, note)
     variances = None
     if spread is not None and kept is not None and len(found):

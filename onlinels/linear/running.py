@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from onlinels.accumulators.grouped import AnyStatistics
+from onlinels.accumulators.statistics import Statistics
 from onlinels.checks import Floats, Integers
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import are_few
@@ -68,7 +68,7 @@ class RunningSolution:
     def after_solving(
         cls,
         before: RunningSolution | None,
-        statistics: AnyStatistics,
+        statistics: Statistics,
         weights: Floats,
         ridge: float,
         penalties: float | Floats,
@@ -81,11 +81,11 @@ class RunningSolution:
         new, found = cls(count), None
         if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
             return new
-        if not statistics.total.products.allows_running_solution:
+        if not statistics.products.allows_running_solution:
             return new
         with suppress(MemoryError):  # Without the memory, the next solution takes longer.
             full = np.array(np.broadcast_to(penalties, n_features))
-            found = statistics.total.products.recursion_of(weights, ridge, full)
+            found = statistics.products.recursion_of(weights, ridge, full)
         if found is not None:
             new.recursion, new.trust = found
             per_feature = RENEWAL_ROWS_PER_FEATURE << max(0, n_features - 1).bit_length()
@@ -98,7 +98,7 @@ class RunningSolution:
         most = max(MAX_ROWS_BETWEEN_PREDICTIONS, n_features // FEATURES_PER_ROW_BETWEEN)
         return count - self.predicted_at <= most
 
-    def current(self, statistics: AnyStatistics, count: int) -> Recursion | None:
+    def current(self, statistics: Statistics, count: int) -> Recursion | None:
         """Return the recursion, refined for a prediction; None if it cannot stand for the sums."""
         recursion = self.recursion
         if recursion is None or count >= self.valid_until:
@@ -109,23 +109,23 @@ class RunningSolution:
             self.predicted_at = count
         return recursion
 
-    def refine(self, statistics: AnyStatistics, recursion: Recursion) -> bool:
+    def refine(self, statistics: Statistics, recursion: Recursion) -> bool:
         """Refine a recursion by the sums and store it; drop it if rounding errors prevail.
 
         It is trusted less as features become more collinear, and never more than at its start.
         """
-        trust = min(self.trust, statistics.total.products.refine(recursion))
+        trust = min(self.trust, statistics.products.refine(recursion))
         vars(self).update(trust=trust or 1.0, recursion=recursion if trust else None)
         return trust > 0.0
 
-    def after_rows(self, statistics: AnyStatistics, recursion: Recursion) -> RunningSolution:
+    def after_rows(self, statistics: Statistics, recursion: Recursion) -> RunningSolution:
         """Return it with a recursion that has learnt more rows, as after a prediction."""
         new = RunningSolution(statistics.count, recursion, self.trust, self.valid_until)
         new.refine(statistics, recursion)
         return new
 
     def plan_row(
-        self, statistics: AnyStatistics, count: int, sample: Floats, w: float, decay: float
+        self, statistics: Statistics, count: int, sample: Floats, w: float, decay: float
     ) -> tuple[Calls, State]:
         """Plan that the sums of so many rows and the recursion learn a row.
 

@@ -5,7 +5,6 @@ import itertools
 import pickle
 import tracemalloc
 from collections import deque
-from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -88,31 +87,59 @@ def weighted_centred(X, Y, w, fit_intercept):
     return root * (X - x_mean), root * (Y - y_mean), x_mean, y_mean
 
 
-def factors_of(y, w):
-    """Return n / (K n_k) of every class."""
-    weights = {label: sum(w[row] for row in range(len(y)) if y[row] == label) for label in set(y)}
-    n_present = sum(weight > 0.0 for weight in weights.values())
-    total = sum(weights.values())
-    return {label: total / (n_present * n) if n else 0.0 for label, n in weights.items()}
+def at_priors(model, priors):
+    """Return a copy of a model with other priors."""
+    twin = copy.deepcopy(model)
+    twin.mutate({"priors": priors})
+    return twin
 
 
-def balanced(rows):
-    """Return the rows with every weight multiplied by the factor of its class."""
-    factors = factors_of(rows.y, rows.w)
-    return rows.weighing(rows.w * [factors[label] for label in rows.y])
+def prior_of(priors, label, share):
+    """Return the prior probability of a class, up to a factor, for its share of the weight."""
+    return {"learnt": share, "equal": 1.0}[priors] if isinstance(priors, str) else priors[label]
 
 
-def without_factors(model, rows):
-    """Return a model's views with the columns of its weights divided by the classes' factors."""
-    factors = factors_of(rows.y, rows.w)
-    columns = np.array([factors[label] for label in model.classes])
-    assert not model.output_weights[:, columns == 0.0].any()
-    assert not model.intercept[columns == 0.0].any()
-    columns[columns == 0.0] = 1.0
-    names = ("classes", "count", "feature_names", "fit_intercept", "ridge_", "ridge_diagonal")
-    views = {name: getattr(model, name) for name in (*names, "accumulator", "ridge")}
-    views["output_weights"] = model.output_weights / columns
-    return SimpleNamespace(**views, intercept=model.intercept / columns)
+def assert_is_discriminant(model, rows, columns=None, size=0.0):
+    """Assert that weights and constants are the linear discriminants of these rows.
+
+    That is by the backward residual of (S_w + D) V / n = M, for the scatter S_w within classes and
+    the means M of the classes, about the mean of all rows if there is an intercept.
+    """
+    X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
+    Y, V = one_hot(rows.y, model.classes), model.output_weights
+    weights, total = rows.w @ Y, rows.w.sum()
+    present = weights > 1e-20 * total
+    assert (model.intercept[~present] == (-np.inf if present.any() else 0.0)).all()
+    assert not V[:, ~present].any()
+    probabilities = model.predict_proba_many(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    if not present.any():
+        return
+    assert not probabilities[:, ~present].any()
+    Y, V, weights = Y[:, present], V[:, present], weights[present]
+    x_mean = rows.w @ X / total if model.fit_intercept else np.zeros(X.shape[1])
+    means = ((rows.w[:, None] * Y).T @ X / weights[:, None]).T
+    apart = np.sqrt(rows.w)[:, None] * (X - Y @ means.T)
+    D, means = model.ridge_diagonal, means - x_mean[:, None]
+    within = apart.T @ apart + np.diag(D)
+    whole = within + (means * weights) @ means.T
+    roots = np.sqrt(weights)
+    shares = roots[:, None] * (means.T @ np.linalg.pinv(whole, rcond=1e-13) @ means) * roots
+    if not D.all() or np.linalg.eigvalsh(shares).max() > 1.0 - 1e-7:
+        # All but separated: as far as rounding can tell.
+        return
+    residual = within @ V - total * means
+    size = (np.linalg.norm(whole) + size) * (1.0 + np.linalg.norm(V))
+    size += total * np.linalg.norm(means)
+    lost = lost_digits(model, np.trace(whole)) * np.sqrt(total / weights.min())
+    allowed = 1e5 * EPS * (size + 1.0) * lost
+    assert np.abs(residual).max(initial=0.0) <= allowed, (np.abs(residual).max(), allowed)
+    labels = [label for label, is_there in zip(model.classes, present, strict=True) if is_there]
+    shares = weights / total
+    priors = np.array([prior_of(model.priors, *each) for each in zip(labels, shares, strict=True)])
+    parts = np.array([-x_mean @ V, -0.5 * (V * means).sum(axis=0), np.log(priors / priors.sum())])
+    allowed = 1e-7 * (1.0 + np.abs(parts).max()) * lost
+    np.testing.assert_allclose(model.intercept[present], parts.sum(axis=0), rtol=0.0, atol=allowed)
 
 
 def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
@@ -123,12 +150,9 @@ def assert_is_batch_solution(model, rows, columns=None, size=0.0, count=None):
     taken out hide it. The model's features are columns of the rows, by number unless `columns` says
     otherwise; `size` is what rows that were taken out weighed, `count` less if some were in part.
     """
-    balance = getattr(model, "balance", None)
-    if balance == "classwise":
-        size *= max([1.0, *factors_of(rows.y, rows.w).values()])
-        rows = balanced(rows)
-    elif balance == "priors":
-        model = without_factors(model, rows)
+    if getattr(model, "priors", None) is not None:
+        assert_is_discriminant(model, rows, columns, size)
+        model = at_priors(model, None)
     assert model.count == (len(rows) if count is None else count)
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y = targets_of(model, rows.y)
@@ -205,6 +229,8 @@ def assert_same_model(a, b, count=True):
     Where weights agree at ridges small and large beside the rows, the sums do.
     """
     assert a.count == b.count or not count
+    if getattr(a, "priors", None) is not None:
+        a, b = at_priors(a, None), at_priors(b, None)
     assert set(outputs_of(a)) == set(outputs_of(b))
     assert set(a.feature_names) == set(b.feature_names)
     numbers = [each.ridge_ for each in (a, b) if not isinstance(each.ridge, str)]

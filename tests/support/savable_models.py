@@ -179,7 +179,7 @@ LINEAR = {
         {"ridge": 1.0, "fit_intercept": False},
         {"ridge": "paper", "forgetting_factor": 0.97},
         {"ridge": 0.5, "half_life": 20},
-        {"balance": "priors"},
+        {"priors": "learnt"},
     )
 }
 STEPS = [
@@ -244,7 +244,7 @@ def warned_by(detector):
 MODELS = {
     **LINEAR,
     "folds": (linear(ridge=KFold(3)), learn_rows),
-    "classwise": (linear(balance="classwise"), learn_rows),
+    "priors": (linear(priors={"a": 0.1}), learn_rows),
     "regressor": (of(LeastSquaresRegressor), learn_numbers),
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),

@@ -43,7 +43,6 @@ ridges_of = {
     "orthogonal": ridges,
     "recursive": st.one_of(st.sampled_from(["paper", "auto"]), st.floats(1e-3, 1e3)),
 }
-BALANCES = "classwise", "priors"
 SCALINGS = "auto", "standard", None
 positive_ridges = st.floats(1e-2, 1e3)
 accumulators = st.sampled_from(["gram", "orthogonal", "recursive"])
@@ -222,9 +221,18 @@ def real_rows(draw, names=(), scales=(1.0, 1e-3, 1e3), **sizes):
     return Rows(drawn.X, y, drawn.w)
 
 
+def priors(y):
+    """Return a strategy of priors for the labels of rows."""
+    given = st.lists(st.floats(1e-3, 1e3), min_size=len(y), max_size=len(y))
+    return st.one_of(
+        st.sampled_from(["learnt", "equal"]),
+        given.map(lambda each: dict(zip(y, each, strict=True))),
+    )
+
+
 KINDS = {
     "labels": (LeastSquaresClassifier, None),
-    "balanced labels": (LeastSquaresClassifier, None),
+    "labels with priors": (LeastSquaresClassifier, None),
     "numbers": (LeastSquaresRegressor, ()),
     "several numbers": (LeastSquaresMultiTargetRegressor, ("b", "a", 7)),
 }
@@ -236,15 +244,10 @@ def cases(draw, kind, unlearns=False, **sizes):
     model, names = KINDS[kind]
     scales = (1.0,) if sizes.get("whole") else (1.0, 1e-3, 1e3)
     drawn = draw(rows(**sizes) if names is None else real_rows(names, scales, **sizes))
-    balance = draw(st.sampled_from(BALANCES)) if kind == "balanced labels" else None
     which = unlearning_accumulators if unlearns else accumulators
-    if balance == "classwise":
-        which = st.just("gram") if unlearns else st.sampled_from(["gram", "orthogonal"])
     settings = draw(classifier_settings(which))
-    if balance == "classwise" and isinstance(settings["ridge"], KFold):
-        settings["ridge"] = "auto"
-    if balance:
-        settings["balance"] = balance
+    if kind == "labels with priors":
+        settings["priors"] = draw(priors(drawn.y))
     return drawn, functools.partial(model, **settings)
 
 

@@ -281,7 +281,7 @@ VALUES = (
 
 
 MODELS = (
-    *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "classwise", "stream"),
+    *("hidden, float32", "gram, {}", "orthogonal, {}", "folds", "priors", "stream"),
     *("recursive, {'ridge': 1.0, 'fit_intercept': False}", "drift, ADWIN", "resampled"),
     *("network", "landmarks", "minirocket", "after OrdinalEncoder", "after RobustScaler"),
 )

@@ -1,0 +1,326 @@
+"""Priors: linear discriminant analysis from the statistics of least squares."""
+
+import copy
+import functools
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from onlinels import (
+    CalibratedClassifier,
+    HiddenLayer,
+    LeastSquaresClassifier,
+    ShallowConvClassifier,
+    dumps,
+    loads,
+)
+from support import digits_network, laws, strategies
+from support.laws import learnt
+
+PRIORS = "learnt", "equal", {"a": 0.7, "b": 0.1, "c": 1e-4}
+
+
+@st.composite
+def overlapping_rows(draw, min_rows=12, max_rows=60):
+    """Draw rows of classes that overlap, in any units, with weights that are numbers of rows."""
+    n_rows, n_features = draw(st.integers(min_rows, max_rows)), draw(st.integers(1, 5))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n_classes = draw(st.integers(1, 3))
+    columns = np.append(np.tile(np.arange(n_classes), 2), random.integers(0, n_classes, n_rows))
+    columns = columns[:n_rows]
+    X = random.normal(size=(n_rows, n_features))
+    X += draw(st.sampled_from([0.1, 1.0, 5.0])) * random.normal(size=(3, n_features))[columns]
+    X = X * 10.0 ** random.uniform(-1.0, 1.0, n_features) + draw(st.sampled_from([0.0, 3.0]))
+    w = random.integers(1, 4, n_rows) if draw(st.booleans()) else np.ones(n_rows)
+    return strategies.Rows(X, ["abc"[k] for k in columns], w.astype(float))
+
+
+def about(scores):
+    """Return scores about their mean over the classes: what Bayes' rule depends on."""
+    return scores - scores.mean(axis=1, keepdims=True)
+
+
+def fitted_by_sklearn(rows, priors):
+    """Return what scikit-learn fits, with these priors: its own would weigh the covariances."""
+    times = rows.w.astype(int)
+    model = LinearDiscriminantAnalysis(solver="lsqr")
+    model.fit(np.repeat(rows.X, times, axis=0), np.repeat(rows.y, times))
+    shares = zip(model.classes_.tolist(), model.priors_, strict=True)
+    shift = np.log([laws.prior_of(priors, *each) for each in shares] / model.priors_)
+    # Of two classes it keeps the difference.
+    model.intercept_ = model.intercept_ + (shift[1:] - shift[0] if len(shift) == 2 else shift)
+    return model
+
+
+@given(
+    st.data(),
+    overlapping_rows(),
+    st.sampled_from(["gram", "orthogonal"]),
+    st.booleans(),
+    st.sampled_from(PRIORS),
+)
+def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, intercept, priors):
+    assume(len(set(rows.y)) > 1)
+    model = LeastSquaresClassifier(0.0, accumulator, intercept, priors=priors)
+    laws.learn_in_batches(model, rows, data, ask=True, singly=True)
+    expected = fitted_by_sklearn(rows, priors)
+    order = [model.classes.index(label) for label in expected.classes_.tolist()]
+    found, scores = model.scores_many(rows.X)[:, order], expected.decision_function(rows.X)
+    if scores.ndim == 1:
+        scores = np.outer(scores, [-0.5, 0.5])
+    allowed = 1e-6 * (1.0 + np.abs(found).max())
+    np.testing.assert_allclose(about(found), about(scores), rtol=0.0, atol=allowed)
+    probabilities = model.predict_proba_many(rows.X)[:, order]
+    np.testing.assert_allclose(probabilities, expected.predict_proba(rows.X), atol=10.0 * allowed)
+
+
+@given(overlapping_rows(max_rows=30), strategies.accumulators, st.floats(1e-2, 1e2), st.booleans())
+def test_a_ridge_is_added_to_the_scatter_within_classes(rows, accumulator, ridge, fit_intercept):
+    """With and without an intercept it is the same: scatter within classes has no mean."""
+    model = LeastSquaresClassifier(ridge, accumulator, fit_intercept, priors="equal")
+    model.learn_many(rows.X, rows.y, rows.w)
+    one_hot = laws.one_hot(rows.y, model.classes)
+    weights = rows.w @ one_hot
+    means = (rows.w[:, None] * one_hot).T @ rows.X / weights[:, None]
+    apart = np.sqrt(rows.w)[:, None] * (rows.X - one_hot @ means)
+    covariance = (apart.T @ apart + ridge * np.eye(rows.X.shape[1])) / weights.sum()
+    vectors = np.linalg.solve(covariance, means.T)
+    expected = rows.X @ vectors - 0.5 * (means.T * vectors).sum(axis=0)
+    found = about(model.scores_many(rows.X))
+    np.testing.assert_allclose(found, about(expected), atol=1e-6 * (1.0 + np.abs(expected).max()))
+
+
+@given(strategies.cases("labels with priors"))
+def test_views_scores_probabilities_and_labels_agree(case):
+    rows, make = case
+    model, X = learnt(make, rows), rows.X.astype(float)
+    found, scores = model.scores_many(rows.X), X @ model.output_weights + model.intercept
+    allowed = 1e-8 * (1.0 + np.abs(X).max() * np.abs(model.output_weights).max(initial=0.0))
+    known = np.isfinite(model.intercept)
+    np.testing.assert_allclose(found[:, known], scores[:, known], atol=allowed)
+    assert (found[:, ~known] == -np.inf).all()
+    one = model.scores_one(rows.dicts()[0])
+    assert list(one) == list(model.classes)
+    np.testing.assert_allclose(np.array([*one.values()])[known], scores[0, known], atol=allowed)
+    probabilities = model.predict_proba_many(rows.X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert not probabilities[:, ~known].any()
+    assert f"{model.classes[0]}: score" in model.debug_one(rows.dicts()[0])
+    predicted = [model.classes[column] for column in found.argmax(axis=1)]
+    assert list(model.predict_many(list(rows.dicts()))) == predicted
+
+
+@given(st.data(), strategies.cases("labels"))
+def test_priors_change_at_any_time_and_only_answers(data, case):
+    """A model that changes its priors between batches is the one that was made with the last."""
+    rows, make = case
+    chosen = st.one_of(st.none(), strategies.priors(rows.y))
+    last = data.draw(chosen)
+    model, made = make(), make(priors=last)
+    for batch in data.draw(strategies.splits(len(rows))):
+        part = rows.take(batch)
+        for each in (model, made):
+            each.learn_many(part.X, part.y, part.w)
+            each.predict_one(part.dicts()[0])
+        model.priors = data.draw(chosen)
+        model.predict_many(part.X)
+    model.priors = last
+    assert model.priors == made.priors == last
+    assert model.ridge_ == made.ridge_
+    np.testing.assert_array_equal(model.predict_proba_many(rows.X), made.predict_proba_many(rows.X))
+    assert dumps(model.empty()) == dumps(made.empty())
+    again = loads(dumps(model))
+    np.testing.assert_array_equal(again.scores_many(rows.X), model.scores_many(rows.X))
+
+
+@pytest.mark.parametrize("priors", [None, *PRIORS])
+def test_bad_priors_are_refused_and_change_nothing(priors):
+    model = LeastSquaresClassifier(priors=priors)
+    model.learn_many([{"x": 1.0}, {"x": 2.0}], ["a", "b"])
+    for bad, error, message in (
+        ("balanced", ValueError, "priors='balanced' is not known. Pass None, \"learnt\""),
+        (True, ValueError, "priors=True is not known"),
+        ([0.5, 0.5], ValueError, r"priors=\[0.5, 0.5\] is not known"),
+        ({"a": 0.0}, ValueError, r"priors\['a'\]=0.0 must be finite and above 0"),
+        ({"a": -1.0}, ValueError, r"priors\['a'\]=-1.0"),
+        ({"a": np.nan}, ValueError, r"priors\['a'\]=nan"),
+        ({"a": "much"}, TypeError, r"priors\['a'\]='much' must be a number"),
+        ({None: 1.0}, ValueError, "A label in priors is None"),
+    ):
+        laws.assert_refused(lambda bad=bad: setattr(model, "priors", bad), model, message, error)
+        with pytest.raises(error, match=message):
+            LeastSquaresClassifier(priors=bad)
+
+
+def test_priors_are_a_setting_like_others():
+    given = {"b": 3}
+    model = LeastSquaresClassifier(priors=given)
+    given["b"] = -1.0
+    assert model.priors == model.clone().priors == model.empty().priors == {"b": 3.0}
+    with pytest.raises(ValueError, match=r"priors: {'b': 3.0} and None"):
+        model.merge(LeastSquaresClassifier())
+    assert not model.predict_proba_one({"a": 1.0})
+    assert model.output_weights.shape == (0, 0)
+    assert model.variance_one({"a": 1.0}) == {}
+    model.learn_one({"a": 1.0}, "b")
+    with pytest.raises(ValueError, match=r"Set priors=None first"):
+        model.variance_one({"a": 1.0})
+    with pytest.raises(ValueError, match=r"Set priors=None first"):
+        model.variance_many([{"a": 1.0}])
+
+
+def test_labels_without_a_prior_have_one():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), ["a", "b", "c"] * 20
+    some, all_of_them = (
+        learnt(functools.partial(LeastSquaresClassifier, priors=each), strategies.Rows(X, y, None))
+        for each in ({"b": 0.2}, {"c": 5.0, "a": 5.0, "b": 1.0, "d": 7.0})
+    )
+    found, expected = some.predict_proba_many(X), all_of_them.predict_proba_many(X)
+    np.testing.assert_allclose(found, expected)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal", "recursive"])
+def test_the_rare_class_is_found(accumulator):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(2000, 4))
+    y = (random.random(2000) < 0.03).tolist()
+    X[y] += 1.0
+    model = LeastSquaresClassifier(accumulator=accumulator)
+    model.learn_many(X, y)
+    assert np.mean(model.predict_many(X[y])) < 0.1
+    model.priors = "equal"
+    assert np.mean(model.predict_many(X[y])) > 0.75
+    assert np.mean(model.predict_many(X[np.logical_not(y)])) < 0.25
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_class_that_has_faded_out_counts_until_its_digits_are_gone(fit_intercept):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(40, 3)), [0, 1] * 20
+    model = LeastSquaresClassifier(1e-3, "gram", fit_intercept, half_life=1.0, priors="equal")
+    model.learn_many(X, y, t=0.0)
+    model.learn_many(X[::2] + 1.0, [0] * 20, t=40.0)
+    rows = strategies.Rows(
+        np.vstack([X, X[::2] + 1.0]), y + [0] * 20, np.array([0.5**40.0] * 40 + [1.0] * 20)
+    )
+    laws.assert_is_batch_solution(model, rows)
+    assert np.isfinite(model.intercept).all()
+    model.learn_many(X[::2] + 1.0, [0] * 20, t=120.0)
+    assert model.classes == (0, 1)
+    assert np.isfinite(model.output_weights).all()
+    assert not model.output_weights[:, 1].any()
+    assert model.predict_proba_one({0: 1.0}) == {0: 1.0, 1: 0.0}
+
+
+def test_classes_without_weight_and_of_one_row():
+    model = LeastSquaresClassifier(1.0, priors="equal")
+    model.learn_one({"x": 1.0}, "none", w=0.0)
+    assert model.predict_proba_one({"x": 1.0}) == {"none": 1.0}
+    model.learn_one({"x": 1.0}, "one")
+    assert model.predict_proba_one({"x": 1.0}) == {"none": 0.0, "one": 1.0}
+    assert model.margin_one({"x": 1.0}) == np.inf
+    model.learn_one({"x": 3.0}, "other")
+    assert model.predict_proba_one({"x": 2.0}) == pytest.approx(
+        {"none": 0.0, "one": 0.5, "other": 0.5}
+    )
+    assert model.predict_one({"x": 2.9}) == "other"
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("accumulator", ["gram", "orthogonal"])
+@given(st.integers(2, 8), st.integers(0, 2**32 - 1))
+def test_separated_classes_are_told_apart(accumulator, fit_intercept, n_rows, seed):
+    """Without a ridge, on fewer rows than features: nothing is scattered within classes."""
+    random = np.random.default_rng(seed)
+    X, y = random.normal(size=(n_rows, 12)), [*"ab", *random.choice([*"abc"], n_rows - 2)]
+    model = LeastSquaresClassifier(0.0, accumulator, fit_intercept, priors="learnt")
+    model.learn_many(X, y)
+    assert model.predict_many(X).tolist() == y
+    probabilities = model.predict_proba_many(X)
+    assert (probabilities.max(axis=1) > 1.0 - 1e-6).all()
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+def test_a_class_is_unlearnt_down_to_no_row(accumulator):
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(30, 3)), ["a", "b", "c"] * 10
+    model = LeastSquaresClassifier(1.0, accumulator, priors="equal")
+    never = copy.deepcopy(model)
+    model.learn_many(X, y)
+    for row in range(2, 30, 3):
+        model.unlearn_one(dict(enumerate(X[row])), "c")
+        assert set(model.classes) == ({"a", "b", "c"} if row < 29 else {"a", "b"})
+    kept = [row for row in range(30) if row % 3 != 2]
+    never.learn_many(X[kept], [y[row] for row in kept])
+    np.testing.assert_allclose(model.scores_many(X), never.scores_many(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("accumulator", ["gram", "recursive"])
+@pytest.mark.parametrize("priors", PRIORS)
+def test_answers_between_single_rows_are_those_of_sums(accumulator, priors):
+    """A solution that goes on from row to row is beside the sums, or inside them."""
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(400, 6)), random.choice([*"abc"], 400).tolist()
+    model = LeastSquaresClassifier(1.0, accumulator, priors=priors)
+    for row, (x, label) in enumerate(zip(X.tolist(), y, strict=True)):
+        x = dict(enumerate(x))
+        found = model.predict_proba_one(x)
+        if row % 100 == 99:
+            batch = LeastSquaresClassifier(1.0, priors=priors)
+            batch.learn_many(X[:row], y[:row])
+            assert found == pytest.approx(batch.predict_proba_one(x), abs=1e-9)
+        model.learn_one(x, label)
+
+
+def test_images_follow_the_priors_of_the_linear_layer():
+    images, labels = digits_network.IMAGES, digits_network.LABELS
+    model = digits_network.small(learnt=10)
+    model.priors = "equal"
+    assert model.classifier.priors == "equal"
+    model.learn_many(images[10:60], labels[10:60])
+    made = ShallowConvClassifier.from_preset("digits", priors="equal")
+    assert made.priors == made.classifier.priors == "equal"
+    probabilities = model.predict_proba_many(images[60:80])
+    scores = model.scores_many(images[60:80])
+    expected = np.exp(scores - scores.max(axis=1, keepdims=True))
+    np.testing.assert_allclose(probabilities, expected / expected.sum(axis=1, keepdims=True))
+    one = model.predict_proba_one({"image": images[60]})
+    np.testing.assert_allclose([*one.values()], probabilities[0], atol=1e-7)
+    before = model.predict_proba_learn_many(images[60:80], labels[60:80])
+    np.testing.assert_allclose(before[0], probabilities[0], atol=1e-7)
+    model.priors = None
+    assert model.scores_many(images[:5]).max() < 3.0
+
+
+def test_calibrated_discriminants_in_a_pipeline():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(300, 4)), random.choice([*"abc"], 300)
+    X[y == "a"] += 1.0
+    plain = HiddenLayer(8, seed=1) | LeastSquaresClassifier(1.0, priors="learnt")
+    model = CalibratedClassifier(plain.clone())
+    singly = model.clone()
+    model.learn_many(X, y.tolist())
+    plain.learn_many(X, y.tolist())
+    for x, label in zip(X.tolist(), y.tolist(), strict=True):
+        singly.learn_one(dict(enumerate(x)), label)
+    assert model.scale == singly.scale < 4.0
+    assert (model.predict_many(X) == plain.predict_many(X)).all()
+    np.testing.assert_allclose(model.predict_proba_many(X).sum(axis=1), 1.0)
+
+
+def test_many_classes_come_one_after_the_other():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(120, 5)), [row // 6 for row in range(120)]
+    for settings in ({"ridge": 1.0}, {"ridge": 1.0, "accumulator": "recursive"}, {}):
+        model = LeastSquaresClassifier(**settings, priors="equal")
+        single = copy.deepcopy(model)
+        found = model.predict_proba_learn_many(X, y)
+        for row, (x, label) in enumerate(itertools.zip_longest(X.tolist(), y)):
+            expected = single.predict_proba_one(dict(enumerate(x)))
+            assert expected == pytest.approx(dict(enumerate(found[row][: len(expected)])), abs=1e-8)
+            single.learn_one(dict(enumerate(x)), label)
