@@ -122,10 +122,11 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
     apart = np.sqrt(rows.w)[:, None] * (X - Y @ means.T)
     D, means = model.ridge_diagonal, means - x_mean[:, None]
     within = apart.T @ apart + np.diag(D)
-    whole = within + (means * weights) @ means.T
-    roots = np.sqrt(weights)
-    shares = roots[:, None] * (means.T @ np.linalg.pinv(whole, rcond=1e-13) @ means) * roots
-    if not D.all() or np.linalg.eigvalsh(shares).max() > 1.0 - 1e-7:
+    whole, roots = within + (means * weights) @ means.T, np.sqrt(rows.w)[:, None]
+    # What the rows, with the ridge below them, explain of the classes: in orthonormal columns.
+    bases = np.linalg.svd(np.vstack([roots * (X - x_mean), np.diag(np.sqrt(D))]), False)[0]
+    shares = np.linalg.norm(bases[: len(X)].T @ (roots * Y / np.sqrt(weights)), 2) ** 2
+    if not D.all() or shares > 1.0 - 1e-7:
         # All but separated: as far as rounding can tell.
         return
     residual = within @ V - total * means
