@@ -86,8 +86,8 @@ class StreamModel(ABC):
         batch, answers = later._read_batch(X, y), []
         # What predicts a row is not what the row is learnt with, where labels are late.
         for block in batch.blocks(singly=self.label_delay > 0):
-            rows = batch.samples[block]
-            answer = later._answer(rows[0]) if len(rows) == 1 else None
+            rows, keys = batch.samples[block], batch.keys[block]
+            answer = later._answer(rows[0], keys[0]) if len(rows) == 1 else None
             update, answered = batch.plan(block)
             apply(update)
             answers.append(answered if answer is None else answer)
@@ -98,7 +98,9 @@ class StreamModel(ABC):
         check_aligned(X, y=y)
         samples = read_stream_batch(X)
         check_not_empty("X", len(samples))
-        return StreamBatch(self, samples, *self._read_targets(samples, y))
+        targets, new = self._read_targets(samples, y)
+        keys, singly = self._keys_of(X, len(samples))
+        return StreamBatch(self, samples, keys, targets, sorted({*singly, *new}))
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Any], list[int]]:
@@ -107,8 +109,12 @@ class StreamModel(ABC):
         Raises if a row does not fit, alone or beside the others.
         """
 
+    def _keys_of(self, X: Any, n_rows: int) -> tuple[list[int | None], list[int]]:
+        """Return under what the forecasts of rows wait, and the rows that are learnt with them."""
+        return [None] * n_rows, []
+
     @abstractmethod
-    def _answer(self, sample: Sample) -> Any:
+    def _answer(self, sample: Sample, key: int | None) -> Any:
         """Return the answer for a row before it is learnt."""
 
     def _independent(self) -> Self:
@@ -132,6 +138,8 @@ class StreamBatch(NamedTuple):
     ----------
     model : StreamModel
     samples : list of Sample
+    keys : list of int or None
+        Under what a forecast of each row waits, if any do.
     targets : list
         Labels or numbers.
     new : list of int
@@ -140,6 +148,7 @@ class StreamBatch(NamedTuple):
 
     model: Any
     samples: list[Sample]
+    keys: list[int | None]
     targets: list[Any]
     new: list[int]
 
@@ -153,7 +162,7 @@ class StreamBatch(NamedTuple):
             update, answers = model._plan_block(samples, targets)
             return update, answers
         columns, row = model._columns.placing(samples[0])
-        return model._plan(columns, row, targets[0]), None
+        return model._plan(columns, row, targets[0], self.keys[block.start]), None
 
     def blocks(self, singly: bool = False) -> Iterator[slice]:
         """Return blocks of rows, in their order, of which those of one row are learnt singly."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.numerics import Calls
+from onlinels.numerics import Calls, apply
 from onlinels.rows import Name, feature_key, key_text
 from onlinels.saving import PLACES, VECTOR, savable
 from onlinels.stream.rows import is_gap
@@ -98,6 +98,12 @@ class Waiting:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def __contains__(self, key: int | None) -> bool:
+        return key in self._waiting
+
+    def __iter__(self) -> Iterator[Forecast]:
+        return iter(self._waiting.values())
+
     def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
         """Plan to let a forecast wait, made after `count` rows were learnt."""
         # The latest of equal samples counts. A sample is asked about again, for its probabilities
@@ -109,6 +115,13 @@ class Waiting:
         if len(waiting) < MOST_WAITING:
             return (add,)
         return (waiting.pop, next(iter(waiting))), add
+
+    def with_added(self, keys: Iterable[int], forecasts: Iterable[Floats], count: int) -> Self:
+        """Return it with many forecasts more, made after `count` rows were learnt."""
+        new = self.copied()
+        for key, forecast in zip(keys, forecasts, strict=True):
+            apply((new.plan_add(key, forecast, count), ()))
+        return new
 
     def find(self, key: int, count: int) -> Forecast | None:
         """Return what a waiting forecast was made of, and how many rows were learnt since.

@@ -1,0 +1,70 @@
+"""Softmax regression by stochastic gradient descent: slow, and so not misled by late labels."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+
+from onlinels.checks import Floats
+from onlinels.numerics import Calls, enlarged, shallow_copy
+from onlinels.saving import COLUMNS, savable
+from onlinels.stream.features import row_products
+
+STEP = 0.01
+"""Learning rate: that of river's models."""
+
+
+@savable({"weights": COLUMNS})
+class Softmax:
+    """Softmax regression whose weights W move by 0.01 z (y - softmax(z'W))' with each row z.
+
+    Attributes
+    ----------
+    weights : ndarray (n_features, n_classes)
+
+    Examples
+    --------
+    >>> from onlinels.numerics import apply
+    >>> softmax, row = Softmax().grown(1, 2), np.array([10.0])
+    >>> apply((softmax.plan(row, np.array([0.0, 1.0])), ()))
+    >>> softmax.probabilities(row).round(2)
+    array([0.27, 0.73])
+    """
+
+    def __init__(self) -> None:
+        self.weights = np.zeros((0, 0), order="F")
+
+    def grown(self, n_features: int, n_classes: int) -> Self:
+        """Return it with room for features and classes that did not come so far."""
+        new = shallow_copy(self)
+        new.weights = enlarged(self.weights, n_features, n_classes)
+        return new
+
+    def copied(self) -> Self:
+        """Return a copy that learns on its own."""
+        new = shallow_copy(self)
+        new.weights = self.weights.copy(order="F")
+        return new
+
+    def probabilities(self, rows: Floats) -> Floats:
+        """Return the probabilities (..., n_classes) of rows (..., n_features)."""
+        likelihoods = np.empty((*rows.shape[:-1], self.weights.shape[1]))
+        row_products(rows, self.weights, likelihoods)
+        likelihoods -= np.maximum.reduce(likelihoods, axis=-1, keepdims=True)
+        np.exp(likelihoods, out=likelihoods)
+        likelihoods /= np.add.reduce(likelihoods, axis=-1, keepdims=True)
+        return likelihoods
+
+    def plan(self, row: Floats, targets: Floats) -> Calls:
+        """Plan to learn a row (n_features,) with targets (n_classes,)."""
+        step = np.multiply.outer(row, STEP * (targets - self.probabilities(row)))
+        return ((np.add, self.weights, step, self.weights),)
+
+    def along(self, rows: Floats, targets: Floats) -> tuple[Floats, Self]:
+        """Return the probabilities of rows, each after those before it, and what has learnt all."""
+        new, before = self.copied(), np.empty(targets.shape)
+        for row, target, out in zip(rows, targets, before, strict=True):
+            out[:] = new.probabilities(row)
+            new.weights += np.multiply.outer(row, STEP * (target - out))
+        return before, new
