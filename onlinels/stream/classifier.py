@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import repeat
+from itertools import chain, compress, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
-from onlinels.stream.softmax import Softmax
+from onlinels.stream.softmax import Softmax, to_probabilities
 from onlinels.stream.waiting import MOST_WAITING, Waiting, sample_key
 
 RECENT = 0.995
@@ -106,8 +106,8 @@ class Forecast(NamedTuple):
         return cls(features, scores, None if last < 0 else last, bool(is_scaled))
 
 
-N_SAID = 4
-"""Numbers that are packed before features and scores."""
+N_SAID, LAST_LABEL = 4, 2
+"""Numbers that are packed before features and scores, and the place of the last label."""
 
 
 def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) -> Floats:
@@ -119,10 +119,29 @@ def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) 
     Forecast(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
     """
     said = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
-    n_rows = features.shape[:-1]
-    by_row = scores.swapaxes(0, -2) if n_rows else scores
-    parts = np.broadcast_to(said, (*n_rows, N_SAID)), features, by_row.reshape(*n_rows, -1)
-    return np.concatenate(parts, axis=-1)
+    if features.ndim == 1:
+        return np.concatenate((said, features, scores.ravel()))
+    parts = np.tile(said, (len(features), 1)), features, *scores
+    return np.concatenate(parts, axis=1)
+
+
+def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
+    """Write scores that experts gave in a forecast over those that they give now.
+
+    Experts that were not there then are judged by what they say now. Returns whether the class in a
+    column was known then.
+    """
+    n_experts, n_classes = forecast.scores.shape
+    scores[:n_experts] = 0.0
+    scores[:n_experts, :n_classes] = forecast.scores
+    return bool(column < n_classes)
+
+
+def _errs(scores: Floats, columns: Integers) -> Integers:
+    """Return 1 where experts, by scores (n_experts, n, n_classes), are wrong about rows, else 0."""
+    of_label = scores[:, np.arange(len(columns)), columns]
+    errs: Integers = (of_label < scores.max(axis=2) - TIE).astype(np.intp)
+    return errs
 
 
 NO_FORECAST = packed(np.zeros(0), np.zeros((len(EXPERTS), 0)), None, False)
@@ -419,13 +438,21 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
         return labels, sorted(first.union(self._columns.new_rows(samples)))
 
-    def _keys_of(self, X: Any, n_rows: int) -> tuple[list[int | None], list[int]]:
+    def _keys_of(
+        self, X: Any, n_rows: int, new: Sequence[int], is_answered: bool
+    ) -> tuple[list[int | None], Iterable[int]]:
         if not len(self._waiting) and not self._late:
             return [None] * n_rows, []
         keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
-        # A row that is learnt at once after its forecast may end that labels are late.
-        singly = [row for row, key in enumerate(keys) if key in self._waiting or not row]
-        return keys, singly
+        waiting = [row for row, key in enumerate(keys) if key in self._waiting]
+        if is_answered or new or len(set(keys)) < n_rows:
+            return keys, [0, *waiting]
+        # From the second row on those that wait are late: then rows are learnt together.
+        until_late = next((row for row in waiting if row), n_rows - 1)
+        n_features = len(self._columns.names)
+        forecasts = ((row, self._waiting.find(keys[row], 0)) for row in waiting)
+        grown = [row for row, each in forecasts if each and int(each[0][0]) < n_features]
+        return keys, [*(range(until_late + 1) if waiting else [0]), *grown]
 
     def _answer(self, sample: Sample, key: int | None) -> Answer:
         scores = np.zeros((1, len(self._classes)))
@@ -447,56 +474,63 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return model
 
     def _plan_block(
-        self, samples: Sequence[Sample], labels: Sequence[Label]
+        self, samples: Sequence[Sample], labels: Sequence[Label], keys: Sequence[int | None]
     ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features and classes; return their answers, too."""
+        """Plan to learn rows of known features and classes; return their answers, too.
+
+        The answers are not those of rows of which a forecast waits. All of these are late.
+        """
         rows, columns = self._columns.placed(samples), self._classes.columns(labels)
-        values, cells = np.array([row.values for row in rows]), self._cells
-        scaler, scalers = self._scaler.along(values, [row.gaps for row in rows])
-        features = scalers.transform(values)
+        cells, n_rows, every_row = self._cells, len(rows), np.arange(len(rows))
+        forecasts = self._waiting.forecasts_of(keys)
+        scaler, features = self._scaled_along(rows, forecasts)
         texts = [row.texts for row in rows]
         mixtures, of_texts, (calls, state) = cells.along(cells.of(features), texts, columns)
         activations, recent = self._activations, [*self._recent, *columns.tolist()]
         wide = activations.of(features)
         # The last label that was there to predict each row with.
-        n_rows, late = len(rows), self.label_delay + 1
-        missing = [-1] * (late - len(self._recent))
-        activations.add_labels_along(wide, np.array([*missing, *recent][:n_rows]), mixtures)
+        missing = [-1] * (self.label_delay + 1 - len(self._recent))
+        last_labels = [*missing, *recent][:n_rows]
+        for row, values in forecasts.items():
+            last_labels[row] = int(values[LAST_LABEL])
+        activations.add_labels_along(wide, np.array(last_labels), mixtures)
         for row, shares in of_texts.items():
             activations.add_texts(wide[row], [text // N_HASHES for text in texts[row]], shares)
         views = wide, activations.narrow(wide)
         targets = np.zeros((n_rows, len(self._classes)))
-        targets[np.arange(n_rows), columns] = 1.0
+        targets[every_row, columns] = 1.0
         scores = np.zeros((len(self._errors), *targets.shape))
-        errs = np.empty((len(self._errors), n_rows), dtype=np.intp)
         softmaxes = self._late_experts_along(views, targets, mixtures, scores)
-        errs[:] = scores[:, np.arange(n_rows), columns] < scores.max(axis=2) - TIE
 
         def compare(start: int, found: Sequence[Floats]) -> list[list[int]]:
             part = slice(start, start + found[0].shape[1])
-            np.concatenate(found, out=scores[:4, part])
-            highest = scores[:4, part].max(axis=2) - TIE
-            errs[:4, part] = scores[:4, np.arange(n_rows)[part], columns[part]] < highest
-            differences = (errs[:4:2, part] - errs[1:4:2, part]).T * (not self._late)
+            np.concatenate(found, out=scores[: len(EXPERTS), part])
+            errs = _errs(scores[: len(EXPERTS), part], columns[part])
+            # As in `_plan_experts`.
+            differences = (errs[::2] - errs[1::2]).T * (not self._late)
             as_list: list[list[int]] = differences.tolist()
             return as_list
 
         memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), compare)
-        errors = [self._errors]
-        for of_row in errs.T.tolist():
-            recent_errors = zip(errors[-1], of_row, strict=True)
-            errors.append([RECENT * each + err for each, err in recent_errors])
-        counts = self._count + np.arange(n_rows)
+        is_judged = np.ones(n_rows, dtype=bool)
+        for row, values in forecasts.items():
+            is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
+        errs = _errs(scores, columns) * is_judged
+        errors, counts = [self._errors], self._count + every_row
+        for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
+            recent_errors = zip(errors[-1], of_row[0], strict=True)
+            after = [RECENT * each + err for each, err in recent_errors]
+            errors.append(after if of_row[1] else errors[-1])
         # As `_mixture` does; a share for every row.
         rate, n_experts = (LATE_RATE, N_EXPERTS) if self._late else (RATE, len(EXPERTS))
-        shares = np.array(errors[:-1])[:, :n_experts]
-        shares = np.exp(rate * (shares.min(axis=1, keepdims=True) - shares))
-        shares /= shares.sum(axis=1, keepdims=True)
-        mixture = np.einsum("re,erk->rk", shares, np.clip(scores[:n_experts], *CREDIBLE))
+        by_row = np.array(errors[:-1])[:, :n_experts]
+        by_row = np.exp(rate * (by_row.min(axis=1, keepdims=True) - by_row))
+        by_row /= by_row.sum(axis=1, keepdims=True)
+        mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *CREDIBLE))
         losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
         for row, count in enumerate(counts.tolist()):
             n_sampled.append(len(losses) - 1)
-            if count % SAMPLED == 0:
+            if count % SAMPLED == 0 and is_judged[row]:
                 likelihoods = self._likelihoods(mixture[row], columns[row], count)
                 losses.append(losses[-1] - np.log(likelihoods))
                 chosen.append(best_scale(losses[-1]))
@@ -511,8 +545,28 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             "_seen": None,
         }
         state = (*state, *((self, name, value) for name, value in changes.items()))
-        update = (*calls, (self._recent.extend, columns.tolist())), state
+        taken = chain(*(self._waiting.plan_take(keys[row]) for row in forecasts))
+        update = (*calls, *taken, (self._recent.extend, columns.tolist())), state
         return update, Answer(mixture, scales, counts)
+
+    def _scaled_along(
+        self, rows: Sequence[StreamRow], forecasts: Mapping[int, Floats]
+    ) -> tuple[RunningScaler, Floats]:
+        """Return the scaler after rows, and their features: as their forecasts saw them, if any."""
+        features, is_new = np.empty((len(rows), len(rows[0].values))), np.ones(len(rows), bool)
+        for row, values in forecasts.items():
+            forecast = Forecast.of(values)
+            features[row], is_new[row] = forecast.features, not forecast.is_scaled
+        new = list(compress(rows, is_new.tolist()))
+        if not new:
+            return self._scaler, features
+        values = np.array([row.values for row in new])
+        scaler, scalers = self._scaler.along(values, [row.gaps for row in new])
+        scaled = np.empty(features.shape)
+        scaled[is_new] = scalers.transform(values)
+        is_new[[*forecasts]] = False
+        features[is_new] = scaled[is_new]
+        return scaler, features
 
     def _late_experts_along(
         self, views: Sequence[Floats], targets: Floats, mixtures: Floats, scores: Floats
@@ -576,18 +630,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         These are None if the class was not known then. The cells are as they are now: they hold no
         label that was not there.
         """
-        features, then = self._scaler.transform(row.values), forecast.features
-        features[: len(then)] = then
+        features = forecast.features
+        if len(features) < len(row.values):
+            features = self._scaler.transform(row.values)
+            features[: len(forecast.features)] = forecast.features
         laid = self._cells.of(features), self._activations.of(features)
         scored = self._score_laid_out(*laid, forecast.last, row.texts)
-        n_experts, n_classes = forecast.scores.shape
-        if column >= n_classes:
-            return scored, None
-        # Experts that were not there then are judged by what they say now.
         judged = scored.scores.copy()
-        judged[:n_experts] = 0.0
-        judged[:n_experts, :n_classes] = forecast.scores
-        return scored, judged
+        return scored, judged if _write_scores(forecast, judged, column) else None
 
     def _plan_experts(
         self, scored: Scored, judged: Floats | None, column: int, late: bool
@@ -618,7 +668,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             calls += planned[0]
             state += planned[1]
             if self._softmaxes:
-                calls += self._softmaxes[view].plan(row, targets)
+                expert = scored.scores[len(EXPERTS) + view]
+                calls.append(self._softmaxes[view].plan(row, targets - expert))
         return calls, state, changes
 
     def _with_softmaxes(self) -> Self:
@@ -672,9 +723,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         for (view, expert), out in zip(seen, scores, strict=False):
             row_products(view, expert.weights, out)
         if self._softmaxes:
-            of_softmaxes = zip(views, self._softmaxes, strict=True)
-            scores[4:6] = [each.probabilities(view) for view, each in of_softmaxes]
-            scores[6, ..., : mixture.shape[-1]] = mixture + 1.0 / mixture.shape[-1]
+            softmaxes = scores[len(EXPERTS) : -1]
+            for view, each, out in zip(views, self._softmaxes, softmaxes, strict=True):
+                row_products(view, each.weights, out)
+            to_probabilities(softmaxes)
+            scores[-1, ..., : mixture.shape[-1]] = mixture + 1.0 / mixture.shape[-1]
         return Scored(found, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
@@ -733,24 +786,29 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             waiting = self._waiting.with_added(keys, repeat(NO_FORECAST, len(keys)), 0)
             apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(rows), 0))
-        if self._late or any(row.texts for row in rows):
+        waits = self._late and (
+            any(key in self._waiting for key in keys) or len(set(keys)) < len(keys)
+        )
+        if waits or any(row.texts for row in rows):
             pairs = zip(keys, rows, strict=True)
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
-        values, last, parts, forecasts = (
-            np.array([row.values for row in rows]),
-            self._recent[-1],
-            [],
-            [],
-        )
+        values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
+        forecasts, scaler = list[Floats](), self._scaler
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
-            features = self._scaler.transform(values[some])
+            before = self._scaler
+            if self._late:
+                scaler, before = scaler.along(values[some], [row.gaps for row in rows[some]])
+            features = before.transform(values[some])
             laid = self._cells.of(features), self._activations.of(features)
             scores = self._score_laid_out(*laid, last).scores
-            forecasts += [*packed(features, scores, last, False)]
+            forecasts += [*packed(features, scores, last, self._late)]
             parts.append(self._mixture(scores))
         n_left = max(0, len(keys) - MOST_WAITING)
         waiting = self._waiting.with_added(keys[n_left:], forecasts[n_left:], self._count)
-        apply(((), ((self, "_waiting", waiting),)))
+        changes = {"_waiting": waiting, "_scaler": scaler}
+        if self._late:
+            changes["_seen"] = None
+        apply(((), tuple((self, *each) for each in changes.items())))
         return source, np.concatenate(parts)
 
     def _probabilities(self, scores: Floats) -> Floats:

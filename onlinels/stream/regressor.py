@@ -623,7 +623,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return tuple(calls), tuple(state)
 
     def _plan_block(
-        self, samples: Sequence[Sample], targets: Sequence[float]
+        self, samples: Sequence[Sample], targets: Sequence[float], keys: Sequence[int | None]
     ) -> tuple[tuple[Calls, State], Answer]:
         """Plan to learn rows of known features, without delay; return their forecasts, too."""
         placed, past = self._columns.placed(samples), self._past

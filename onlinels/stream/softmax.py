@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats
-from onlinels.numerics import Calls, enlarged, shallow_copy
+from onlinels.numerics import apply, enlarged, shallow_copy
 from onlinels.saving import COLUMNS, savable
 from onlinels.stream.features import row_products
 
@@ -27,7 +28,8 @@ class Softmax:
     --------
     >>> from onlinels.numerics import apply
     >>> softmax, row = Softmax().grown(1, 2), np.array([10.0])
-    >>> apply((softmax.plan(row, np.array([0.0, 1.0])), ()))
+    >>> errors = np.array([0.0, 1.0]) - softmax.probabilities(row)
+    >>> apply(((softmax.plan(row, errors),), ()))
     >>> softmax.probabilities(row).round(2)
     array([0.27, 0.73])
     """
@@ -49,22 +51,26 @@ class Softmax:
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return the probabilities (..., n_classes) of rows (..., n_features)."""
-        likelihoods = np.empty((*rows.shape[:-1], self.weights.shape[1]))
-        row_products(rows, self.weights, likelihoods)
-        likelihoods -= np.maximum.reduce(likelihoods, axis=-1, keepdims=True)
-        np.exp(likelihoods, out=likelihoods)
-        likelihoods /= np.add.reduce(likelihoods, axis=-1, keepdims=True)
-        return likelihoods
+        probabilities = np.empty((*rows.shape[:-1], self.weights.shape[1]))
+        row_products(rows, self.weights, probabilities)
+        to_probabilities(probabilities)
+        return probabilities
 
-    def plan(self, row: Floats, targets: Floats) -> Calls:
-        """Plan to learn a row (n_features,) with targets (n_classes,)."""
-        step = np.multiply.outer(row, STEP * (targets - self.probabilities(row)))
-        return ((np.add, self.weights, step, self.weights),)
+    def plan(self, row: Floats, errors: Floats) -> tuple[Any, ...]:
+        """Plan to learn a row (n_features,) by targets less its probabilities (n_classes,)."""
+        return (dger, STEP, row, errors, 1, 1, self.weights, 0, 0, 1)
 
     def along(self, rows: Floats, targets: Floats) -> tuple[Floats, Self]:
         """Return the probabilities of rows, each after those before it, and what has learnt all."""
         new, before = self.copied(), np.empty(targets.shape)
         for row, target, out in zip(rows, targets, before, strict=True):
             out[:] = new.probabilities(row)
-            new.weights += np.multiply.outer(row, STEP * (target - out))
+            apply(((new.plan(row, target - out),), ()))
         return before, new
+
+
+def to_probabilities(scores: Floats) -> None:
+    """Turn scores (..., n_classes) into probabilities, in place: their softmax."""
+    scores -= np.maximum.reduce(scores, axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    scores /= np.add.reduce(scores, axis=-1, keepdims=True)

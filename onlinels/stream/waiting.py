@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from operator import itemgetter
@@ -123,15 +123,20 @@ class Waiting:
             apply((new.plan_add(key, forecast, count), ()))
         return new
 
-    def find(self, key: int, count: int) -> Forecast | None:
+    def find(self, key: int | None, count: int) -> Forecast | None:
         """Return what a waiting forecast was made of, and how many rows were learnt since.
 
         None if none waits under the key; `count` rows are learnt in all.
         """
-        found = self._waiting.get(key)
+        found = None if key is None else self._waiting.get(key)
         return None if found is None else (found[0], count - found[1])
 
-    def plan_take(self, key: int) -> Calls:
+    def forecasts_of(self, keys: Sequence[int | None]) -> dict[int, Floats]:
+        """Return what the forecasts of rows were made of that wait, by the row's number."""
+        waiting = self._waiting
+        return {row: waiting[key][0] for row, key in enumerate(keys) if key in waiting}
+
+    def plan_take(self, key: int | None) -> Calls:
         """Plan that a forecast does not wait any more."""
         return ((self._waiting.pop, key, None),)
 
