@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, feature_extraction, metrics, preprocessing
 
-from onlinels import StreamClassifier
+from onlinels import StreamClassifier, dumps, loads
 from onlinels.stream import rows as stream_rows
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies
@@ -228,6 +228,54 @@ def test_late_labels_mislead_only_if_nothing_tells_how_late(is_predicted):
     else:
         assert right[0] < 20
         assert right[1] > 40
+
+
+def late_model(stream, late=3):
+    """Return a model that has learnt every row late, while the last few wait."""
+    model = StreamClassifier()
+    for row, x in enumerate(stream.samples):
+        model.predict_one(x)
+        if row >= late:
+            model.learn_one(stream.samples[row - late], stream.labels[row - late])
+    return model
+
+
+@settings(max_examples=25)
+@given(strategies.streams(always=True))
+def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
+    a = late_model(stream)
+    b, x = copy.deepcopy(a), {"always": 0.5, "text 0": "x", "number 0": None}
+    answers = [a.predict_proba_one(x) for _ in range(3)]
+    assert answers == [answers[0]] * 3
+    assert a.predict_proba_many([x, x]) == answers[:2]
+    b.predict_one(x)
+    assert laws.saved(a) == laws.saved(b)
+
+
+@settings(max_examples=25)
+@given(strategies.streams(), st.sampled_from(["pickle", "copy", "save"]))
+def test_forecasts_wait_in_copies_and_saves(stream, kind):
+    a = late_model(stream)
+    again = {"pickle": lambda m: pickle.loads(pickle.dumps(m)), "copy": copy.deepcopy}
+    b = again.get(kind, lambda m: loads(dumps(m)))(a)
+    assert len(b._waiting) == len(a._waiting)
+    for model in (a, b):
+        for x, y in zip(stream.samples[-3:], stream.labels[-3:], strict=True):
+            model.learn_one(x, y)
+    assert_alike(a, b, stream.samples)
+
+
+def test_no_more_than_4096_forecasts_wait():
+    model = StreamClassifier()
+    model.predict_many([{"a": float(number)} for number in range(6000)])
+    assert len(model._waiting) == 4096
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1])
+    model.predict_many([{"a": float(number)} for number in range(9000, 13_500)])
+    model.predict_one({"a": 0.5})
+    assert len(model._waiting) == 4096
+    memory = model._raw_memory_usage
+    model.predict_many([{"a": float(number)} for number in range(20_000, 26_000)])
+    assert model._raw_memory_usage < memory + 4096
 
 
 # -- all parts against a literal one, and refusals ------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from onlinels.checks import Floats
-from onlinels.numerics import apply, enlarged, shallow_copy
+from onlinels.numerics import enlarged, shallow_copy
 from onlinels.saving import COLUMNS, savable
 from onlinels.stream.features import row_products
 
@@ -63,9 +63,13 @@ class Softmax:
     def along(self, rows: Floats, targets: Floats) -> tuple[Floats, Self]:
         """Return the probabilities of rows, each after those before it, and what has learnt all."""
         new, before = self.copied(), np.empty(targets.shape)
+        # As `to_probabilities` and `plan`, in line: measured, half the time of calling them.
         for row, target, out in zip(rows, targets, before, strict=True):
-            out[:] = new.probabilities(row)
-            apply(((new.plan(row, target - out),), ()))
+            row.dot(new.weights, out=out)
+            out -= out[out.argmax()]
+            np.exp(out, out=out)
+            out /= np.add.reduce(out)
+            dger(STEP, row, target - out, 1, 1, new.weights, 0, 0, 1)
         return before, new
 
 
