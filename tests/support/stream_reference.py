@@ -155,8 +155,8 @@ class Literal:
         self.late, self.waiting, self.softmaxes = False, {}, []
 
     def shares(self):
-        errors, rate = (self.errors, 0.25) if self.late else (self.errors[:4], 0.5)
-        return np.exp(-rate * errors) / np.exp(-rate * errors).sum()
+        errors = self.errors if self.late else self.errors[:4]
+        return np.exp(-0.5 * errors) / np.exp(-0.5 * errors).sum()
 
     def scaled(self, row):
         return np.array(
