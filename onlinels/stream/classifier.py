@@ -218,8 +218,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     seed : int
         Of the random units; models of one seed and one stream are alike.
     label_delay : int
-        Samples that are predicted, about, between one that is predicted and its label: 0 where
-        every label is learnt before the next prediction.
+        Samples that are predicted, about, between a sample and its label. Only samples that this
+        model did not predict before it learns them need it.
 
     Notes
     -----
@@ -231,9 +231,17 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     may come at any time. Scores are those of the forecast: a mixture of least-squares outputs
     within [-0.5, 1.5]. Before anything is learnt values are not read, and `predict_one` is None.
 
-    The label learnt last is a feature too: in many streams it says more than all others. With a
-    `label_delay` of d a row is learnt with the label that came d rows before that, which was the
-    last one when the row was predicted; without it, labels that come late mislead.
+    The label learnt last is a feature too: in many streams it is the best feature of all. So a row
+    whose label is late must be learnt with the label that was the last one at its prediction.
+    Every forecast therefore waits, under a hash of the sample, until `learn_one` brings the label;
+    up to 4,096 wait, each with a few numbers. A row is late if other rows were learnt between its
+    forecast and its label. A late row is learnt with the last label and the scaled features of its
+    forecast, experts are judged by the scores that they gave in the forecast, no long memory is
+    reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
+    descent, and the cells' mixture. While labels are late the scale follows the predicted rows, so
+    a prediction then changes later ones. If samples are learnt that the model did not predict, or
+    that a transformer has changed since, `label_delay` says which label was the last one; without
+    it, labels that come late mislead.
 
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
@@ -767,7 +775,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             with suppress(Exception):
                 apply((self._waiting.plan_add(sample_key(x), NO_FORECAST, 0), ()))
             return np.zeros(0)
-        return self._mixture(self._forecast(sample_key(x), self._columns.row(x)))
+        # Read first: it refuses what has no key.
+        row = self._columns.row(x)
+        return self._mixture(self._forecast(sample_key(x), row))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         rows = self._columns.placed(read_stream_batch(X))
@@ -785,7 +795,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             pairs = zip(keys, rows, strict=True)
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
-        forecasts, scaler = list[Floats](), self._scaler
+        forecasts, scaler = deque[Floats](maxlen=MOST_WAITING), self._scaler
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
             before = self._scaler
             if self._late:
@@ -793,10 +803,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             features = before.transform(values[some])
             laid = self._cells.of(features), self._activations.of(features)
             scores = self._score_laid_out(*laid, last).scores
-            forecasts += [*packed(features, scores, last, self._late)]
+            forecasts.extend(packed(features, scores, last, self._late))
             parts.append(self._mixture(scores))
-        n_left = max(0, len(keys) - MOST_WAITING)
-        waiting = self._waiting.with_added(keys[n_left:], forecasts[n_left:], self._count)
+        waiting = self._waiting.with_added(keys[-MOST_WAITING:], forecasts, self._count)
         changes = {"_waiting": waiting, "_scaler": scaler}
         if self._late:
             changes["_seen"] = None

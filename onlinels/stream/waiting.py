@@ -13,7 +13,7 @@ import numpy as np
 
 from onlinels.checks import Floats
 from onlinels.numerics import Calls, apply
-from onlinels.rows import Name, feature_key, key_text
+from onlinels.rows import Name, feature_key
 from onlinels.saving import PLACES, VECTOR, savable
 from onlinels.stream.rows import is_gap
 
@@ -53,7 +53,9 @@ def sample_key(x: Mapping[Any, Any]) -> int:
 @lru_cache(maxsize=256)
 def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..., bytes], bytes]:
     """Return what picks the values of names in an order of their own, what packs them, a hash."""
-    by_text = {key_text(feature_key(name)): name for name in names}
+    by_text = {
+        f"{type(key).__name__}:{key!r}": name for name in names for key in [feature_key(name)]
+    }
     ordered = [by_text[text] for text in sorted(by_text)]
     # Of one name, itemgetter gives no tuple.
     pick = itemgetter(*ordered) if ordered[1:] else lambda x: (x[ordered[0]],)
