@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, compress, repeat
+from itertools import chain, compress, islice, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -59,6 +59,9 @@ EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMOR
 LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
 """Those that come after them where labels are late: softmax regressions, and shares in cells."""
 
+N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
+"""Experts once a label was late."""
+
 
 class Answer(NamedTuple):
     """Rows as they are answered before they are learnt."""
@@ -75,8 +78,8 @@ class Scored(NamedTuple):
 
     # What the cells of rows hold.
     found: Lookup
-    # What each view sees, (..., n_activations), and the scores of experts, (4, ..., n_classes), or
-    # 7 experts once a label was late.
+    # What each view sees, (..., n_activations), and the scores of the 4 or 7 experts that there
+    # are, (n_experts, ..., n_classes).
     views: tuple[Floats, Floats]
     scores: Floats
 
@@ -157,9 +160,6 @@ def _are_sound(forecasts: Iterable[tuple[Floats, int]], model: Any) -> bool:
         if not fits or not 0 <= n_scores <= n_experts * n_classes:
             return False
     return True
-
-
-N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
 
 
 def _is_sound(model: Any) -> bool:
@@ -690,8 +690,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         widths = activations.n_wide, activations.n_narrow
         pairs = zip(self._memories, widths, strict=True)
         model._memories = [each.grown(size, len(classes)) for each, size in pairs]
-        pairs_ = zip(self._softmaxes, widths, strict=False)
-        model._softmaxes = [each.grown(size, len(classes)) for each, size in pairs_]
+        # As long as no label was late, there are none.
+        late = zip(self._softmaxes, widths, strict=False)
+        model._softmaxes = [each.grown(size, len(classes)) for each, size in late]
         return model
 
     def _score(self, row: StreamRow, last: int | None) -> Scored:
@@ -783,16 +784,16 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         rows = self._columns.placed(read_stream_batch(X))
         check_not_empty("X", len(rows))
         source = source_of(X)
-        keys = [sample_key(x) for x in samples_of(X)]
+        # Of rows that were asked about before the scale may know.
+        first = 0 if self._softmaxes else max(0, len(rows) - MOST_WAITING)
+        keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         if not self._recent:
             waiting = self._waiting.with_added(keys, repeat(NO_FORECAST, len(keys)), 0)
             apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(rows), 0))
-        waits = self._late and (
-            any(key in self._waiting for key in keys) or len(set(keys)) < len(keys)
-        )
-        if waits or any(row.texts for row in rows):
-            pairs = zip(keys, rows, strict=True)
+        asked_again = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
+        if (self._softmaxes and asked_again) or any(row.texts for row in rows):
+            pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)
             return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
         values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
         forecasts, scaler = deque[Floats](maxlen=MOST_WAITING), self._scaler
