@@ -229,7 +229,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     each of the first 32 classes. Absent features are 0, as in river's linear models; None and NaN
     are unknown, and count as the mean, or as no text. New features, up to 4,096, and new classes
     may come at any time. Scores are those of the forecast: a mixture of least-squares outputs
-    within [-0.5, 1.5]. Before anything is learnt values are not read, and `predict_one` is None.
+    within [-0.5, 1.5]. Before anything is learnt no value is refused, and `predict_one` is None.
 
     The label learnt last is a feature too: in many streams it is the best feature of all. So a row
     whose label is late must be learnt with the label that was the last one at its prediction.
