@@ -20,7 +20,7 @@ from onlinels import (
     StreamClassifier,
     WindowedClassifier,
 )
-from support.laws import saved
+from support.laws import saved, unasked
 
 
 def unlearnt():
@@ -66,12 +66,13 @@ def test_blank_classifiers_answer_whatever_the_values_are(kind, x):
     model = CLASSIFIERS[kind]()
     if "scaler" in kind and "around" not in kind:
         x = dict.fromkeys(x, 1.0)  # The scaler itself reads them, and gives NaN.
-    before = pickle.dumps(model)
+    # What a stream's model was asked waits for its label; nothing else changes.
+    before = pickle.dumps(unasked(model))
     assert model.predict_one(x) is None
     assert model.predict_proba_one(x) == {}
     for answer in ("scores_one", "variance_one"):
         assert getattr(model, answer, lambda x: {})(x) == {}
-    assert "scaler" in kind or pickle.dumps(model) == before
+    assert "scaler" in kind or pickle.dumps(unasked(model)) == before
 
 
 @pytest.mark.parametrize("kind", NUMBERS)

@@ -211,6 +211,16 @@ def stream(n_rows, **settings):
     return model
 
 
+def late_stream(n_rows):
+    """Return a stream that predicts every row, and learns it three rows later."""
+    model = StreamClassifier()
+    for row in range(n_rows):
+        model.predict_one(SAMPLES[row])
+        if row >= 3:
+            model.learn_one(SAMPLES[row - 3], LABELS[row - 3])
+    return model
+
+
 def takeover():
     """Return a stream whose short memory is about to do clearly better."""
     rows, labels = strategies.turned_labels(400, 200, seed=5)
@@ -245,6 +255,13 @@ STREAMS = {
     "first row": (StreamClassifier, lambda m: m.learn_one({"a": 1.0, "d": "red"}, "first")),
     "new names": (lambda: stream(4), lambda m: m.learn_one({"a": 1.0, "d": "x", "e": None}, "3")),
     "late labels": (lambda: stream(20, label_delay=2), lambda m: m.learn_one({"a": 1e6}, "no")),
+    "late row": (lambda: late_stream(12), lambda m: m.learn_one(SAMPLES[9], LABELS[9])),
+    "first late row": (lambda: late_stream(4), lambda m: m.learn_one(SAMPLES[1], LABELS[1])),
+    "late rows": (lambda: late_stream(20), lambda m: m.learn_many(SAMPLES[16:20], LABELS[16:20])),
+    "forecasts that move the scale": (
+        lambda: late_stream(12),
+        lambda m: m.predict_many([*SAMPLES[12:16], {"a": 1e6}]),
+    ),
     "growing batch": (
         lambda: stream(4),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], ["yes", "third"]),

@@ -57,6 +57,43 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
 
 
 @strategies.examples(40)
+@given(
+    st.data(),
+    strategies.streams(max_rows=60),
+    st.integers(0, 3),
+    DELAYS,
+    st.sampled_from([1, 64]),
+)
+def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, most_texts):
+    """Batches are predicted; some are learnt later, some singly, some are never; others unasked."""
+    model = StreamClassifier(seed, delay)
+    single, left = copy.deepcopy(model), []
+    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+        for part in parts(data, len(stream)):
+            X, y = stream.samples[part], stream.labels[part]
+            left.append((X, y))
+            if data.draw(st.booleans()):
+                found = model.predict_proba_many(X)
+                for x, row in zip(X, found, strict=True):
+                    expected = single.predict_proba_one(x)
+                    np.testing.assert_allclose([*row.values()], [*expected.values()], atol=1e-7)
+            if data.draw(st.booleans()):
+                X, y = left.pop(data.draw(st.integers(0, len(left) - 1)))
+                is_answered = data.draw(st.booleans())
+                if is_answered:
+                    found = model.predict_proba_learn_many(X, y)
+                else:
+                    model.learn_many(X, y)
+                for row, (x, label) in enumerate(zip(X, y, strict=True)):
+                    if is_answered:
+                        expected = [*single.predict_proba_one(x).values()]
+                        np.testing.assert_allclose([*found[row].values()], expected, atol=1e-7)
+                    single.learn_one(x, label)
+            assert len(model._waiting) == len(single._waiting)
+            laws.assert_nearly_alike_streams(model, single, stream.samples)
+
+
+@strategies.examples(40)
 @given(st.data(), strategies.number_streams(max_rows=120), st.integers(0, 3), DELAYS)
 def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
     model = StreamRegressor(seed, delay)

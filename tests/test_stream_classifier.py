@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from river import compose, datasets, evaluate, feature_extraction, metrics, preprocessing
 
-from onlinels import StreamClassifier
+from onlinels import StreamClassifier, dumps, loads
 from onlinels.stream import rows as stream_rows
 from onlinels.stream.features import RunningScaler
 from support import laws, strategies
@@ -120,12 +120,15 @@ def test_label_and_highest_probability_agree_while_classes_are_new():
 @settings(max_examples=25)
 @given(st.data(), strategies.streams(always=True), strategies.streams(max_rows=6))
 def test_predictions_leave_no_trace(data, stream, others):
+    """But that they wait for labels: a row asked about before other rows were learnt is late."""
     a, b = StreamClassifier(), StreamClassifier()
-    asked = [*stream.samples, *others.samples, {"never met": 1.0, "text 0": "never met"}, {}]
+    asked = [x | {"never met": 1.0} for x in (*stream.samples, *others.samples, {"text 0": "new"})]
     for x, y in zip(stream.samples, stream.labels, strict=True):
         for sample in data.draw(st.permutations(asked))[:4]:
             a.predict_one(sample)
-        a.predict_proba_many(others.samples)
+        a.predict_proba_many(asked)
+        a.predict_one(x)
+        a.predict_proba_one(x)
         a.learn_one(x, y)
         b.learn_one(x, y)
     assert_alike(a, b, asked)
@@ -206,18 +209,73 @@ def test_in_pipelines_and_with_late_labels(model):
         assert 0.4 < metric.get() <= 1.0
 
 
-def test_late_labels_do_not_mislead_if_it_is_said_how_late():
+@pytest.mark.parametrize("is_predicted", [True, False])
+def test_late_labels_mislead_only_if_nothing_tells_how_late(is_predicted):
     """Labels in runs of 25: the last one that is there is always that of the run before."""
     y = (np.arange(1000) // 25 % 3).tolist()
     X, right = np.random.default_rng(0).normal(size=(1000, 2)), []
     for model in (StreamClassifier(), StreamClassifier(label_delay=24)):
         right.append(0)
         for row, x in enumerate(X.tolist()):
-            right[-1] += model.predict_one(dict(enumerate(x))) == y[row]
+            # Of a copy's forecast the model knows nothing.
+            asked = model if is_predicted or row < 950 else copy.deepcopy(model)
+            if is_predicted or row >= 950:
+                right[-1] += asked.predict_one(dict(enumerate(x))) == y[row]
             if row >= 24:
                 model.learn_one(dict(enumerate(X[row - 24].tolist())), y[row - 24])
-    assert right[0] < 250
-    assert right[1] > 750
+    if is_predicted:
+        assert min(right) > 750
+    else:
+        assert right[0] < 20
+        assert right[1] > 40
+
+
+def late_model(stream, late=3):
+    """Return a model that has learnt every row late, while the last few wait."""
+    model = StreamClassifier()
+    for row, x in enumerate(stream.samples):
+        model.predict_one(x)
+        if row >= late:
+            model.learn_one(stream.samples[row - late], stream.labels[row - late])
+    return model
+
+
+@settings(max_examples=25)
+@given(strategies.streams(always=True))
+def test_a_row_asked_twice_waits_once_and_moves_the_scale_once(stream):
+    a = late_model(stream)
+    b, x = copy.deepcopy(a), {"always": 0.5, "text 0": "x", "number 0": None}
+    answers = [a.predict_proba_one(x) for _ in range(3)]
+    assert answers == [answers[0]] * 3
+    assert a.predict_proba_many([x, x]) == answers[:2]
+    b.predict_one(x)
+    assert laws.saved(a) == laws.saved(b)
+
+
+@settings(max_examples=25)
+@given(strategies.streams(), st.sampled_from(["pickle", "copy", "save"]))
+def test_forecasts_wait_in_copies_and_saves(stream, kind):
+    a = late_model(stream)
+    again = {"pickle": lambda m: pickle.loads(pickle.dumps(m)), "copy": copy.deepcopy}
+    b = again.get(kind, lambda m: loads(dumps(m)))(a)
+    assert len(b._waiting) == len(a._waiting)
+    for model in (a, b):
+        for x, y in zip(stream.samples[-3:], stream.labels[-3:], strict=True):
+            model.learn_one(x, y)
+    assert_alike(a, b, stream.samples)
+
+
+def test_no_more_than_4096_forecasts_wait():
+    model = StreamClassifier()
+    model.predict_many([{"a": float(number)} for number in range(6000)])
+    assert len(model._waiting) == 4096
+    model.learn_many([{"a": 1.0}, {"a": 2.0}], [0, 1])
+    model.predict_many([{"a": float(number)} for number in range(9000, 13_500)])
+    model.predict_one({"a": 0.5})
+    assert len(model._waiting) == 4096
+    memory = model._raw_memory_usage
+    model.predict_many([{"a": float(number)} for number in range(20_000, 26_000)])
+    assert model._raw_memory_usage < memory + 4096
 
 
 # -- all parts against a literal one, and refusals ------------------------------------------------
@@ -250,6 +308,34 @@ def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
             model.learn_one(x, y)
             literal.learn(x, y, model.feature_names)
             assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
+
+
+@settings(max_examples=40)
+@given(
+    st.data(),
+    strategies.streams(max_rows=40, always=True),
+    st.sampled_from([0, 0, 3]),
+    st.sampled_from([1, 64]),
+)
+def test_late_rows_are_learnt_as_it_says(data, stream, delay, most_texts):
+    """Rows are asked about in their order, some twice, and learnt in any, some never."""
+    model, literal = StreamClassifier(0, delay), Literal(0, delay, most_texts)
+    order = data.draw(st.permutations(range(len(stream))))
+    is_batch = data.draw(st.booleans())
+    with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
+        for row in range(len(stream)):
+            for x in data.draw(st.sampled_from([[], stream.samples[row : row + 3]])):
+                model.predict_one(x)
+                literal.ask(x)
+            late = order[row] if data.draw(st.booleans()) else row
+            x, y = stream.samples[late], stream.labels[late]
+            if is_batch:
+                model.learn_many([x], [y])
+            else:
+                model.learn_one(x, y)
+            literal.learn(x, y, model.feature_names)
+            assert_as_said(copy.deepcopy(model), literal, [x])
+        assert len(model._waiting) == len(literal.waiting)
 
 
 def test_it_takes_over_where_it_says():

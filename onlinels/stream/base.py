@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from onlinels.checks import check_count, check_not_empty, checked_assignment
@@ -91,22 +91,24 @@ class StreamModel(ABC):
         After them come the answers of all blocks of rows, each row before it is learnt.
         """
         later = self._independent()
-        batch, answers = later._read_batch(X, y), []
+        batch, answers = later._read_batch(X, y, is_answered=True), []
         # What predicts a row is not what the row is learnt with, where labels are late.
         for block in batch.blocks(singly=self.label_delay > 0):
-            rows = batch.samples[block]
-            answer = later._answer(rows[0]) if len(rows) == 1 else None
+            rows, keys = batch.samples[block], batch.keys[block]
+            answer = later._answer(rows[0], keys[0]) if len(rows) == 1 else None
             update, answered = batch.plan(block)
             apply(update)
             answers.append(answered if answer is None else answer)
         return source_of(X), later, answers
 
-    def _read_batch(self, X: Any, y: Any) -> StreamBatch:
+    def _read_batch(self, X: Any, y: Any, is_answered: bool = False) -> StreamBatch:
         """Read a batch; raises if a row does not fit, alone or beside the others."""
         check_aligned(X, y=y)
         samples = read_stream_batch(X)
         check_not_empty("X", len(samples))
-        return StreamBatch(self, samples, *self._read_targets(samples, y))
+        targets, new = self._read_targets(samples, y)
+        keys, singly = self._keys_of(X, len(samples), new, is_answered)
+        return StreamBatch(self, samples, keys, targets, sorted({*singly, *new}))
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Any], list[int]]:
@@ -115,8 +117,17 @@ class StreamModel(ABC):
         Raises if a row does not fit, alone or beside the others.
         """
 
+    def _keys_of(
+        self, X: Any, n_rows: int, new: Sequence[int], is_answered: bool
+    ) -> tuple[list[int | None], Iterable[int]]:
+        """Return under what the forecasts of rows wait, and which rows are learnt singly for it.
+
+        Rows that are new are learnt singly anyway; rows may be answered before they are learnt.
+        """
+        return [None] * n_rows, []
+
     @abstractmethod
-    def _answer(self, sample: Sample) -> Any:
+    def _answer(self, sample: Sample, key: int | None) -> Any:
         """Return the answer for a row before it is learnt."""
 
     def _independent(self) -> Self:
@@ -140,6 +151,8 @@ class StreamBatch(NamedTuple):
     ----------
     model : StreamModel
     samples : list of Sample
+    keys : list of int or None
+        Under what a forecast of each row waits, if any do.
     targets : list
         Labels or numbers.
     new : list of int
@@ -148,6 +161,7 @@ class StreamBatch(NamedTuple):
 
     model: Any
     samples: list[Sample]
+    keys: list[int | None]
     targets: list[Any]
     new: list[int]
 
@@ -158,10 +172,10 @@ class StreamBatch(NamedTuple):
         """
         model, samples, targets = self.model, self.samples[block], self.targets[block]
         if len(samples) > 1:
-            update, answers = model._plan_block(samples, targets)
+            update, answers = model._plan_block(samples, targets, self.keys[block])
             return update, answers
         columns, row = model._columns.placing(samples[0])
-        return model._plan(columns, row, targets[0]), None
+        return model._plan(columns, row, targets[0], self.keys[block.start]), None
 
     def blocks(self, singly: bool = False) -> Iterator[slice]:
         """Return blocks of rows, in their order, of which those of one row are learnt singly."""

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain, compress, islice, repeat
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from onlinels.checks import Floats, Integers, check_not_empty, row_blocks
 from onlinels.labels import Classes, Label, read_label, read_labels
-from onlinels.numerics import Calls, Lock, State, apply
-from onlinels.rows import check_mapping, labels_like, source_of, table_like
+from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
+from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
 from onlinels.saving import (
+    FLAG,
     NOTHING,
     SHARE,
     VECTOR,
@@ -28,6 +31,8 @@ from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
 from onlinels.stream.rows import N_HASHES, Sample, StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.softmax import Softmax, to_probabilities
+from onlinels.stream.waiting import MOST_WAITING, Waiting, sample_key
 
 RECENT = 0.995
 """What is left of an error after each further row: some 200 rows count."""
@@ -51,6 +56,12 @@ VIEWS, MEMORIES = ("units", "features"), ("long", "short")
 EXPERTS = tuple(f"{view}, {memory} memory" for view in VIEWS for memory in MEMORIES)
 """What the experts see and how long they remember, in their order."""
 
+LATE_EXPERTS = (*(f"{view}, by gradient" for view in VIEWS), "cells")
+"""Those that come after them where labels are late: softmax regressions, and shares in cells."""
+
+N_EXPERTS = len(EXPERTS) + len(LATE_EXPERTS)
+"""Experts once a label was late."""
+
 
 class Answer(NamedTuple):
     """Rows as they are answered before they are learnt."""
@@ -67,9 +78,88 @@ class Scored(NamedTuple):
 
     # What the cells of rows hold.
     found: Lookup
-    # What each view sees, (..., n_activations), and the scores of experts, (4, ..., n_classes).
+    # What each view sees, (..., n_activations), and the scores of the 4 or 7 experts that there
+    # are, (n_experts, ..., n_classes).
     views: tuple[Floats, Floats]
     scores: Floats
+
+
+class Forecast(NamedTuple):
+    """What a forecast was made of that has changed when its label comes."""
+
+    # The features as they were scaled, and the scores of experts: fewer than now, perhaps.
+    features: Floats
+    scores: Floats
+    # The column of the last label then, and whether the scale has learnt the row already.
+    last: int | None
+    is_scaled: bool
+
+    @classmethod
+    def of(cls, values: Floats) -> Self:
+        """Return the forecast that was `packed`."""
+        n_features, n_experts, last, is_scaled = values[:N_SAID].astype(int).tolist()
+        scores = values[N_SAID + n_features :].reshape(n_experts, -1)
+        features = values[N_SAID : N_SAID + n_features]
+        return cls(features, scores, None if last < 0 else last, bool(is_scaled))
+
+
+N_SAID, LAST_LABEL = 4, 2
+"""Numbers that are packed before features and scores, and the place of the last label."""
+
+
+def packed(features: Floats, scores: Floats, last: int | None, is_scaled: bool) -> Floats:
+    """Return forecasts of features (..., n_features), scores (n_experts, ..., n_classes) as rows.
+
+    Examples
+    --------
+    >>> Forecast.of(packed(np.array([0.5]), np.array([[0.2, 0.8]]), None, False))
+    Forecast(features=array([0.5]), scores=array([[0.2, 0.8]]), last=None, is_scaled=False)
+    """
+    said = features.shape[-1], len(scores), -1 if last is None else last, is_scaled
+    if features.ndim == 1:
+        return np.concatenate((said, features, scores.ravel()))
+    parts = np.tile(said, (len(features), 1)), features, *scores
+    return np.concatenate(parts, axis=1)
+
+
+def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
+    """Write scores that experts gave in a forecast over those that they give now.
+
+    Experts that were not there then are judged by what they say now. Returns whether the class in a
+    column was known then.
+    """
+    n_experts, n_classes = forecast.scores.shape
+    scores[:n_experts] = 0.0
+    scores[:n_experts, :n_classes] = forecast.scores
+    return bool(column < n_classes)
+
+
+def _errs(scores: Floats, columns: Integers) -> Integers:
+    """Return 1 where experts, by scores (n_experts, n, n_classes), are wrong about rows, else 0."""
+    of_label = scores[:, np.arange(len(columns)), columns]
+    errs: Integers = (of_label < scores.max(axis=2) - TIE).astype(np.intp)
+    return errs
+
+
+NO_FORECAST = packed(np.zeros(0), np.zeros((len(EXPERTS), 0)), None, False)
+"""What waits while nothing is learnt: by it the second row tells that labels are late."""
+
+
+def _are_sound(forecasts: Iterable[tuple[Floats, int]], model: Any) -> bool:
+    """Tell whether forecasts that wait are some that a model may have made."""
+    n_classes = len(model._classes)
+    for values, count in forecasts:
+        said = values[:N_SAID]
+        if len(said) < N_SAID or not np.isfinite(values).all() or (said % 1.0).any():
+            return False
+        n_features, n_experts, last, is_scaled = said.tolist()
+        n_scores = len(values) - N_SAID - n_features
+        fits = 0 <= n_features <= len(model._columns.names) and 0 <= count <= model._count
+        fits = fits and n_experts in (len(EXPERTS), N_EXPERTS) and -1 <= last < n_classes
+        fits = fits and is_scaled in (0, 1) and n_scores % n_experts == 0
+        if not fits or not 0 <= n_scores <= n_experts * n_classes:
+            return False
+    return True
 
 
 def _is_sound(model: Any) -> bool:
@@ -83,10 +173,14 @@ def _is_sound(model: Any) -> bool:
     n_shares = len(cells._sums) - 1
     fits = fits and len(activations._labels) == n_shares == min(n_classes, MOST_LABELS)
     fits = fits and len(cells._ranks) == n_features
-    fits = fits and (len(model._errors), len(model._losses)) == (len(EXPERTS), len(SCALES))
+    fits = fits and len(model._losses) == len(SCALES) and (not model._late or model._softmaxes)
+    if model._softmaxes:
+        fits = fits and [each.weights.shape for each in model._softmaxes] == shapes
+    fits = fits and len(model._errors) == (N_EXPERTS if model._softmaxes else len(EXPERTS))
+    fits = fits and _are_sound(model._waiting, model)
     fits = fits and model._recent.maxlen == model.label_delay + 1
     fits = fits and all(type(each) is int and 0 <= each < n_classes for each in model._recent)
-    return fits and settings_hold(model)
+    return bool(fits) and settings_hold(model)
 
 
 @savable_settings(
@@ -97,6 +191,9 @@ def _is_sound(model: Any) -> bool:
     _activations=made_of(Activations),
     _cells=made_of(Cells),
     _memories=listed(made_of(Memories)),
+    _softmaxes=listed(made_of(Softmax)),
+    _waiting=made_of(Waiting),
+    _late=FLAG,
     _errors=listed(SHARE),
     _losses=VECTOR,
     _classes=made_of(Classes),
@@ -121,8 +218,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     seed : int
         Of the random units; models of one seed and one stream are alike.
     label_delay : int
-        Samples that are predicted, about, between one that is predicted and its label: 0 where
-        every label is learnt before the next prediction.
+        Samples that are predicted, about, between a sample and its label. Only samples that this
+        model did not predict before it learns them need it.
 
     Notes
     -----
@@ -132,11 +229,19 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     each of the first 32 classes. Absent features are 0, as in river's linear models; None and NaN
     are unknown, and count as the mean, or as no text. New features, up to 4,096, and new classes
     may come at any time. Scores are those of the forecast: a mixture of least-squares outputs
-    within [-0.5, 1.5]. Before anything is learnt values are not read, and `predict_one` is None.
+    within [-0.5, 1.5]. Before anything is learnt no value is refused, and `predict_one` is None.
 
-    The label learnt last is a feature too: in many streams it says more than all others. With a
-    `label_delay` of d a row is learnt with the label that came d rows before that, which was the
-    last one when the row was predicted; without it, labels that come late mislead.
+    The label learnt last is a feature too: in many streams it is the best feature of all. So a row
+    whose label is late must be learnt with the label that was the last one at its prediction.
+    Every forecast therefore waits, under a hash of the sample, until `learn_one` brings the label;
+    up to 4,096 wait, each with a few numbers. A row is late if other rows were learnt between its
+    forecast and its label. A late row is learnt with the last label and the scaled features of its
+    forecast, experts are judged by the scores that they gave in the forecast, no long memory is
+    reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
+    descent, and the cells' mixture. While labels are late the scale follows the predicted rows, so
+    a prediction then changes later ones. If samples are learnt that the model did not predict, or
+    that a transformer has changed since, `label_delay` says which label was the last one; without
+    it, labels that come late mislead.
 
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
@@ -191,6 +296,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         super().__init__(seed, label_delay)
         self._cells = Cells(seed)
         self._memories = [Memories() for _ in VIEWS]
+        # Of each view, once a label was late.
+        self._softmaxes: list[Softmax] = []
+        self._waiting = Waiting()
+        # Whether rows were learnt between the last row's forecast and its label.
+        self._late = False
         # Of every expert. Plain floats: numpy takes longer over four numbers.
         self._errors = [0.0] * len(EXPERTS)
         self._losses = np.zeros(len(SCALES))
@@ -205,8 +315,15 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
     @property
     def shares(self) -> dict[str, float]:
-        """Shares of the four experts in the forecast, by what they see and how they remember."""
-        return dict(zip(EXPERTS, shares_of(self._errors, RATE).tolist(), strict=True))
+        """Shares of the experts in the forecast, by what they see and how they remember.
+
+        They are four, and seven while labels are late.
+        """
+        names = EXPERTS + LATE_EXPERTS if self._late else EXPERTS
+        return dict(zip(names, self._shares().tolist(), strict=True))
+
+    def _shares(self) -> Floats:
+        return shares_of(self._errors if self._late else self._errors[: len(EXPERTS)], RATE)
 
     def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
         """Learn one sample.
@@ -231,7 +348,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         'apple'
         """
         with self._lock:
-            apply(self._plan(*self._columns.taking(x), y))
+            columns, row = self._columns.taking(x)
+            apply(self._plan(columns, row, y, sample_key(x) if len(self._waiting) else None))
 
     def predict_learn_many(self, X: Any, y: Any) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -320,65 +438,99 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         first = {labels.index(label) for label in classes.labels[len(self._classes) :]}
         return labels, sorted(first.union(self._columns.new_rows(samples)))
 
-    def _answer(self, sample: Sample) -> Answer:
+    def _keys_of(
+        self, X: Any, n_rows: int, new: Sequence[int], is_answered: bool
+    ) -> tuple[list[int | None], Iterable[int]]:
+        if not len(self._waiting) and not self._late:
+            return [None] * n_rows, []
+        keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
+        waiting = [row for row, key in enumerate(keys) if key in self._waiting]
+        if is_answered or new or len(set(keys)) < n_rows:
+            return keys, [0, *waiting]
+        # From the second row on those that wait are late: then rows are learnt together.
+        until_late = next((row for row in waiting if row), n_rows - 1)
+        n_features = len(self._columns.names)
+        forecasts = ((row, self._waiting.find(keys[row], 0)) for row in waiting)
+        grown = [row for row, each in forecasts if each and int(each[0][0]) < n_features]
+        return keys, [*(range(until_late + 1) if waiting else [0]), *grown]
+
+    def _answer(self, sample: Sample, key: int | None) -> Answer:
         scores = np.zeros((1, len(self._classes)))
         if self._recent:
             row = self._columns.placed([sample])[0]
-            scores[0] = self._mixture(self._score(row, self._recent[-1]).scores)
+            if key is None:
+                # Nothing waits, and this row is learnt next.
+                found = self._score(row, self._recent[-1]).scores
+            else:
+                found = self._forecast(key, row)
+            scores[0] = self._mixture(found)
         return Answer(scores, np.array([best_scale(self._losses)]), np.array([self._count]))
 
     def _independent(self) -> Self:
         model = super()._independent()
         model._cells, model._recent = self._cells.copied(), self._recent.copy()
+        model._softmaxes = [each.copied() for each in self._softmaxes]
+        model._waiting = self._waiting.copied()
         return model
 
     def _plan_block(
-        self, samples: Sequence[Sample], labels: Sequence[Label]
+        self, samples: Sequence[Sample], labels: Sequence[Label], keys: Sequence[int | None]
     ) -> tuple[tuple[Calls, State], Answer]:
-        """Plan to learn rows of known features and classes; return their answers, too."""
+        """Plan to learn rows of known features and classes; return their answers, too.
+
+        The answers are not those of rows of which a forecast waits. All of these are late.
+        """
         rows, columns = self._columns.placed(samples), self._classes.columns(labels)
-        values, cells = np.array([row.values for row in rows]), self._cells
-        scaler, scalers = self._scaler.along(values, [row.gaps for row in rows])
-        features = scalers.transform(values)
+        cells, n_rows, every_row = self._cells, len(rows), np.arange(len(rows))
+        forecasts = self._waiting.forecasts_of(keys)
+        scaler, features = self._scaled_along(rows, forecasts)
         texts = [row.texts for row in rows]
         mixtures, of_texts, (calls, state) = cells.along(cells.of(features), texts, columns)
         activations, recent = self._activations, [*self._recent, *columns.tolist()]
         wide = activations.of(features)
         # The last label that was there to predict each row with.
-        n_rows, late = len(rows), self.label_delay + 1
-        missing = [-1] * (late - len(self._recent))
-        activations.add_labels_along(wide, np.array([*missing, *recent][:n_rows]), mixtures)
+        missing = [-1] * (self.label_delay + 1 - len(self._recent))
+        last_labels = [*missing, *recent][:n_rows]
+        for row, values in forecasts.items():
+            last_labels[row] = int(values[LAST_LABEL])
+        activations.add_labels_along(wide, np.array(last_labels), mixtures)
         for row, shares in of_texts.items():
             activations.add_texts(wide[row], [text // N_HASHES for text in texts[row]], shares)
         views = wide, activations.narrow(wide)
         targets = np.zeros((n_rows, len(self._classes)))
-        targets[np.arange(n_rows), columns] = 1.0
-        scores = np.empty((len(EXPERTS), *targets.shape))
-        errs = np.empty((len(EXPERTS), n_rows), dtype=np.intp)
+        targets[every_row, columns] = 1.0
+        scores = np.zeros((len(self._errors), *targets.shape))
+        softmaxes = self._late_experts_along(views, targets, mixtures, scores)
 
         def compare(start: int, found: Sequence[Floats]) -> list[list[int]]:
             part = slice(start, start + found[0].shape[1])
-            np.concatenate(found, out=scores[:, part])
-            highest = scores[:, part].max(axis=2) - TIE
-            errs[:, part] = scores[:, np.arange(n_rows)[part], columns[part]] < highest
-            differences: list[list[int]] = (errs[::2, part] - errs[1::2, part]).T.tolist()
-            return differences
+            np.concatenate(found, out=scores[: len(EXPERTS), part])
+            errs = _errs(scores[: len(EXPERTS), part], columns[part])
+            # As in `_plan_experts`.
+            differences = (errs[::2] - errs[1::2]).T * (not self._late)
+            as_list: list[list[int]] = differences.tolist()
+            return as_list
 
         memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), compare)
-        errors = [self._errors]
-        for of_row in errs.T.tolist():
-            recent_errors = zip(errors[-1], of_row, strict=True)
-            errors.append([RECENT * each + err for each, err in recent_errors])
-        counts = self._count + np.arange(n_rows)
+        is_judged = np.ones(n_rows, dtype=bool)
+        for row, values in forecasts.items():
+            is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
+        errs = _errs(scores, columns) * is_judged
+        errors, counts = [self._errors], self._count + every_row
+        for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
+            recent_errors = zip(errors[-1], of_row[0], strict=True)
+            after = [RECENT * each + err for each, err in recent_errors]
+            errors.append(after if of_row[1] else errors[-1])
         # As `_mixture` does; a share for every row.
-        shares = np.array(errors[:-1])
-        shares = np.exp(RATE * (shares.min(axis=1, keepdims=True) - shares))
-        shares /= shares.sum(axis=1, keepdims=True)
-        mixture = np.einsum("re,erk->rk", shares, np.clip(scores, *CREDIBLE))
+        n_experts = N_EXPERTS if self._late else len(EXPERTS)
+        by_row = np.array(errors[:-1])[:, :n_experts]
+        by_row = np.exp(RATE * (by_row.min(axis=1, keepdims=True) - by_row))
+        by_row /= by_row.sum(axis=1, keepdims=True)
+        mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *CREDIBLE))
         losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
         for row, count in enumerate(counts.tolist()):
             n_sampled.append(len(losses) - 1)
-            if count % SAMPLED == 0:
+            if count % SAMPLED == 0 and is_judged[row]:
                 likelihoods = self._likelihoods(mixture[row], columns[row], count)
                 losses.append(losses[-1] - np.log(likelihoods))
                 chosen.append(best_scale(losses[-1]))
@@ -387,16 +539,53 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             "_errors": errors[-1],
             "_losses": losses[-1],
             "_memories": memories,
+            "_softmaxes": softmaxes,
             "_scaler": scaler,
             "_count": self._count + n_rows,
             "_seen": None,
         }
         state = (*state, *((self, name, value) for name, value in changes.items()))
-        update = (*calls, (self._recent.extend, columns.tolist())), state
+        taken = chain(*(self._waiting.plan_take(keys[row]) for row in forecasts))
+        update = (*calls, *taken, (self._recent.extend, columns.tolist())), state
         return update, Answer(mixture, scales, counts)
 
-    def _plan(self, columns: StreamColumns, row: StreamRow, y: Any) -> tuple[Calls, State]:
-        """Plan to learn a row in given columns: one pass, and changes that are made together."""
+    def _scaled_along(
+        self, rows: Sequence[StreamRow], forecasts: Mapping[int, Floats]
+    ) -> tuple[RunningScaler, Floats]:
+        """Return the scaler after rows, and their features: as their forecasts saw them, if any."""
+        features, is_new = np.empty((len(rows), len(rows[0].values))), np.ones(len(rows), bool)
+        for row, values in forecasts.items():
+            forecast = Forecast.of(values)
+            features[row], is_new[row] = forecast.features, not forecast.is_scaled
+        new = list(compress(rows, is_new.tolist()))
+        if not new:
+            return self._scaler, features
+        values = np.array([row.values for row in new])
+        scaler, scalers = self._scaler.along(values, [row.gaps for row in new])
+        scaled = np.empty(features.shape)
+        scaled[is_new] = scalers.transform(values)
+        is_new[[*forecasts]] = False
+        features[is_new] = scaled[is_new]
+        return scaler, features
+
+    def _late_experts_along(
+        self, views: Sequence[Floats], targets: Floats, mixtures: Floats, scores: Floats
+    ) -> list[Softmax]:
+        """Write the scores of the experts for late labels, and return those that learn, later."""
+        softmaxes = self._softmaxes.copy()
+        for view, each in enumerate(self._softmaxes):
+            scores[len(EXPERTS) + view], softmaxes[view] = each.along(views[view], targets)
+        if softmaxes:
+            scores[-1, :, : mixtures.shape[1]] = mixtures + 1.0 / mixtures.shape[1]
+        return softmaxes
+
+    def _plan(
+        self, columns: StreamColumns, row: StreamRow, y: Any, key: int | None = None
+    ) -> tuple[Calls, State]:
+        """Plan to learn a row in given columns: one pass, and changes that are made together.
+
+        A forecast may wait under its key.
+        """
         column, model = self._classes.column(y), self
         is_new = column is None
         if column is None or columns is not self._columns:
@@ -404,45 +593,92 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             classes = self._classes.extended([label])
             (column,) = classes.columns([label]).tolist()
             model = self._grown(columns, classes)
-        # Not the last label of all, but the last one that was there to predict this sample with.
-        was_there = len(self._recent) > self.label_delay
-        last = self._recent[0] if was_there else None
-        scored, scaler = model._score(row, last), model._scaler.learnt(row.values, row.gaps)
-        calls, state, changes = model._plan_experts(scored, column, is_new)
+        found = None if key is None else self._waiting.find(key, self._count)
+        late = self._late if found is None else found[1] > 0
+        if late and not self._softmaxes:
+            model = model._with_softmaxes()
+        forecast = None if found is None else Forecast.of(found[0])
+        if forecast is None or not (late or forecast.is_scaled):
+            # Not the last label of all, but the last one that was there to predict this sample.
+            was_there = len(self._recent) > self.label_delay
+            forecast, last = None, self._recent[0] if was_there else None
+            scored = model._score(row, last)
+            judged: Floats | None = None if is_new else scored.scores
+        else:
+            scored, judged = model._score_as(forecast, row, column)
+        scaler = model._scaler
+        if forecast is None or not forecast.is_scaled:
+            scaler = scaler.learnt(row.values, row.gaps)
+        calls, state, changes = model._plan_experts(scored, judged, column, late)
         of_cells = model._cells.plan(scored.found, column, is_new)
         calls += of_cells[0]
         state += of_cells[1]
+        if found is not None and key is not None:
+            calls += self._waiting.plan_take(key)
         if model is not self:
             changes = vars(model) | changes
-        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None}
+        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None, "_late": late}
         calls.append((self._recent.append, column))
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
 
+    def _score_as(
+        self, forecast: Forecast, row: StreamRow, column: int
+    ) -> tuple[Scored, Floats | None]:
+        """Return a row as its forecast saw it, scored now, and the scores that experts gave then.
+
+        These are None if the class was not known then. The cells are read as they are now: with
+        what they held at the forecast Agrawal and STAGGER lose 3 and 2 points, 200 rows late.
+        """
+        features = forecast.features
+        if len(features) < len(row.values):
+            features = self._scaler.transform(row.values)
+            features[: len(forecast.features)] = forecast.features
+        laid = self._cells.of(features), self._activations.of(features)
+        scored = self._score_laid_out(*laid, forecast.last, row.texts)
+        judged = scored.scores.copy()
+        return scored, judged if _write_scores(forecast, judged, column) else None
+
     def _plan_experts(
-        self, scored: Scored, column: int, is_new: bool
+        self, scored: Scored, judged: Floats | None, column: int, late: bool
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
-        """Return calls, states of the memories and new attributes to learn a row with scores."""
-        scores, changes = scored.scores, dict[str, Any]()
-        errs = [False] * len(EXPERTS)
+        """Return calls, states of the memories and new attributes to learn a row with scores.
+
+        Experts are judged by scores that they gave when the label was not known, if any.
+        """
+        changes = dict[str, Any]()
+        errs = [False] * len(self._errors)
         # Nobody could be right about a label that is met for the first time.
-        if not is_new:
-            errs = (scores[:, column] < np.maximum.reduce(scores, axis=1) - TIE).tolist()
+        if judged is not None:
+            errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
             changes["_errors"] = [RECENT * errors + err for errors, err in recent]
             if self._count % SAMPLED == 0:
-                likelihoods = self._likelihoods(self._mixture(scores), column, self._count)
+                likelihoods = self._likelihoods(self._mixture(judged), column, self._count)
                 changes["_losses"] = self._losses - np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
         for view, row in enumerate(scored.views):
             long, short = 2 * view, 2 * view + 1
-            both, difference = scores[long : short + 1], errs[long] - errs[short]
+            # A short memory that was better is out of date where labels are late.
+            difference = 0 if late else errs[long] - errs[short]
+            both = scored.scores[long : short + 1]
             planned = self._memories[view].plan(row, targets, both, difference)
             calls += planned[0]
             state += planned[1]
+            if self._softmaxes:
+                expert = scored.scores[len(EXPERTS) + view]
+                calls.append(self._softmaxes[view].plan(row, targets - expert))
         return calls, state, changes
+
+    def _with_softmaxes(self) -> Self:
+        """Return a model with the experts for late labels, as a draft."""
+        model = shallow_copy(self)
+        model._softmaxes = [Softmax().grown(*each.shape) for each in self._memories]
+        model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
+        model._seen = None
+        return model
 
     def _grown(self, columns: StreamColumns, classes: Classes) -> Self:
         """Return a model with room for features and classes met first, as a draft."""
@@ -454,6 +690,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         widths = activations.n_wide, activations.n_narrow
         pairs = zip(self._memories, widths, strict=True)
         model._memories = [each.grown(size, len(classes)) for each, size in pairs]
+        # As long as no label was late, there are none.
+        late = zip(self._softmaxes, widths, strict=False)
+        model._softmaxes = [each.grown(size, len(classes)) for each, size in late]
         return model
 
     def _score(self, row: StreamRow, last: int | None) -> Scored:
@@ -473,23 +712,30 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         """Return rows that are laid out (..., n_wide), after a label, with their scores."""
         cells, activations = self._cells, self._activations
         found = cells.lookup(places, texts)
-        activations.add_labels(wide, last, cells.mixture(found))
+        mixture = cells.mixture(found)
+        activations.add_labels(wide, last, mixture)
         if texts:
             names = [text // N_HASHES for text in texts]
             activations.add_texts(wide, names, cells.of_texts(found))
         views = wide, activations.narrow(wide)
         pairs = zip(views, self._memories, strict=True)
         seen = [(view, each) for view, pair in pairs for each in (pair.long, pair.short)]
-        scores = np.empty((len(EXPERTS), *wide.shape[:-1], len(self._classes)))
-        for (view, expert), out in zip(seen, scores, strict=True):
+        scores = np.zeros((len(self._errors), *wide.shape[:-1], len(self._classes)))
+        for (view, expert), out in zip(seen, scores, strict=False):
             row_products(view, expert.weights, out)
+        if self._softmaxes:
+            softmaxes = scores[len(EXPERTS) : -1]
+            for view, each, out in zip(views, self._softmaxes, softmaxes, strict=True):
+                row_products(view, each.weights, out)
+            to_probabilities(softmaxes)
+            scores[-1, ..., : mixture.shape[-1]] = mixture + 1.0 / mixture.shape[-1]
         return Scored(found, views, scores)
 
     def _mixture(self, scores: Floats) -> Floats:
         """Return the forecast (..., n_classes) of the scores of experts (4, ..., n_classes)."""
         low, high = CREDIBLE
-        credible = np.minimum(np.maximum(scores, low), high)
-        shares = shares_of(self._errors, RATE)
+        shares = self._shares()
+        credible = np.minimum(np.maximum(scores[: len(shares)], low), high)
         if scores.ndim == 2:
             mixture: Floats = shares.dot(credible)
         else:
@@ -505,27 +751,66 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         probabilities: Floats = (count * shares + 1.0) / (count + len(mixture))
         return probabilities
 
+    def _forecast(self, key: int, row: StreamRow) -> Floats:
+        """Return the scores of experts for a row, which wait for its label."""
+        waits = self._waiting.find(key, self._count)
+        before = None if waits is None else Forecast.of(waits[0])
+        if self._late and waits is not None and before is not None and not waits[1]:
+            # Asked again: the scale has learnt this row.
+            return before.scores
+        last, state = self._recent[-1], list[Any]()
+        scored = self._score(row, last)
+        is_scaled = before is not None and before.is_scaled
+        features = self._activations.features_in(scored.views[0])
+        if self._late and not is_scaled:
+            scaler, is_scaled = self._scaler.learnt(row.values, row.gaps), True
+            state = [(self, "_scaler", scaler), (self, "_seen", None)]
+        forecast = packed(features, scored.scores, last, is_scaled)
+        apply((self._waiting.plan_add(key, forecast, self._count), tuple(state)))
+        return scored.scores
+
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not self._recent:
             check_mapping(x)
+            # Values may be anything yet.
+            with suppress(Exception):
+                apply((self._waiting.plan_add(sample_key(x), NO_FORECAST, 0), ()))
             return np.zeros(0)
-        return self._mixture(self._score(self._columns.row(x), self._recent[-1]).scores)
+        # Read first: it refuses what has no key.
+        row = self._columns.row(x)
+        return self._mixture(self._forecast(sample_key(x), row))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         rows = self._columns.placed(read_stream_batch(X))
         check_not_empty("X", len(rows))
         source = source_of(X)
+        # Of rows that were asked about before the scale may know.
+        first = 0 if self._softmaxes else max(0, len(rows) - MOST_WAITING)
+        keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
         if not self._recent:
+            waiting = self._waiting.with_added(keys, repeat(NO_FORECAST, len(keys)), 0)
+            apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(rows), 0))
-        last = self._recent[-1]
-        if any(row.texts for row in rows):
-            mixtures = [self._mixture(self._score(row, last).scores) for row in rows]
-            return source, np.array(mixtures)
-        values, parts = np.array([row.values for row in rows]), []
+        asked_again = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
+        if (self._softmaxes and asked_again) or any(row.texts for row in rows):
+            pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)
+            return source, np.array([self._mixture(self._forecast(*each)) for each in pairs])
+        values, last, parts = np.array([row.values for row in rows]), self._recent[-1], []
+        forecasts, scaler = deque[Floats](maxlen=MOST_WAITING), self._scaler
         for some in row_blocks(len(rows), 4 * self._activations.n_wide):
-            features = self._scaler.transform(values[some])
+            before = self._scaler
+            if self._late:
+                scaler, before = scaler.along(values[some], [row.gaps for row in rows[some]])
+            features = before.transform(values[some])
             laid = self._cells.of(features), self._activations.of(features)
-            parts.append(self._mixture(self._score_laid_out(*laid, last).scores))
+            scores = self._score_laid_out(*laid, last).scores
+            forecasts.extend(packed(features, scores, last, self._late))
+            parts.append(self._mixture(scores))
+        waiting = self._waiting.with_added(keys[-MOST_WAITING:], forecasts, self._count)
+        changes = {"_waiting": waiting, "_scaler": scaler}
+        if self._late:
+            changes["_seen"] = None
+        apply(((), tuple((self, *each) for each in changes.items())))
         return source, np.concatenate(parts)
 
     def _probabilities(self, scores: Floats) -> Floats:

@@ -422,6 +422,11 @@ class Activations:
         for name, of_text in zip(names, shares, strict=True):
             wide[self._texts[name]] = of_text
 
+    def features_in(self, wide: Floats) -> Floats:
+        """Return the standardised features (..., n_features) that are in activations."""
+        features: Floats = wide.take(self._features, axis=-1)
+        return features
+
     def narrow(self, wide: Floats) -> Floats:
         """Return what is seen without units and mixture: [1, features, last labels, texts]."""
         seen: Floats = wide.take(self._narrow, axis=-1)

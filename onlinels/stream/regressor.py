@@ -426,7 +426,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             new.insert(0, 0)
         return targets, new
 
-    def _answer(self, sample: Sample) -> Answer:
+    def _answer(self, sample: Sample, key: int | None) -> Answer:
         row = self._columns.placed([sample])[0]
         forecast = self._forecast(row).value if self._count else 0.0
         return Answer(np.array([forecast]), np.array([self._deviation()]))
@@ -585,7 +585,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # Infinity times the quantile of a level near 0 would be NaN.
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
-    def _plan(self, columns: StreamColumns, known: StreamRow, target: float) -> tuple[Calls, State]:
+    def _plan(
+        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None = None
+    ) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together."""
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
@@ -621,7 +623,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return tuple(calls), tuple(state)
 
     def _plan_block(
-        self, samples: Sequence[Sample], targets: Sequence[float]
+        self, samples: Sequence[Sample], targets: Sequence[float], keys: Sequence[int | None]
     ) -> tuple[tuple[Calls, State], Answer]:
         """Plan to learn rows of known features, without delay; return their forecasts, too."""
         placed, past = self._columns.placed(samples), self._past

@@ -84,6 +84,19 @@ def learn_mixed(model, random):
         model.learn_one(sample, ("class", int(label)))
 
 
+def learn_late(model, random):
+    """Learn rows, some late, some at once, and leave forecasts waiting."""
+    X, y = rows(random, 40)
+    samples = [
+        {"a": row[0], "text": str(label), "b": row[1]} for row, label in zip(X, y, strict=True)
+    ]
+    for row, sample in enumerate(samples):
+        model.predict_one(sample)
+        if row >= 6 and row % 5:
+            model.learn_one(samples[row - 6], int(y[row - 6]))
+    model.predict_many(samples[:3])
+
+
 def learn_mixed_numbers(model, random):
     X, _ = rows(random, 30)
     for row in X:
@@ -249,6 +262,7 @@ MODELS = {
     "targets": (of(LeastSquaresMultiTargetRegressor), learn_targets),
     "stream": (of(StreamClassifier, seed=3), learn_mixed),
     "delayed": (of(StreamClassifier, label_delay=4), learn_mixed),
+    "late": (of(StreamClassifier), learn_late),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
     "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),

@@ -7,6 +7,7 @@ from onlinels.numerics import apply
 from onlinels.scoring import PRIOR, SCALES
 from onlinels.stream.cells import N_PARTITIONS, Cells
 from onlinels.stream.features import N_UNITS, Activations
+from onlinels.stream.waiting import sample_key
 
 
 def literal_row(names, sample):
@@ -123,6 +124,23 @@ def units_of(activations, features):
     return activations.of(features)[:N_UNITS]
 
 
+class LiteralSoftmax:
+    """Softmax regression, a step of 0.01 along the gradient a row."""
+
+    def __init__(self):
+        self.weights = np.zeros((0, 0))
+
+    def probabilities(self, activations, n_classes):
+        held, self.weights = self.weights, np.zeros((len(activations), n_classes))
+        self.weights[: held.shape[0], : held.shape[1]] = held
+        scores = np.exp(activations @ self.weights - (activations @ self.weights).max())
+        return scores / scores.sum()
+
+    def learn(self, activations, target):
+        errors = target - self.probabilities(activations, len(target))
+        self.weights += 0.01 * np.outer(activations, errors)
+
+
 class Literal:
     """The whole of it, of which only the recursion and what is drawn at random are its own."""
 
@@ -133,17 +151,26 @@ class Literal:
         self.names, self.features, self.places = (), [], []
         self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
-        self.errors, self.losses = [], np.zeros(len(SCALES))
+        self.errors, self.losses = np.zeros(4), np.zeros(len(SCALES))
+        self.late, self.waiting, self.softmaxes = False, {}, []
 
     def shares(self):
-        recent = 0.995 ** np.arange(len(self.errors))[::-1] @ np.reshape(self.errors, (-1, 4))
-        return np.exp(-0.5 * recent) / np.exp(-0.5 * recent).sum()
+        errors = self.errors if self.late else self.errors[:4]
+        return np.exp(-0.5 * errors) / np.exp(-0.5 * errors).sum()
 
-    def look(self, x, columns):
-        row = literal_row(self.names, x)
-        scaled = [each.transform(value) for each, value in zip(self.features, row, strict=True)]
+    def scaled(self, row):
+        return np.array(
+            [each.transform(value) for each, value in zip(self.features, row, strict=True)]
+        )
+
+    def learn_scale(self, x, row):
+        for feature, value in zip(self.features, row, strict=True):
+            feature.learn(value)
+        self.samples.append(x)
+
+    def look(self, x, last, scaled):
         values = {("feature", number): value for number, value in enumerate(scaled)}
-        values[("label", columns[-1] if columns else None)] = 1.0
+        values[("label", last)] = 1.0
         texts = [name for name in self.crowded if isinstance(x.get(name), str)]
         texts = [name for name in texts if (name, x[name]) not in self.names]
         seen = self.cells.look(self.draws, scaled, [(name, x[name]) for name in texts])
@@ -151,15 +178,47 @@ class Literal:
         for source, of_classes in zip((None, *texts), shares, strict=True):
             values |= {("share", source, number): s for number, s in enumerate(of_classes)}
         rest = {place: values.get(place, 0.0) for place in self.places}
-        wide = np.array([*units_of(self.units, np.array(scaled)), 1.0, *rest.values()])
+        wide = np.array([*units_of(self.units, scaled), 1.0, *rest.values()])
         rest = [value for place, value in rest.items() if place[:2] != ("share", None)]
         narrow = np.array([1.0, *rest])
         scores = [each.scores(wide) for each in (self.wide.long, self.wide.short)]
         scores += [each.scores(narrow) for each in (self.narrow.long, self.narrow.short)]
-        return row, wide, narrow, np.array(scores), seen, each
+        if self.softmaxes:
+            pairs = zip(self.softmaxes, (wide, narrow), strict=True)
+            scores += [each.probabilities(row, len(self.labels)) for each, row in pairs]
+            scores.append(shares[0] + 1 / len(self.labels))
+        return wide, narrow, np.array(scores), seen, each
 
     def scores(self, x):
-        return self.shares() @ np.clip(self.look(x, self.columns)[3], -0.5, 1.5)
+        """Return the forecast, which leaves no trace."""
+        return self.mixture(self.answer(x)[0])
+
+    def answer(self, x):
+        found = self.waiting.get(sample_key(x))
+        if self.late and found and found["count"] == len(self.columns):
+            return found["scores"], found
+        row = literal_row(self.names, x)
+        last, scaled = self.columns[-1], self.scaled(row)
+        scores = self.look(x, last, scaled)[2]
+        is_scaled = found["is_scaled"] if found else False
+        count = len(self.columns)
+        forecast = {"count": count, "scores": scores, "last": last, "scaled": scaled}
+        return scores, forecast | {"is_scaled": is_scaled, "row": row}
+
+    def ask(self, x):
+        """Let a forecast wait."""
+        forecast = {"count": 0, "scores": np.zeros((4, 0)), "last": None, "scaled": []}
+        forecast["is_scaled"] = False
+        if self.columns:
+            forecast = self.answer(x)[1]
+            if self.late and not forecast["is_scaled"]:
+                self.learn_scale(x, forecast["row"])
+                forecast["is_scaled"] = True
+        self.waiting[sample_key(x)] = forecast
+
+    def mixture(self, scores):
+        shares = self.shares()
+        return shares @ np.clip(scores[: len(shares)], -0.5, 1.5)
 
     def probabilities(self, mixture, scale):
         q = np.exp(scale * (mixture - mixture.max()))
@@ -169,8 +228,7 @@ class Literal:
     def predict_proba(self, x):
         return self.probabilities(self.scores(x), SCALES[np.argmin(self.losses + PRIOR)])
 
-    def learn(self, x, y, names):
-        n_rows = len(self.columns)
+    def grow(self, x, y, names):
         is_new = y not in self.labels
         self.labels += [y] * is_new
         added = range(len(self.names), len(names))
@@ -193,21 +251,46 @@ class Literal:
         for pair, size in zip((self.narrow, self.wide), sizes, strict=True):
             pair.long = pair.long.grown(size, len(self.labels))
             pair.short = pair.short.grown(size, len(self.labels))
+        return is_new
+
+    def learn(self, x, y, names):
+        n_rows, is_new = len(self.columns), self.grow(x, y, names)
+        forecast = self.waiting.pop(sample_key(x), None)
+        late = forecast["count"] < n_rows if forecast else self.late
+        if late and not self.softmaxes:
+            self.softmaxes = [LiteralSoftmax(), LiteralSoftmax()]
+            self.errors = np.append(self.errors, [self.errors.max()] * 3)
+        row, column = literal_row(self.names, x), self.labels.index(y)
+        scaled, is_judged = self.scaled(row), not is_new
         # The labels that were there when this row was predicted.
         before = self.columns[: max(0, n_rows - self.delay)]
-        row, wide, narrow, scores, seen, each = self.look(x, before)
-        column = self.labels.index(y)
-        errs = scores[:, column] < scores.max(axis=1) - 1e-9 if not is_new else np.zeros(4, bool)
-        if not is_new:
-            if n_rows % 4 == 0:
-                mixture = self.shares() @ np.clip(scores, -0.5, 1.5)
-                self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
-            self.errors.append(errs)
+        last = before[-1] if before else None
+        is_fresh = not forecast or not (late or forecast["is_scaled"])
+        if not is_fresh:
+            last = forecast["last"]
+            scaled[: len(forecast["scaled"])] = forecast["scaled"]
+        wide, narrow, scores, seen, each = self.look(x, last, scaled)
+        if not is_fresh:
+            given = forecast["scores"]
+            is_judged = column < given.shape[1]
+            scores[: len(given)] = 0.0
+            scores[: len(given), : given.shape[1]] = given
+        errs = self.judge(scores, column) if is_judged else np.zeros(len(scores))
         target = np.eye(len(self.labels))[column]
         self.cells.learn(seen, each, column, is_new)
-        self.wide.learn(wide, target, errs[:2])
-        self.narrow.learn(narrow, target, errs[2:])
-        for feature, value in zip(self.features, row, strict=True):
-            feature.learn(value)
+        self.wide.learn(wide, target, errs[:2] * (not late))
+        self.narrow.learn(narrow, target, errs[2:4] * (not late))
+        for softmax, activations in zip(self.softmaxes, (wide, narrow), strict=False):
+            softmax.learn(activations, target)
+        if not forecast or not forecast["is_scaled"]:
+            self.learn_scale(x, row)
         self.columns.append(column)
-        self.samples.append(x)
+        self.late = late
+
+    def judge(self, scores, column):
+        if len(self.columns) % 4 == 0:
+            mixture = self.mixture(scores)
+            self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
+        errs = (scores[:, column] < scores.max(axis=1) - 1e-9).astype(float)
+        self.errors = 0.995 * self.errors + errs
+        return errs

@@ -1,0 +1,169 @@
+"""Forecasts that wait for their labels, each under a hash of its sample."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, Self
+
+import numpy as np
+
+from onlinels.checks import Floats
+from onlinels.numerics import Calls, apply
+from onlinels.rows import Name, feature_key
+from onlinels.saving import PLACES, VECTOR, savable
+from onlinels.stream.rows import is_gap
+
+MOST_WAITING = 4096
+"""Forecasts that wait at most; the oldest is dropped for the next one."""
+
+UNKNOWN = struct.pack("d", np.nan)
+"""What stands for a gap."""
+
+Forecast = tuple[Floats, int]
+"""What a forecast was made of, (n,), and the rows learnt before it."""
+
+
+def sample_key(x: Mapping[Any, Any]) -> int:
+    """Return a hash of 63 bits of a sample's names and values, the same in every process.
+
+    The order of names does not matter, nor the type of a number; None, NaN and pandas.NA are one.
+    The sample is one that a stream model takes. Measured: 2 microseconds for 8 numbers.
+
+    Examples
+    --------
+    >>> sample_key({"a": 1, "b": None}) == sample_key({"b": float("nan"), "a": 1.0})
+    True
+    """
+    if not x:
+        return 0
+    pick, pack, names = _reader_of(tuple(x))
+    values = pick(x)
+    try:
+        packed = pack(*values)
+    except struct.error:
+        packed = b"".join(map(_packed, values))
+    digest = blake2b(packed, key=names, digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+@lru_cache(maxsize=256)
+def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..., bytes], bytes]:
+    """Return what picks the values of names in an order of their own, what packs them, a hash."""
+    by_text = {
+        f"{type(key).__name__}:{key!r}": name for name in names for key in [feature_key(name)]
+    }
+    ordered = [by_text[text] for text in sorted(by_text)]
+    # Of one name, itemgetter gives no tuple.
+    pick = itemgetter(*ordered) if ordered[1:] else lambda x: (x[ordered[0]],)
+    said = blake2b("\0".join(sorted(by_text)).encode("utf-8", "surrogatepass"))
+    return pick, struct.Struct(f"{len(ordered)}d").pack, said.digest()
+
+
+def _packed(value: Any) -> bytes:
+    """Return bytes that stand for a number as packed with others, for a text, an array or a gap."""
+    if isinstance(value, str):
+        content = value.encode("utf-8", "surrogatepass")
+    elif isinstance(value, np.ndarray) and value.ndim:
+        content = value.astype(np.float64).tobytes()
+    else:
+        return UNKNOWN if is_gap(value) else struct.pack("d", value)
+    return struct.pack("q", len(content)) + content
+
+
+@savable(
+    {"_keys": PLACES, "_counts": PLACES, "_sizes": PLACES, "_values": VECTOR},
+    lambda made: len(made._waiting) <= MOST_WAITING,
+)
+class Waiting:
+    """Hold what the forecasts were made of whose labels have not come yet, by `sample_key`.
+
+    Examples
+    --------
+    >>> from onlinels.numerics import apply
+    >>> waiting, key = Waiting(), sample_key({"a": 1.0})
+    >>> apply((waiting.plan_add(key, np.array([0.3]), count=20), ()))
+    >>> waiting.find(key, count=25)
+    (array([0.3]), 5)
+    >>> apply((waiting.plan_take(key), ()))
+    >>> waiting.find(key, count=25) is None
+    True
+    """
+
+    def __init__(self) -> None:
+        # In the order in which they were made.
+        self._waiting: dict[int, Forecast] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def __contains__(self, key: int | None) -> bool:
+        return key in self._waiting
+
+    def __iter__(self) -> Iterator[Forecast]:
+        return iter(self._waiting.values())
+
+    def plan_add(self, key: int, forecast: Floats, count: int) -> Calls:
+        """Plan to let a forecast wait, made after `count` rows were learnt."""
+        # The latest of equal samples counts. A sample is asked about again, for its probabilities
+        # say, or was never labelled at all: an older forecast would make labels seem late that are
+        # not. Where equal samples come again before their labels, these are less late than said.
+        waiting, add = self._waiting, (self._waiting.__setitem__, key, (forecast, count))
+        if key in waiting:
+            return (waiting.pop, key), add
+        if len(waiting) < MOST_WAITING:
+            return (add,)
+        return (waiting.pop, next(iter(waiting))), add
+
+    def with_added(self, keys: Iterable[int], forecasts: Iterable[Floats], count: int) -> Self:
+        """Return it with many forecasts more, made after `count` rows were learnt."""
+        new = self.copied()
+        for key, forecast in zip(keys, forecasts, strict=True):
+            apply((new.plan_add(key, forecast, count), ()))
+        return new
+
+    def find(self, key: int | None, count: int) -> Forecast | None:
+        """Return what a waiting forecast was made of, and how many rows were learnt since.
+
+        None if none waits under the key; `count` rows are learnt in all.
+        """
+        found = None if key is None else self._waiting.get(key)
+        return None if found is None else (found[0], count - found[1])
+
+    def forecasts_of(self, keys: Sequence[int | None]) -> dict[int, Floats]:
+        """Return what the forecasts of rows were made of that wait, by the row's number."""
+        waiting = self._waiting
+        return {row: waiting[key][0] for row, key in enumerate(keys) if key in waiting}
+
+    def plan_take(self, key: int | None) -> Calls:
+        """Plan that a forecast does not wait any more."""
+        return ((self._waiting.pop, key, None),)
+
+    def copied(self) -> Self:
+        """Return a copy that goes on by itself; forecasts are shared, as they do not change."""
+        new = type(self)()
+        new._waiting = self._waiting.copy()
+        return new
+
+    def __getstate__(self) -> dict[str, Any]:
+        # As four arrays: one for each forecast would take a second to write.
+        forecasts = [forecast for forecast, _ in self._waiting.values()]
+        return {
+            "_keys": np.array([*self._waiting], dtype=np.intp),
+            "_counts": np.array([count for _, count in self._waiting.values()], dtype=np.intp),
+            "_sizes": np.array([len(forecast) for forecast in forecasts], dtype=np.intp),
+            "_values": np.concatenate([np.zeros(0), *forecasts]),
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        keys, counts, sizes, values = state.values()
+        fits = len(set(keys.tolist())) == len(keys) == len(counts) == len(sizes)
+        if not fits or (sizes < 0).any() or sizes.sum() != len(values):
+            raise ValueError("the parts of its Waiting do not fit")
+        ends = np.cumsum(sizes)
+        forecasts = [values[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+        made = zip(forecasts, counts.tolist(), strict=True)
+        self._waiting = dict(zip(keys.tolist(), made, strict=True))
