@@ -332,8 +332,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     them, under a hash of the sample. When the target comes, the forecast that was given is judged,
     and the row is learnt with the last targets of then, so forecasts and intervals are those for
     targets as late as they come. A sample that is predicted again before it is learnt waits once,
-    as the later forecast. Rows whose features are equal cannot be told apart: if these come late,
-    set `label_delay`. With a delay of d rows the width of intervals follows the errors
+    as the later forecast. A late row is not recognised where rows have equal features, or where a
+    step before the model, such as a scaler that learns, has changed its features since: set
+    `label_delay` there. With a delay of d rows the width of intervals follows the errors
     ``sqrt(1 + d)`` times more slowly, as forecasts that overlap err alike.
 
     A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
