@@ -66,8 +66,6 @@ class StreamModel(ABC):
     def learn_many(self, X: Any, y: Any) -> None:
         """Learn a mini-batch row by row, as `learn_one` would, to rounding.
 
-        Rows whose forecasts wait for their labels are learnt singly.
-
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
