@@ -286,10 +286,20 @@ def numbers(n_rows, **settings):
     return model
 
 
+def forecast_early(n_rows=9):
+    model = numbers(n_rows)
+    for row in SAMPLES[n_rows : n_rows + 3]:
+        model.predict_one(row)
+    model.learn_one(SAMPLES[20], 3.0)
+    return model
+
+
 def three_more_numbers(model):
     for number, row in enumerate(SAMPLES[:3]):
         model.predict_one(row)
         model.learn_one(row, number)
+    # Of a forecast that may have waited.
+    model.learn_one(SAMPLES[9], 2.0)
 
 
 def forecasts(model):
@@ -307,6 +317,12 @@ NUMBERS = {
         lambda m: m.predict_learn_many(SAMPLES[12:40], [float(row) for row in range(28)]),
     ),
     "late targets": (lambda: numbers(9, label_delay=2), lambda m: m.learn_one(SAMPLES[12], 3.0)),
+    "forecast early": (forecast_early, lambda m: m.learn_one(SAMPLES[10], 1e6)),
+    "batch forecast early": (
+        forecast_early,
+        lambda m: m.learn_many(SAMPLES[9:20], [float(row) for row in range(11)]),
+    ),
+    "forecasts": (lambda: numbers(9), lambda m: m.predict_many(SAMPLES[9:12])),
     "growing batch": (
         lambda: numbers(4, label_delay=1),
         lambda m: m.learn_many([SAMPLES[4], SAMPLES[5] | {"d": 2.0}], [1e6, 0.0]),

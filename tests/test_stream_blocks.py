@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinels import StreamClassifier, StreamRegressor
@@ -113,6 +113,33 @@ def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
         single.learn_one(x, y)
     for each in (model, means, learnt):
         laws.assert_nearly_alike_streams(each, single, stream.samples)
+
+
+@settings(max_examples=20)
+@given(st.data(), strategies.number_streams(max_rows=60), DELAYS, st.booleans())
+def test_late_numbers_in_batches_are_those_of_rows_one_by_one(data, stream, delay, is_asked_again):
+    """Rows are forecast together, and learnt in another order; some of them never."""
+    model, single = StreamRegressor(label_delay=delay), StreamRegressor(label_delay=delay)
+    half = len(stream) // 2
+    order = data.draw(st.permutations(range(half, len(stream))))[: data.draw(st.integers(0, 60))]
+    samples, labels = zip(*zip(stream.samples, stream.labels, strict=True), strict=True)
+    for each in (model, single):
+        laws.learn_stream(stream, each, range(half))
+    if samples[half:]:
+        model.predict_many(samples[half:])
+    for x in samples[half:]:
+        single.predict_one(x)
+    for part in parts(data, len(order)):
+        X, y = ([of[row] for row in order[part]] for of in (samples, labels))
+        if is_asked_again:
+            model.predict_learn_many(X, y)
+        else:
+            model.learn_many(X, y)
+        for x, target in zip(X, y, strict=True):
+            if is_asked_again:
+                single.predict_one(x)
+            single.learn_one(x, target)
+    laws.assert_nearly_alike_streams(model, single, stream.samples)
 
 
 @pytest.mark.parametrize("n_features", [3, 200])

@@ -116,14 +116,37 @@ def test_answers_come_in_kind():
 @settings(max_examples=20)
 @given(st.data(), strategies.number_streams(always=True), DELAYS)
 def test_predictions_leave_no_trace(data, stream, delay):
+    """Of rows that are never learnt, and of the next one, however often it is asked about."""
     a, b = StreamRegressor(label_delay=delay), StreamRegressor(label_delay=delay)
-    asked = [*stream.samples, {"never met": 1.0, "text 0": "never met"}, {}]
+    never = [x | {"never met": number} for number, x in enumerate(stream.samples)]
+    asked = [*never, {"never met": 1.0, "text 0": "never met"}, {}]
     for x, y in zip(stream.samples, stream.labels, strict=True):
-        for sample in data.draw(st.permutations(asked))[:3]:
+        for sample in [*data.draw(st.permutations(asked))[:3], *[x] * data.draw(st.integers(0, 2))]:
             a.predict_one(sample, with_dist=True)
         a.learn_one(x, y)
         b.learn_one(x, y)
     assert_alike(a, b, asked)
+
+
+@settings(max_examples=20)
+@given(strategies.number_streams(), st.integers(1, 5), st.sampled_from([0, 2, 9]))
+def test_a_forecast_tells_how_late_its_target_comes(stream, delay, said):
+    """A late row is learnt, and judged, as one never asked about with the `label_delay` it had."""
+    rows = [(x | {"row": float(row)}, stream.labels[row]) for row, x in enumerate(stream.samples)]
+    samples = [x for x, _ in rows]
+    told, singly, in_batches = (StreamRegressor(label_delay=each) for each in (delay, said, said))
+    for now, x in enumerate(samples):
+        singly.predict_one(x)
+        singly.predict_interval_one(x)
+        in_batches.predict_many([x], with_dist=True)
+        if now >= delay:
+            x, y = rows[now - delay]
+            told.learn_one(x, y)
+            singly.learn_one(x, y)
+            in_batches.learn_many([x], [y])
+    for each in (singly, in_batches):
+        assert laws.answers_of(each, samples) == laws.answers_of(told, samples)
+        assert each.shares == told.shares
 
 
 @settings(max_examples=20)
@@ -194,7 +217,7 @@ def test_intervals_of_90_percent_hold_90_percent(noise, name, delay):
     random, inside = np.random.default_rng(0), []
     rows = as_rows(*drawn(1200, seed=2, noise=0.0))
     rows = [(x, y + e) for (x, y), e in zip(rows, noise(random, len(rows)).tolist(), strict=True)]
-    model = StreamRegressor(label_delay=delay)
+    model = StreamRegressor()
     for number, (x, y) in enumerate(rows):
         fresh = model.predict_one(x, with_dist=True)
         inside.append(abs(fresh.mu - y) <= 1.645 * fresh.sigma)

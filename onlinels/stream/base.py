@@ -18,11 +18,12 @@ from onlinels.numerics import (
     becoming,
     shallow_copy,
 )
-from onlinels.rows import Name, check_aligned, source_of
+from onlinels.rows import Name, check_aligned, samples_of, source_of
 from onlinels.saving import locked_copy, locked_state, save_method
 from onlinels.stream.experts import Memories
 from onlinels.stream.features import SHORTEST, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
+from onlinels.stream.waiting import Waiting, sample_key
 
 AHEAD = 256
 """Rows of a batch that are laid out and learnt together at most."""
@@ -32,6 +33,8 @@ class StreamModel(ABC):
     """A model of a stream of dicts, to which rows come in an order that matters."""
 
     _memories: list[Memories]
+    # Forecasts whose labels have not come yet.
+    _waiting: Waiting
 
     save = save_method
     __copy__ = locked_copy
@@ -124,7 +127,10 @@ class StreamModel(ABC):
 
         Rows that are new are learnt singly anyway; rows may be answered before they are learnt.
         """
-        return [None] * n_rows, []
+        if not len(self._waiting):
+            return [None] * n_rows, []
+        keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
+        return keys, [row for row, key in enumerate(keys) if key in self._waiting]
 
     @abstractmethod
     def _answer(self, sample: Sample, key: int | None) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from onlinels.linear.regressors import (
     read_numbers,
 )
 from onlinels.numerics import Calls, Lock, State, apply, enlarged, shallow_copy
-from onlinels.rows import check_mapping, numbers_like, source_of
+from onlinels.rows import check_mapping, numbers_like, samples_of, source_of
 from onlinels.saving import (
     COLUMNS,
     NOTHING,
@@ -40,6 +41,7 @@ from onlinels.stream.base import StreamModel, put_in_place
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
+from onlinels.stream.waiting import Waiting, sample_key
 
 N_LAGS = 2
 """Features that tell of the last targets: the last one, and its difference to that before.
@@ -132,6 +134,9 @@ JUDGED = "_weight", "_error", "_losses", "_width"
 Past = tuple[float, Floats]
 """The target and the values of a row that was learnt."""
 
+NOTHING_LEARNT = np.zeros(0)
+"""In place of what the rows before a forecast tell."""
+
 
 class Answer(NamedTuple):
     """Means and standard deviations (n,) of fresh targets, before rows are learnt."""
@@ -140,15 +145,45 @@ class Answer(NamedTuple):
     deviations: Floats
 
 
+N_HEAD = len(EXPERTS) + 4
+"""Numbers of a forecast that waits before the values of a row."""
+
+
+class Given(NamedTuple):
+    """A forecast as it is given: what it is judged by, and what its row is learnt with."""
+
+    # The forecasts of all experts, and their mixture, in units of the target.
+    of_experts: Floats
+    value: float
+    deviation: float
+    # The last two rows learnt, or as many as there are.
+    past: tuple[Past, ...]
+
+    def packed(self) -> Floats:
+        """Return what of it has to wait for the target, (n,); nothing if no row was learnt."""
+        if not self.past:
+            return NOTHING_LEARNT
+        before = self.past[0][0] if self.past[1:] else math.nan
+        last, values = self.past[-1]
+        return np.concatenate((self.of_experts, (self.value, self.deviation, before, last), values))
+
+    @classmethod
+    def unpacked(cls, packed: Floats) -> Given | None:
+        """Return what was packed; None if no row was learnt."""
+        if not len(packed):
+            return None
+        of_experts, values = packed[: len(EXPERTS)], packed[N_HEAD:]
+        value, deviation, before, last = packed[len(EXPERTS) : N_HEAD].tolist()
+        return cls(of_experts, value, deviation, ((before, NOTHING_LEARNT), (last, values)))
+
+
 class Forecast(NamedTuple):
-    """The forecast for a row, and what it is mixed from."""
+    """The forecast for a row, and what it is made from."""
 
     # By pair of memories: what it sees, and its scores (2, n_targets).
     rows: Sequence[Floats]
     scores: Sequence[Floats]
-    # The forecasts of all experts, and their mixture, in units of the target.
-    of_experts: Floats
-    value: float
+    given: Given
 
 
 @savable(
@@ -160,6 +195,7 @@ class Forecast(NamedTuple):
         "losses": listed(SHARE),
         "limits": listed(REAL, tuple),
         "past": made_of(tuple),
+        "deviation": SHARE,
     },
     lambda made: _fits(made),
 )
@@ -177,6 +213,8 @@ class Forecaster(NamedTuple):
     limits: tuple[float, float]
     # The last two rows learnt, or as many as there are.
     past: tuple[Past, ...]
+    # The standard deviation of a fresh target.
+    deviation: float
 
     def forecast(self, row: Floats) -> Forecast:
         """Return the forecast for a row; features that were not known yet are left out."""
@@ -206,7 +244,7 @@ class Forecaster(NamedTuple):
         forecasts = np.maximum(np.concatenate((models, (last, mean))), low - margin)
         np.minimum(forecasts, high + margin, out=forecasts)
         value = float(shares_of(self.losses, RATE).dot(forecasts))
-        return Forecast(rows, scores, forecasts, value)
+        return Forecast(rows, scores, Given(forecasts, value, self.deviation, self.past))
 
 
 def _sizes(n_wide: int) -> tuple[int, ...]:
@@ -235,6 +273,9 @@ def _is_sound(model: Any) -> bool:
     fits = fits and model._delayed.maxlen == model.label_delay
     for each in model._delayed:
         fits = fits and type(each) is Forecaster and len(each.scaler.means) <= n_features
+    for packed, count in model._waiting:
+        fits = fits and count <= model._count
+        fits = fits and (not len(packed) or 0 <= len(packed) - N_HEAD <= n_features)
     return fits and settings_hold(model)
 
 
@@ -250,6 +291,7 @@ def _is_sound(model: Any) -> bool:
     _limits=listed(REAL, tuple),
     _past=made_of(tuple),
     _delayed=made_of(deque),
+    _waiting=made_of(Waiting),
     _weight=SHARE,
     _error=SHARE,
     _width=REAL,
@@ -263,7 +305,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     before them, and learnt by recursive least-squares models with a long and a short memory: the
     target, by 160 random units and by the features alone; and its change since the last target, by
     the units and by the features' changes. The forecast mixes them, the last target and the
-    running mean by their recent absolute errors, made before learning each row. Where a short
+    running mean by the recent absolute errors of the forecasts given. Where a short
     memory turns out better than the long one beside it, the long one goes on from there. So scale,
     features, forgetting and the share of each model follow the stream, and there is nothing to set.
 
@@ -272,8 +314,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     seed : int
         Of the random units; models of one seed and one stream are alike.
     label_delay : int
-        Samples that are predicted, about, between one that is predicted and its target: 0 where
-        every target is learnt before the next prediction.
+        How many rows late a target counts whose row was never predicted, such as a row of history.
+        The targets of predicted rows are as late as they come: they need no setting.
 
     Notes
     -----
@@ -284,9 +326,16 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     The last two targets are features too, and the change from the last one is forecast beside the
     target itself: where neighbours are alike, that says more than all features. Where the order
-    says nothing, as in a shuffled table, it costs 0% to 1% of the error. With a `label_delay` of d
-    a row is learnt with the targets that were there when it was predicted, and forecasts are judged
-    as they could be made then; targets that come late mislead without it.
+    says nothing, as in a shuffled table, it costs 0% to 1% of the error.
+
+    Targets may come late, in any order, or never. A forecast waits for its target, at most 4,096 of
+    them, under a hash of the sample. When the target comes, the forecast that was given is judged,
+    and the row is learnt with the last targets of then, so forecasts and intervals are those for
+    targets as late as they come. A sample that is predicted again before it is learnt waits once,
+    as the later forecast. A late row is not recognised where rows have equal features, or where a
+    step before the model, such as a scaler that learns, has changed its features since: set
+    `label_delay` there. With a delay of d rows the width of intervals follows the errors
+    ``sqrt(1 + d)`` times more slowly, as forecasts that overlap err alike.
 
     A value far off counts as one 6 standard deviations off, of targets too, and no forecast leaves
     the range of the targets so far by more than a tenth of it. Whether a target far off is an
@@ -297,11 +346,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     `StreamClassifier`.
 
     Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
-    models neither merge nor unlearn. Without a `label_delay` rows of known features are learnt in
-    blocks, in a third of the time of many calls of `learn_one`. A row of M features costs about
-    ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M + 160)^2 + 2 M^2)`` bytes
-    and, for every row of `label_delay`, ``96 M + 5,300`` more: it does not depend on the number of
-    rows learnt.
+    models neither merge nor unlearn. Without a `label_delay` rows of known features whose forecasts
+    do not wait are learnt in blocks, in a third of the time of many calls of `learn_one`. A row of
+    M features costs about ``6 ((M + 160)^2 + 2 M^2)`` operations to learn; memory is ``16 ((M +
+    160)^2 + 2 M^2)`` bytes and, for every forecast that waits, ``8 M + 500``, for every row of
+    `label_delay` ``96 M + 5,300`` more: it does not depend on the number of rows learnt.
 
     Whatever is raised while it learns, the model is as before or as after, as in
     `StreamClassifier`.
@@ -316,6 +365,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     I. Gibbs and E. Candes, "Adaptive conformal inference under distribution shift", NeurIPS 2021:
     the width of intervals follows how often they have missed.
 
+    P. Joulani, A. Gyorgy and C. Szepesvari, "Online learning under delayed feedback", ICML 2013.
+
     Examples
     --------
     >>> from river import datasets, evaluate, metrics
@@ -327,6 +378,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def __init__(self, seed: int = 0, label_delay: int = 0) -> None:
         super().__init__(seed, label_delay)
+        self._waiting = Waiting()
         # Of targets, and of their changes.
         self._targets = RunningScaler().grown(2)
         self._memories = self._memories_grown([Memories() for _ in PAIRS])
@@ -369,7 +421,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            apply(self._plan(*self._columns.taking(x), read_number("y", y, OF_TARGETS)))
+            taken, target = self._columns.taking(x), read_number("y", y, OF_TARGETS)
+            key = sample_key(x) if len(self._waiting) else None
+            apply(self._plan(*taken, target, key))
 
     def predict_learn_many(self, X: Any, y: Any, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
@@ -428,12 +482,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _answer(self, sample: Sample, key: int | None) -> Answer:
         row = self._columns.placed([sample])[0]
-        forecast = self._forecast(row).value if self._count else 0.0
-        return Answer(np.array([forecast]), np.array([self._deviation()]))
+        if key is not None:
+            # Learnt next: an earlier forecast counts no more.
+            apply((self._waiting.plan_take(key), ()))
+        given = self._forecast(row).given
+        return Answer(np.array([given.value]), np.array([given.deviation]))
 
     def _independent(self) -> Self:
         model = super()._independent()
-        model._delayed = self._delayed.copy()
+        model._delayed, model._waiting = self._delayed.copy(), self._waiting.copied()
         return model
 
     def predict_one(self, x: Mapping[Any, Any], with_dist: bool = False) -> Any:
@@ -452,8 +509,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             Its deviation follows the forecast's recent absolute errors, times a factor that grows
             with every target outside the central 90% and shrinks with every other one: so these 90%
             hold about that share of any stream's targets, whatever the distribution of errors.
-            Other intervals are as good as errors are normal. It is infinite until three rows are
-            learnt. Before the first one values are not read, and the forecast is 0.0.
+            Other intervals are as good as errors are normal. It is infinite until the targets of
+            two forecasts have come that were made after the first row was learnt. Before that row
+            values are not read, and the forecast is 0.0.
 
         Examples
         --------
@@ -508,7 +566,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         tuple of float
             Lower and upper end: the central interval of `predict_one(x, with_dist=True)`. What is
             said there goes for it: 0.9 is held by any stream, other levels as errors are normal.
-            From minus to plus infinity until three rows are learnt.
+            From minus to plus infinity until two forecasts have been judged.
 
         Raises
         ------
@@ -548,23 +606,58 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             return intervals_like(source, forecasts - reach, forecasts + reach)
 
     def _forecast_one(self, x: Any) -> float:
-        """Return the forecast for a sample; before anything is learnt its values are not read."""
-        check_mapping(x)
-        return self._forecast(self._columns.row(x)).value if self._count else 0.0
+        """Return the forecast for a sample, which waits for its target."""
+        if not self._count:
+            check_mapping(x)
+            # Values may be anything yet.
+            with suppress(Exception):
+                apply((self._waiting.plan_add(sample_key(x), NOTHING_LEARNT, 0), ()))
+            return 0.0
+        given = self._forecast(self._columns.row(x)).given
+        apply((self._waiting.plan_add(sample_key(x), given.packed(), self._count), ()))
+        return given.value
 
     def _forecast_many(self, X: Any) -> tuple[Any, Floats]:
-        """Return what answers to a batch are like, and the forecast for every row, (n_rows,)."""
+        """Return what answers to a batch are like, and the forecast for every row, (n_rows,).
+
+        They wait for their targets.
+        """
         rows = self._columns.placed(read_stream_batch(X))
         check_not_empty("X", len(rows))
-        forecaster = self._forecaster()
-        forecasts = np.array([forecaster.forecast(row.values).value for row in rows])
+        forecaster, forecasts = self._forecaster(), np.empty(len(rows))
+
+        def packed() -> Iterator[Floats]:
+            for number, row in enumerate(rows):
+                given = forecaster.forecast(row.values).given
+                forecasts[number] = given.value
+                yield given.packed()
+
+        keys = map(sample_key, samples_of(X))
+        self._waiting = self._waiting.with_added(keys, packed(), self._count)
         return source_of(X), forecasts
+
+    def _given(self, row: Floats, key: int | None) -> tuple[Given | None, int]:
+        """Return the forecast that was given for a late row, and how many rows were learnt since.
+
+        The forecast is None if nothing was learnt before it, and the number 0 if the row is not
+        late. A row that was never forecast, or just now, is as late as `label_delay` says.
+        """
+        found = None if key is None else self._waiting.find(key, self._count)
+        if found is not None and found[1]:
+            packed, delay = found
+            return Given.unpacked(packed), delay
+        delay = self.label_delay
+        then = self._delayed[0] if len(self._delayed) == delay > 0 else None
+        if then is None or not then.past:
+            return None, delay
+        return then.forecast(row).given, delay
 
     def _forecaster(self) -> Forecaster:
         """Return what a forecast is made of now; weights change in place."""
         weights = tuple((each.long.weights, each.short.weights) for each in self._memories)
         scales = self._scaler, self._activations, self._targets
-        return Forecaster(*scales, weights, self._losses, self._limits, self._past)
+        judged = self._losses, self._limits
+        return Forecaster(*scales, weights, *judged, self._past, self._deviation())
 
     def _forecast(self, row: StreamRow) -> Forecast:
         """Return the forecast for a row now: made once, if it is learnt next."""
@@ -586,26 +679,29 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _plan(
-        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None = None
+        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None
     ) -> tuple[Calls, State]:
-        """Plan to learn a row in given columns: one pass, and changes that are made together."""
+        """Plan to learn a row in given columns: one pass, and changes that are made together.
+
+        `key` is that of its sample; it may be None if no forecast waits.
+        """
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
-        if not self.label_delay:
-            past, forecast = self._past, model._forecast(known)
-            judged = forecast if past else None
-        else:
-            # This row was predicted by what was known then, and is learnt with the last rows then.
-            then = self._delayed[0] if len(self._delayed) == self.label_delay else None
-            past = () if then is None else then.past
-            judged = then.forecast(row) if then is not None and past else None
+        past, (judged, delay) = self._past, self._given(row, key)
+        if delay:
+            # Learnt with the last rows of then, by the scales and weights of now.
+            past = past if judged is None else judged.past
             forecast = model._forecaster()._replace(past=past).forecast(row)
+        else:
+            forecast = model._forecast(known)
+            judged = forecast.given if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
         errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
         calls, state = model._plan_memories(forecast, errors, self._targets.transform(both))
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
-            changes |= self._judged(abs(judged.value - target), errors)
+            error = abs(judged.value - target)
+            changes |= self._judged(error, errors, judged.deviation, delay)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -619,6 +715,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             now = self._forecaster()
             weights = tuple((long.copy("F"), short.copy("F")) for long, short in now.weights)
             calls.append((self._delayed.append, now._replace(weights=weights)))
+        if key is not None:
+            calls += self._waiting.plan_take(key)
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
 
@@ -670,8 +768,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             for row, (of_experts, errors) in enumerate(zip(forecasts, misses, strict=True), start):
                 vars(draft).update(judged[row])
                 value = float(shares_of(draft._losses, RATE).dot(of_experts))
-                answers.means[row], answers.deviations[row] = value, draft._deviation()
-                judged.append(judged[row] | draft._judged(abs(value - targets[row]), errors))
+                deviation = draft._deviation()
+                answers.means[row], answers.deviations[row] = value, deviation
+                error = abs(value - targets[row])
+                judged.append(judged[row] | draft._judged(error, errors, deviation))
                 yield draft._compared(errors)
 
         of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
@@ -714,9 +814,15 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             state += planned[1]
         return calls, state
 
-    def _judged(self, error: float, errors: list[float]) -> dict[str, Any]:
-        """Return what tells how good forecasts are, after the errors of one more."""
-        weight = RECENT * self._weight + 1.0
+    def _judged(
+        self, error: float, errors: list[float], deviation: float, delay: int = 0
+    ) -> dict[str, Any]:
+        """Return what tells how good forecasts are, after the errors of one more.
+
+        It was given with a deviation, and its target came `delay` rows late.
+        """
+        pace = 1.0 / math.sqrt(1.0 + delay)
+        weight = RECENT**pace * self._weight + 1.0
         known = min(error, LARGEST * self._error) if self._error > 0.0 else error
         mean = self._error + (known - self._error) / weight
         losses, most = self._losses, LARGEST * mean
@@ -724,9 +830,9 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             pairs = zip(losses, errors, strict=True)
             losses = [RECENT * loss + min(each, most) / mean for loss, each in pairs]
         width = self._width
-        if weight > FEWEST_ERRORS + 1.0:
-            missed = error > WITHIN * self._deviation()
-            width += ADAPTING * (missed - (1.0 - COVERED))
+        if math.isfinite(deviation):
+            missed = error > WITHIN * deviation
+            width += ADAPTING * pace * (missed - (1.0 - COVERED))
             width = min(max(width, -WIDEST), WIDEST)
         return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
 

@@ -356,8 +356,7 @@ def assert_solves_weighted_ridge(W, diagonal, A, Y, w):
 def unasked(model):
     """Return a copy of a stream's model for which no forecast waits."""
     model = copy.deepcopy(model)
-    if isinstance(model, StreamClassifier):
-        model._waiting = Waiting()
+    model._waiting = Waiting()
     return model
 
 

@@ -105,6 +105,12 @@ def learn_mixed_numbers(model, random):
         model.learn_one(sample, row[0] + row[3])
 
 
+def learn_late_numbers(model, random):
+    learn_mixed_numbers(model, random)
+    for row in rows(random, 6)[0]:
+        model.predict_one({"a": row[0], "later": row[1]})
+
+
 def learn_readings(model, random):
     values = random.normal(size=(50, 2))
     for number, row in enumerate(values.tolist()):
@@ -264,6 +270,7 @@ MODELS = {
     "delayed": (of(StreamClassifier, label_delay=4), learn_mixed),
     "late": (of(StreamClassifier), learn_late),
     "stream of numbers": (of(StreamRegressor, seed=3), learn_mixed_numbers),
+    "numbers that wait": (of(StreamRegressor), learn_late_numbers),
     "numbers delayed": (of(StreamRegressor, label_delay=4), learn_mixed_numbers),
     "calibrated": (lambda random: CalibratedClassifier(LeastSquaresClassifier()), learn_rows),
     "scaled": (lambda random: scaled(ridge=0.1), learn_singly),
