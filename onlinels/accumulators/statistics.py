@@ -351,7 +351,7 @@ class Statistics:
         names: Names = ((), ()),
     ) -> None:
         """Raise ValueError if rows cannot be taken out, or are not in, so far as sums can tell."""
-        self._sums.check_subtracts()
+        self._sums.check_can_remove()
         if count > self._count:
             raise ValueError(
                 f"{name} has {count} rows, expected at most the {self._count} that were learnt. "

@@ -125,7 +125,11 @@ class SumsOfProducts(ABC):
 
     @abstractmethod
     def plan_rows(self, rows: Rows, decay: float) -> tuple[Calls, State]:
-        """Plan to let all rows decay and to add rows, or take them out."""
+        """Plan to let all rows decay and to add rows, or take them out.
+
+        Before a removal is applied `check_removal` is called on sums with the planned state, so
+        sums that are checked plan new objects, not calls.
+        """
 
     @abstractmethod
     def add(self, other: Any, w: float) -> None:
@@ -196,7 +200,7 @@ class SumsOfProducts(ABC):
         """Return the sums without what rounding has left of features, given as a mask."""
         return self
 
-    def check_subtracts(self) -> None:
+    def check_can_remove(self) -> None:
         """Raise ValueError if rows cannot be taken out of this form."""
         if self.removal_error:
             raise ValueError(

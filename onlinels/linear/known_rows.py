@@ -21,22 +21,22 @@ class KnownRows(NamedTuple):
         Names of the last sample that the reader could not read.
     reader : RowReader or None
         Reader of samples of these names; None until the names come twice in a row.
-    valid_until : int
-        Count of rows with which something other than learning the row is due.
+    next_due : int
+        Count of rows with which more than learning the row is due.
     constants : tuple of ndarray, or None
         Features that have not varied so far, and their values: a row that differs is no known row.
     """
 
     layout: Layout
     reader: RowReader | None = None
-    valid_until: int = 0
+    next_due: int = 0
     constants: tuple[Integers, Floats] | None = None
 
     def read(self, x: Any, targets: bytes, count: int) -> Floats | None:
         """Return the sample after so many rows; None if anything but learning it may be due."""
         # Unpacked: measured, a quarter of the time of the fields by name.
-        _, reader, valid_until, constants = self
-        if reader is None or not reader.is_complete or count + 1 >= valid_until:
+        _, reader, next_due, constants = self
+        if reader is None or not reader.is_complete or count + 1 >= next_due:
             return None
         sample = reader.read(x, targets)
         if constants is not None and sample is not None:
@@ -45,19 +45,27 @@ class KnownRows(NamedTuple):
                 return None
         return sample
 
-    def with_penalty(self, penalty: Penalty, is_chosen: bool) -> KnownRows:
-        """Return it with what the penalty says of later rows: the next checkpoint, constants."""
-        if penalty.is_due or not is_chosen or penalty.constants is None:
-            return self._replace(valid_until=0 if penalty.is_due else maxsize, constants=None)
-        places = np.flatnonzero(~np.isnan(penalty.constants))
-        constants = (places, penalty.constants[places]) if places.size else None
-        return self._replace(valid_until=penalty.until, constants=constants)
 
-
-def with_names(
-    known: KnownRows | None, layout: Layout, columns: Columns, n_targets: int
+def noted(
+    known: KnownRows | None,
+    layout: Layout,
+    columns: Columns,
+    n_targets: int,
+    penalty: Penalty,
+    is_chosen: bool,
 ) -> KnownRows:
-    """Return known rows after a sample that their reader, if there is one, could not read."""
+    """Return known rows after a sample that their reader, if there is one, could not read.
+
+    `is_chosen` tells whether the penalty is chosen at checkpoints.
+    """
     if known is None or layout != known.layout:
-        return KnownRows(layout)
-    return known._replace(reader=known.reader or reader_of(columns, layout, n_targets))
+        known = KnownRows(layout)
+    else:
+        known = known._replace(reader=known.reader or reader_of(columns, layout, n_targets))
+    if penalty.is_due:
+        return known._replace(next_due=0, constants=None)
+    if not is_chosen or penalty.constants is None:
+        return known._replace(next_due=maxsize, constants=None)
+    places = np.flatnonzero(~np.isnan(penalty.constants))
+    constants = (places, penalty.constants[places]) if places.size else None
+    return known._replace(next_due=penalty.until, constants=constants)

@@ -7,7 +7,7 @@ import numbers
 import reprlib
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 from sys import maxsize
@@ -47,7 +47,7 @@ from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
 from onlinels.linear.forgetting import Clock, check_decay
-from onlinels.linear.known_rows import KnownRows, with_names
+from onlinels.linear.known_rows import KnownRows, noted
 from onlinels.linear.penalty import (
     FIRST_ROWS,
     Events,
@@ -99,11 +99,7 @@ from onlinels.saving import (
     saved,
 )
 
-SUMS: dict[str, type[GramSums] | type[FactorSums]] = {
-    "gram": GramSums,
-    "orthogonal": FactorSums,
-    "recursive": GramBeforeRidge,
-}
+SUMS: dict[str, Any] = {each.form: each for each in (GramSums, FactorSums, GramBeforeRidge)}
 """The sums of products that the setting `accumulator` names."""
 
 STRONGEST = 10
@@ -336,7 +332,7 @@ class LinearModel(base.Estimator, ABC):
         # None until a single row comes.
         self._known_rows: KnownRows | None = None
         self._lock = Lock()
-        # The recursive form takes a numeric ridge inside, or rejects it, immediately.
+        # From now on a choice is due at counts of rows, and a number is inside where it belongs.
         self._settle()
 
     save = save_method
@@ -528,7 +524,7 @@ class LinearModel(base.Estimator, ABC):
         known = self._known_rows
         if known is not None:
             is_same = columns is self._columns and n_targets == self._statistics.n_targets
-            known = known._replace(valid_until=0, reader=known.reader if is_same else None)
+            known = known._replace(next_due=0, reader=known.reader if is_same else None)
         caches = {"_solution": None, "_running": None, "_known_rows": known}
         return tuple((self, name, value) for name, value in (caches | attributes).items())
 
@@ -721,9 +717,14 @@ class LinearModel(base.Estimator, ABC):
 
     def _note_names(self, layout: Layout) -> None:
         """Note the names of a sample: if they come twice, they may come for long."""
-        n_targets = self._statistics.n_targets
-        known = with_names(self._known_rows, layout, self._columns, n_targets)
-        self._known_rows = known.with_penalty(self._penalty, self._settings.is_chosen)
+        self._known_rows = noted(
+            self._known_rows,
+            layout,
+            self._columns,
+            self._statistics.n_targets,
+            self._penalty,
+            self._settings.is_chosen,
+        )
 
     # Weights and answers.
 
@@ -733,7 +734,7 @@ class LinearModel(base.Estimator, ABC):
         if solution is None:
             ridge, units = self._in_force()
             statistics, running = self._statistics, self._running
-            recursion = running and running.current(statistics, statistics.count)
+            recursion = running and running.for_prediction(statistics, statistics.count)
             if recursion is not None:
                 weights = recursion.weights.copy(order="F")
             else:
@@ -760,11 +761,11 @@ class LinearModel(base.Estimator, ABC):
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         """Return scores (n_targets,) for one sample."""
         known, statistics = self._known_rows, self._statistics
-        sample, count, is_plain = None, statistics.count, False
+        sample, count, is_known = None, statistics.count, False
         if known is not None:
-            layout, reader, valid_until, _ = known
+            layout, reader, next_due, _ = known
             sample = None if reader is None else reader.read(x)
-            is_plain = sample is not None and count < valid_until
+            is_known = sample is not None and count < next_due
         if sample is None:
             if self._is_blank:
                 # What transformers give before their first row may be no numbers.
@@ -773,17 +774,17 @@ class LinearModel(base.Estimator, ABC):
             layout, values = read_row(x)
             row = self._columns.place((layout,), values[None])[0]
             sample = np.append(row, np.zeros(statistics.n_targets))
-        if not is_plain and statistics.recursion is not None:
+        if not is_known and statistics.recursion is not None:
             # The setting may have changed, or a ridge may be due.
             self._in_force()
             statistics = self._statistics
         running = self._running
-        recursion = statistics.recursion or (running and running.current(statistics, count))
+        recursion = statistics.recursion or (running and running.for_prediction(statistics, count))
         if recursion is None:
             solution = self._solved()
             # A recursion that starts now answers the first time as it does the second.
-            recursion = self._running and self._running.current(self._statistics, count)
-        if not is_plain:
+            recursion = self._running and self._running.for_prediction(self._statistics, count)
+        if not is_known:
             self._note_names(layout)
         if recursion is not None:
             scores = statistics.scores_by(recursion, sample)
@@ -890,32 +891,40 @@ def learn_rows(model: LinearModel, rows: Checked) -> None:
     if events is None and takes_sparse(statistics, rows.values):
         apply(Update(state=learnt_sparse(model, rows)))
         return
-    learner, lacking = model, list[MemoryError]()
-    aside = statistics.holds_ridge and (n_rows > 1 or statistics.recursion is None)
-    if aside:
+    row_by_row = statistics.holds_ridge and model._clock.forgets
+    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at, row_by_row)
+    if statistics.holds_ridge and (n_rows > 1 or statistics.recursion is None):
         # Rows may be refused by the ridge inside, or choose it: a copy learns them.
         learner = shallow_copy(model)
         learner._statistics = statistics.copied()
+        for block in blocks:
+            learner._settle()
+            apply(plan_block(learner, rows, block, events))
+        apply(Update(state=becoming(model, learner)))
+    else:
+        apply_in_blocks(blocks, block_planner(model, rows, events))
+
+
+def block_planner(
+    model: LinearModel, rows: Checked, events: Events | None
+) -> Callable[[slice], tuple[Calls, State]]:
+    """Return what settles the penalty before a block of rows, and then plans to learn it.
+
+    A choice of the ridge takes more memory than learning does. If it fails twice it stays due, the
+    other blocks are learnt, and the MemoryError is raised after them.
+    """
+    lacking = list[MemoryError]()
 
     def plan(block: slice) -> tuple[Calls, State]:
         try:
-            learner._settle()
+            model._settle()
         except MemoryError as error:
-            # A choice takes more memory than learning does. If it fails twice it stays due, the
-            # other blocks are learnt, and the error is raised after them.
             if not lacking:
                 lacking.append(error)
                 raise
-        return plan_block(learner, rows, block, events)
+        return plan_block(model, rows, block, events)
 
-    row_by_row = statistics.holds_ridge and model._clock.forgets
-    blocks = blocks_of(n_rows, rows.shape[0], 0 if events is None else events.due_at, row_by_row)
-    if not aside:
-        apply_in_blocks(blocks, plan)
-        return
-    for block in blocks:
-        apply(plan(block))
-    apply(Update(state=becoming(model, learner)))
+    return plan
 
 
 def events_in(model: LinearModel, rows: Checked) -> Events | None:

@@ -480,10 +480,13 @@ def _answered_and_learnt(
 
 def _solution(model: LinearModel) -> Recursion | None:
     """Return the solution that goes on from row to row, as of now; None if none does."""
-    if model._statistics.recursion is not None:
-        return model._statistics.recursion
-    if model._running is None or model._running.current(model._statistics, model.count) is None:
+    statistics = model._statistics
+    if statistics.recursion is not None:
+        return statistics.recursion
+    running = model._running
+    if running is None or running.for_prediction(statistics, model.count) is None:
         # As if a prediction had come: the next solution has a recursion.
         model._solution, model._running = None, RunningSolution(model.count)
         model._solved()
-    return model._running.current(model._statistics, model.count)
+    running = model._running
+    return running and running.for_prediction(statistics, model.count)

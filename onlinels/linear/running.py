@@ -98,8 +98,11 @@ class RunningSolution:
         most = max(MAX_ROWS_BETWEEN_PREDICTIONS, n_features // FEATURES_PER_ROW_BETWEEN)
         return count - self.predicted_at <= most
 
-    def current(self, statistics: Statistics, count: int) -> Recursion | None:
-        """Return the recursion, refined for a prediction; None if it cannot stand for the sums."""
+    def for_prediction(self, statistics: Statistics, count: int) -> Recursion | None:
+        """Return the recursion, refined if it has to be; None if it cannot stand for the sums.
+
+        Notes the count of rows: the recursion learns rows only while predictions keep coming.
+        """
         recursion = self.recursion
         if recursion is None or count >= self.valid_until:
             return None
