@@ -489,4 +489,4 @@ def _solution(model: LinearModel) -> Recursion | None:
         model._solution, model._running = None, RunningSolution(model.count)
         model._solved()
     running = model._running
-    return running and running.for_prediction(statistics, model.count)
+    return running and running.for_prediction(model._statistics, model.count)
