@@ -270,7 +270,7 @@ def test_folds_have_scales_of_their_training_rows():
     ridges = []
     for scaling in ("auto", "standard", None):
         model = LeastSquaresRegressor(ridge=KFold(4), scaling=scaling)
-        model.learn_many(X[:261], y[:256])
+        model.learn_many(X[:261], y[:261])
         ridges.append(model.ridge_)
         units = X[:261].std(axis=0) if scaling else np.ones(5)
         np.testing.assert_allclose(model.ridge_diagonal, model.ridge_ * units**2)
