@@ -95,7 +95,7 @@ def test_no_cutting_changes_the_ridge(data, n_rows, fit_intercept, factor):
 
 
 def test_a_batch_is_learnt_whole_where_memory_is_short_of_a_choice(monkeypatch):
-    rows, model = stream(100), LeastSquaresClassifier()
+    rows, model = stream(105), LeastSquaresClassifier()
 
     def out_of_memory(*_):
         raise MemoryError
@@ -125,14 +125,36 @@ def test_after_rows_were_taken_out_a_batch_meets_the_checkpoints_of_its_rows():
     assert models[0].ridge_ == pytest.approx(models[1].ridge_)
 
 
-@pytest.mark.parametrize("n_rows", [16, 17, 31, 32, 33, 64, 100])
-def test_the_ridge_is_that_of_the_last_power_of_two(n_rows):
+@pytest.mark.parametrize(
+    ("n_rows", "checkpoint"),
+    [(9, 9), (16, 16), (17, 17), (18, 17), (32, 31), (64, 63), (67, 67), (106, 100)],
+)
+def test_the_ridge_is_that_of_the_last_checkpoint(n_rows, checkpoint):
     rows = stream(n_rows)
     model = LeastSquaresClassifier(ridge="auto")
     model.learn_many(rows.X, rows.y)
-    checkpoint = 2 ** int(np.log2(n_rows))
     assert model.ridge_ == pytest.approx(ridge_of(rows.take(range(checkpoint))))
     laws.assert_is_batch_solution(model, rows)
+
+
+@strategies.examples(20)
+@given(st.integers(20, 400), st.integers(1, 12), st.integers(0, 2**32 - 1))
+def test_the_ridge_was_chosen_within_the_last_sixteenth_of_the_rows(n_rows, n_features, seed):
+    """Whatever the order of the rows, and as a merge of all of them would choose it."""
+    random = np.random.default_rng(seed)
+    X, n_noise = random.normal(size=(n_rows, n_features)), int(random.integers(n_rows))
+    y = X @ random.normal(size=n_features) + 0.1 * random.normal(size=n_rows)
+    y[:n_noise] = random.normal(size=n_noise)
+    X[: int(random.integers(n_rows))] *= float(random.choice([0.0, 1.0, 100.0]))
+    model = LeastSquaresRegressor()
+    model.learn_many(X, y)
+    fresh = set()
+    for stop in range(n_rows - n_rows // 16, n_rows + 1):
+        parts = LeastSquaresRegressor(), LeastSquaresRegressor()
+        parts[0].learn_many(X[: stop - 1], y[: stop - 1])
+        parts[1].learn_many(X[stop - 1 : stop], y[stop - 1 : stop])
+        fresh.add((parts[0] + parts[1]).ridge_)
+    assert any(model.ridge_ == pytest.approx(ridge) for ridge in fresh)
 
 
 def test_merging_and_unlearning_select_anew():
@@ -217,7 +239,7 @@ def test_a_ridge_set_before_the_first_feature_is_in_force(accumulator):
 def test_while_rows_say_too_little_the_ridge_is_the_papers(setting):
     """One row, or all of one class at the checkpoint: nothing can be selected."""
     rows = stream(40)
-    for y, n_rows in ((rows.y, 1), ([True] * 32 + [False] * 8, 40)):
+    for y, n_rows in ((rows.y, 1), ([True] * 36 + [False] * 2, 38)):
         model, paper = LeastSquaresClassifier(setting), LeastSquaresClassifier("paper")
         for one in (model, paper):
             one.learn_many(rows.X[:n_rows], y[:n_rows])
@@ -298,8 +320,8 @@ def explicit_error(X, y, folds, ridge, n_folds):
 @pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
 def test_the_ridge_is_the_best_of_cross_validation(n_folds, noise):
     random = np.random.default_rng(n_folds)
-    X = random.normal(size=(64, 8)) + 0.5
-    y = X @ random.normal(size=8) + noise * random.normal(size=64)
+    X = random.normal(size=(67, 8)) + 0.5
+    y = X @ random.normal(size=8) + noise * random.normal(size=67)
     model = LeastSquaresRegressor(ridge=KFold(n_folds))
     model.learn_many(X, y)
     folds = fold_of_rows(range(X.shape[1]), X, n_folds)

@@ -144,10 +144,9 @@ class Truth:
 
     def select(self):
         self.selected = [replace(row) for row in self.rows]
-        varies = [len(values) > 1 for values in self.values().values()]
         past = 1.0 - self.settings.get("forgetting_factor", 1.0)
         memory = 1.0 / past if past else np.inf
-        self.until = next_checkpoint(self.count, sum(varies), memory)
+        self.until = next_checkpoint(self.count, memory)
 
     def values(self):
         """Return the values that every feature had in rows that weigh something."""
