@@ -146,7 +146,7 @@ class Truth:
         self.selected = [replace(row) for row in self.rows]
         past = 1.0 - self.settings.get("forgetting_factor", 1.0)
         memory = 1.0 / past if past else np.inf
-        self.until = next_checkpoint(self.count, memory)
+        self.until = next_checkpoint(self.count, 0, memory)
 
     def values(self):
         """Return the values that every feature had in rows that weigh something."""
