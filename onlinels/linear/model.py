@@ -46,16 +46,15 @@ from onlinels.linalg.packed import origins
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.selection import KFold, check_ridge
 from onlinels.linear.discriminant import Discriminant
+from onlinels.linear.events import Events, events_of
 from onlinels.linear.forgetting import Clock, check_decay
 from onlinels.linear.known_rows import KnownRows, noted
 from onlinels.linear.penalty import (
     FIRST_ROWS,
-    Events,
     Penalty,
     check_folds,
     check_scaling,
     choose,
-    events_of,
     is_selected,
     penalties_of,
     ridge_of,
@@ -972,8 +971,9 @@ def plan_block(
         penalty = events.after(penalty.placed(known, shape[0]), block.stop)
         if penalty.is_due and running is not None:
             running.recursion = None
-        features, units = penalty.own_units(events, block, learnt, past * statistics.weight)
-        if features.size:
+        begins = events.own_units(block, learnt, past * statistics.weight)
+        if penalty.units is not None and begins[0].size:
+            features, units = begins
             penalty = penalty.with_units(features, units)
             statistics = statistics.with_units(features, units)
             running = running and running.with_units(features, units)

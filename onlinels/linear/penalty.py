@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinels.accumulators.folds import FoldedStatistics
-from onlinels.accumulators.mean import JITTER
 from onlinels.accumulators.statistics import Statistics
-from onlinels.accumulators.sums import Rows
-from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
+from onlinels.checks import Floats, Integers
 from onlinels.linalg.packed import gathered, origins
 from onlinels.linalg.selection import (
     SMALLEST_LACKING,
@@ -122,9 +120,9 @@ class Penalty(NamedTuple):
         after its first change; 0 of constant ones. None where the ridge acts on features as they
         are.
     is_due : bool
-        Whether everything is due: from the statistics as they are.
+        Whether ridge and units are to be chosen from the statistics as they are.
     until, until_time : int, float or None
-        Count of rows, and time of the stream, at which everything is due next.
+        Count of rows, and time of the stream, at which they are chosen next.
     constants : ndarray (n_features,), or None
         The only value of every feature so far, NaN if it had several; None: not known.
     """
@@ -150,179 +148,14 @@ class Penalty(NamedTuple):
         new[features] = units
         return self._replace(units=new)
 
-    def own_units(
-        self, events: Events, block: slice, rows: Rows, past: float
-    ) -> tuple[Integers, Floats]:
-        """Return features that begin to vary in a block of a batch, and their units right then.
-
-        Parameters
-        ----------
-        events : Events
-            In the batch.
-        block : slice
-        rows : Rows
-            Of the block.
-        past : float
-            Weight of all rows before them.
-        """
-        begins = np.flatnonzero((events.firsts >= block.start) & (events.firsts < block.stop))
-        if self.units is None or not begins.size:
-            return begins[:0], np.zeros(0)
-        first, weights = events.firsts[begins] - block.start, rows.weights()
-        totals = past + np.cumsum(weights)
-        # Weight of every row, of the weight of all rows up to it.
-        shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)[first]
-        if events.is_centred:
-            # Units are about the mean: deviations of a feature with two values.
-            shares = shares * (1.0 - shares)
-        units = np.sqrt(shares) * np.abs(rows.values[first, begins] - events.values[begins])
-        there = units > 0.0
-        return begins[there], units[there]
-
     def fits(self, n_features: int) -> bool:
         """Tell whether it is of so many features."""
         return all(each is None or len(each) == n_features for each in (self.constants, self.units))
 
 
-class Events(NamedTuple):
-    """What comes in a batch: features that begin to vary, and checkpoints.
-
-    Attributes
-    ----------
-    values : ndarray (n_features,)
-        The only value of every feature before the batch, NaN if it had several.
-    firsts : ndarray (n_features,) of int
-        The row in which each begins to vary: the length of the batch if in none, -1 if before it.
-    due_at : int
-        After how many rows everything is due last; 0 for never.
-    is_centred : bool
-        Whether rows are learnt about their mean.
-    """
-
-    values: Floats
-    firsts: Integers
-    due_at: int
-    is_centred: bool
-
-    def after(self, penalty: Penalty, n_rows: int) -> Penalty:
-        """Return what a penalty before the batch is after so many rows, at least 1, of it."""
-        new = penalty._replace(constants=np.where(self.firsts < n_rows, np.nan, self.values))
-        # What could not be chosen for want of memory stays due.
-        return new._replace(is_due=new.is_due or n_rows == self.due_at)
-
-
-def events_of(
-    penalty: Penalty,
-    statistics: Statistics,
-    values: Matrix,
-    w: Floats,
-    clock: Clock,
-    latest: Floats | None,
-) -> Events:
-    """Return what comes in a batch.
-
-    Parameters
-    ----------
-    penalty : Penalty
-        Before the batch, as are the statistics and the clock. Nothing is due.
-    statistics : Statistics
-    values : ndarray (n, n_features)
-    w : ndarray (n,)
-        Weights. Rows of weight 0 change nothing.
-    clock : Clock
-    latest : ndarray (n,), or None
-        Latest time of the stream after every row, where there are times.
-    """
-    n_rows, n_features = values.shape
-    used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
-    if statistics.weight:
-        # Features that are new were 0.
-        known = penalty.constants if penalty.constants is not None else only_values(statistics)
-        only[: len(known)] = known
-    elif statistics.is_centred and len(used):
-        only[:] = dense(values[used[:1]])[0]
-    firsts = first_changes(only, values, used)
-    steps = Steps(statistics.count, np.sort(firsts), clock, latest)
-    due_at = steps.last_due(n_rows, penalty.until, penalty.until_time)
-    return Events(only, firsts, due_at, statistics.is_centred)
-
-
-def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
-    """Return the rows of a batch in which any feature begins to vary, ascending."""
-    if events is None:
-        return np.zeros(0, dtype=np.intp)
-    return np.unique(events.firsts[(events.firsts >= 0) & (events.firsts < n_rows)])
-
-
-class Steps(NamedTuple):
-    """Checkpoints in a batch.
-
-    Attributes
-    ----------
-    before : int
-        Rows before the batch.
-    begun : ndarray (n_features,) of int
-        Rows of the batch in which features begin to vary, ascending.
-    clock : Clock
-    latest : ndarray (n_rows,), or None
-        Latest time after every row, where there are times.
-    """
-
-    before: int
-    begun: Integers
-    clock: Clock
-    latest: Floats | None
-
-    def varying(self, at: int) -> int:
-        """Return how many features vary after so many rows of the batch."""
-        return int(np.searchsorted(self.begun, at))
-
-    def last_due(self, n_rows: int, until: int, until_time: float | None) -> int:
-        """Return after how many rows everything is due last, 0 for never, given the next times."""
-        last = 0
-        while True:
-            at = max(until - self.before, last + 1)
-            if self.latest is not None and until_time is not None:
-                at = min(at, int(np.searchsorted(self.latest, until_time)) + 1)
-            if at > n_rows:
-                return last
-            last = at
-            until = next_checkpoint(self.before + at, self.varying(at), self.clock.memory)
-            if self.latest is not None:
-                until_time = float(self.latest[at - 1]) + MEMORIES * self.clock.lasting
-
-
 def only_values(statistics: Statistics) -> Floats:
     """Return the only value of every feature (n_features,), NaN if it varies."""
     return np.where(statistics.diagonal > 0.0, np.nan, statistics.feature_mean)
-
-
-def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
-    """Return the first of the rows in use in which each feature differs from its only value.
-
-    It is the number of rows, if in none, and -1 where that value is NaN.
-
-    Examples
-    --------
-    >>> values = np.array([[9.0, 2.0, 4.0], [0.0, 2.0, 5.0], [0.0, 2.0, 5.0]])
-    >>> first_changes(np.array([np.nan, 2.0, 4.0]), values, np.arange(3))
-    array([-1,  3,  1])
-    """
-    n_rows = values.shape[0]
-    firsts = np.where(np.isnan(only), -1, n_rows)
-    # In ever longer blocks: most features vary in the first few rows.
-    start, size = 0, 1
-    while start < len(used):
-        waiting = np.flatnonzero(firsts == n_rows)
-        if not waiting.size:
-            break
-        rows = used[start : start + size]
-        apart = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
-        differs = apart > JITTER * np.abs(only[waiting])
-        found = differs.any(axis=0)
-        firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
-        start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))
-    return firsts
 
 
 def choose(

@@ -13,6 +13,7 @@ from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.labels import Label
 from onlinels.linalg.recursion import FOLLOWED, N_RECENT, Innovations, Recursion
 from onlinels.linear.discriminant import discriminant
+from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
     FEWEST_FREE,
     OVERFLOW,
@@ -26,7 +27,6 @@ from onlinels.linear.model import (
     plan_block,
     read_rows,
 )
-from onlinels.linear.penalty import first_rows_that_vary
 from onlinels.linear.running import RunningSolution
 from onlinels.numerics import Update, apply, becoming, enlarged
 from onlinels.rows import Batch, labels_like, names_of, table_like

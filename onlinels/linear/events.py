@@ -1,0 +1,174 @@
+"""What comes in a batch: features that begin to vary, and counts at which a ridge is chosen."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from onlinels.accumulators.mean import JITTER
+from onlinels.accumulators.statistics import Statistics
+from onlinels.accumulators.sums import Rows
+from onlinels.checks import BLOCK_BYTES, Floats, Integers, Matrix, dense
+from onlinels.linear.forgetting import Clock
+from onlinels.linear.penalty import MEMORIES, Penalty, next_checkpoint, only_values
+
+
+class Events(NamedTuple):
+    """What comes in a batch: features that begin to vary, and counts at which a ridge is chosen.
+
+    Attributes
+    ----------
+    values : ndarray (n_features,)
+        The only value of every feature before the batch, NaN if it had several.
+    firsts : ndarray (n_features,) of int
+        The row in which each begins to vary: the length of the batch if in none, -1 if before it.
+    due_at : int
+        After how many rows a ridge is chosen last; 0 for never.
+    is_centred : bool
+        Whether rows are learnt about their mean.
+    """
+
+    values: Floats
+    firsts: Integers
+    due_at: int
+    is_centred: bool
+
+    def after(self, penalty: Penalty, n_rows: int) -> Penalty:
+        """Return what a penalty before the batch is after so many rows, at least 1, of it."""
+        new = penalty._replace(constants=np.where(self.firsts < n_rows, np.nan, self.values))
+        # What could not be chosen for want of memory stays due.
+        return new._replace(is_due=new.is_due or n_rows == self.due_at)
+
+    def own_units(self, block: slice, rows: Rows, past: float) -> tuple[Integers, Floats]:
+        """Return features that begin to vary in a block of the batch, and their units right then.
+
+        Parameters
+        ----------
+        block : slice
+        rows : Rows
+            Of the block.
+        past : float
+            Weight of all rows before them.
+        """
+        begins = np.flatnonzero((self.firsts >= block.start) & (self.firsts < block.stop))
+        if not begins.size:
+            return begins, np.zeros(0)
+        first, weights = self.firsts[begins] - block.start, rows.weights()
+        totals = past + np.cumsum(weights)
+        # Weight of every row, of the weight of all rows up to it.
+        shares = np.divide(weights, totals, out=np.zeros(len(weights)), where=totals > 0.0)[first]
+        if self.is_centred:
+            # About the mean: the deviation of a feature with two values is sqrt(p (1 - p)) times
+            # their difference.
+            shares = shares * (1.0 - shares)
+        units = np.sqrt(shares) * np.abs(rows.values[first, begins] - self.values[begins])
+        there = units > 0.0
+        return begins[there], units[there]
+
+
+def events_of(
+    penalty: Penalty,
+    statistics: Statistics,
+    values: Matrix,
+    w: Floats,
+    clock: Clock,
+    latest: Floats | None,
+) -> Events:
+    """Return what comes in a batch.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Before the batch, as are the statistics and the clock. Nothing is due.
+    statistics : Statistics
+    values : ndarray (n, n_features)
+    w : ndarray (n,)
+        Weights. Rows of weight 0 change nothing.
+    clock : Clock
+    latest : ndarray (n,), or None
+        Latest time of the stream after every row, where there are times.
+    """
+    n_rows, n_features = values.shape
+    used, only = np.flatnonzero(w > 0.0), np.zeros(n_features)
+    if statistics.weight:
+        # Features that are new were 0.
+        known = penalty.constants if penalty.constants is not None else only_values(statistics)
+        only[: len(known)] = known
+    elif statistics.is_centred and len(used):
+        only[:] = dense(values[used[:1]])[0]
+    firsts = first_changes(only, values, used)
+    begun = np.sort(firsts)
+    due_at = last_checkpoint(penalty, statistics.count, begun, n_rows, clock, latest)
+    return Events(only, firsts, due_at, statistics.is_centred)
+
+
+def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
+    """Return the rows of a batch in which any feature begins to vary, ascending."""
+    if events is None:
+        return np.zeros(0, dtype=np.intp)
+    return np.unique(events.firsts[(events.firsts >= 0) & (events.firsts < n_rows)])
+
+
+def last_checkpoint(
+    penalty: Penalty,
+    before: int,
+    begun: Integers,
+    n_rows: int,
+    clock: Clock,
+    latest: Floats | None,
+) -> int:
+    """Return after how many rows of a batch a ridge is chosen last; 0 for never.
+
+    Parameters
+    ----------
+    penalty : Penalty
+        Before the batch.
+    before, n_rows : int
+        Rows before the batch, and in it.
+    begun : ndarray (n_features,) of int
+        Rows of the batch in which features begin to vary, ascending.
+    clock : Clock
+    latest : ndarray (n_rows,), or None
+        Latest time after every row, where there are times.
+    """
+    last, until, until_time = 0, penalty.until, penalty.until_time
+    while True:
+        at = max(until - before, last + 1)
+        if latest is not None and until_time is not None:
+            at = min(at, int(np.searchsorted(latest, until_time)) + 1)
+        if at > n_rows:
+            return last
+        last = at
+        n_varying = int(np.searchsorted(begun, at))
+        until = next_checkpoint(before + at, n_varying, clock.memory)
+        if latest is not None:
+            until_time = float(latest[at - 1]) + MEMORIES * clock.lasting
+
+
+def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
+    """Return the first of the rows in use in which each feature differs from its only value.
+
+    It is the number of rows, if in none, and -1 where that value is NaN.
+
+    Examples
+    --------
+    >>> values = np.array([[9.0, 2.0, 4.0], [0.0, 2.0, 5.0], [0.0, 2.0, 5.0]])
+    >>> first_changes(np.array([np.nan, 2.0, 4.0]), values, np.arange(3))
+    array([-1,  3,  1])
+    """
+    n_rows = values.shape[0]
+    firsts = np.where(np.isnan(only), -1, n_rows)
+    # In ever longer blocks: most features vary in the first few rows.
+    start, size = 0, 1
+    while start < len(used):
+        waiting = np.flatnonzero(firsts == n_rows)
+        if not waiting.size:
+            break
+        rows = used[start : start + size]
+        apart = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
+        differs = apart > JITTER * np.abs(only[waiting])
+        found = differs.any(axis=0)
+        firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
+        start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))
+    return firsts
