@@ -20,7 +20,7 @@ from dask.diagnostics import ProgressBar
 from dask.sizeof import sizeof
 
 from onlinels.checks import check_count
-from onlinels.linear.model import LinearModel, choose_anew
+from onlinels.linear.model import LinearModel, choose_anew, hold_choices
 from onlinels.network import ShallowConvClassifier
 from onlinels.pipelines import (
     check_steps_learn_nothing,
@@ -183,7 +183,7 @@ def fit(
     check_names(result, X)
     blocks = planned(list(blocks_of(partitions(X, y, w), n_features_of(result, X))))
     start = linear_of(result).empty()
-    start._hold_choices()
+    hold_choices(start)
     before, empty = shared(features_of(result)), shared(start)
     step, join = delayed(learnt, pure=False), delayed(add, pure=False)
     models = []

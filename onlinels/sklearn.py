@@ -39,7 +39,15 @@ from onlinels.checks import (
 from onlinels.features.hidden import HiddenLayer
 from onlinels.labels import Classes, read_labels
 from onlinels.linear.classifier import LeastSquaresClassifier
-from onlinels.linear.model import LinearModel, Targets, holding, noise_variances
+from onlinels.linear.model import (
+    LinearModel,
+    Targets,
+    checked,
+    hold_choices,
+    holding,
+    learn_rows,
+    noise_variances,
+)
 from onlinels.linear.penalty import (
     FIRST_ROWS,
     Penalty,
@@ -246,8 +254,8 @@ class IncrementalModel(BaseEstimator):
             self._solutions.clear()
         if new._model.ridge == "auto":
             # Alpha is selected here, whenever something is asked for.
-            new._model._hold_choices()
-        new._model._learn(new._batch(X), targets, weights, None)
+            hold_choices(new._model)
+        learn_rows(new._model, checked(new._model, new._batch(X), targets, weights, None))
         publish(new, self)
         return self
 

@@ -437,10 +437,6 @@ class LinearModel(base.Estimator, ABC):
             units = statistics.deviations
         return ridge_of(settings.ridge, statistics, penalty, units), units
 
-    def _hold_choices(self) -> None:
-        """Choose nothing, however many rows come, until something is merged."""
-        self._penalty = Penalty(is_due=False, until=maxsize)
-
     def _settle(self) -> None:
         """Choose what is due from the statistics as they are, and hold it inside where it is."""
         statistics, penalty, ridge = self._statistics, self._penalty, self._settings.ridge
@@ -497,16 +493,12 @@ class LinearModel(base.Estimator, ABC):
         array(['low', 'high'], dtype='<U4')
         """
         with self._lock:
-            self._learn(*read_rows(self, X, y, w, t), t)
-
-    def _learn(self, batch: Batch, read: Targets, w: float | Floats, t: Any) -> None:
-        """Learn rows whose targets are checked, all or nothing."""
-        learn_rows(self, checked(self, batch, read, w, t))
+            learn_rows(self, checked(self, *read_rows(self, X, y, w, t), t))
 
     def _learn_sample(self, x: Any, read: Targets, w: float, t: Any) -> None:
         """Learn a sample that `_learn_row` could not, and note its names."""
         sample = read_sample(x)
-        self._learn(sample, read, check_weights(w, 1), t)
+        learn_rows(self, checked(self, sample, read, check_weights(w, 1), t))
         self._note_names(sample.layouts[0])
 
     def _counts(self, targets: Matrix, n_targets: int) -> dict[str, Any]:
@@ -854,6 +846,11 @@ class LinearModel(base.Estimator, ABC):
                     for feature in strongest
                 ]
             return "\n".join(lines)
+
+
+def hold_choices(model: LinearModel) -> None:
+    """Let a model choose nothing, however many rows come, until something is merged."""
+    model._penalty = Penalty(is_due=False, until=maxsize)
 
 
 def choose_anew(model: LinearModel) -> None:
