@@ -59,7 +59,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
         cross-validation from statistics in folds: after every row from the second to the 16th,
-        then whenever the rows have grown by a sixteenth (with M > 512 features by M / 8,192, at
+        then whenever the rows have grown by a quarter (with M > 2,048 features by M / 8,192, at
         most twofold); where rows are forgotten, after four times the rows (or the time) in which
         weights fall to 1/e; and after merging, unlearning, fading and a change of the ridge. Where
         fewer rows are remembered than there are features, pass a number or a KFold: "auto" then

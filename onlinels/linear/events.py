@@ -25,6 +25,8 @@ class Events(NamedTuple):
         The row in which each begins to vary: the length of the batch if in none, -1 if before it.
     due_at : int
         After how many rows a ridge is chosen last; 0 for never.
+    before : int
+        Rows before the batch.
     is_centred : bool
         Whether rows are learnt about their mean.
     """
@@ -32,11 +34,14 @@ class Events(NamedTuple):
     values: Floats
     firsts: Integers
     due_at: int
+    before: int
     is_centred: bool
 
     def after(self, penalty: Penalty, n_rows: int) -> Penalty:
         """Return what a penalty before the batch is after so many rows, at least 1, of it."""
-        new = penalty._replace(constants=np.where(self.firsts < n_rows, np.nan, self.values))
+        constants = np.where(self.firsts < n_rows, np.nan, self.values)
+        began = began_at(penalty.began, self.before, int(self.firsts.min(initial=n_rows)), n_rows)
+        new = penalty._replace(constants=constants, began=began)
         # What could not be chosen for want of memory stays due.
         return new._replace(is_due=new.is_due or n_rows == self.due_at)
 
@@ -100,7 +105,23 @@ def events_of(
     firsts = first_changes(only, values, used)
     begun = np.sort(firsts)
     due_at = last_checkpoint(penalty, statistics.count, begun, n_rows, clock, latest)
-    return Events(only, firsts, due_at, statistics.is_centred)
+    return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
+
+
+def began_at(began: int, before: int, first: int, n_rows: int) -> int:
+    """Return how many rows came before any feature varied, less one, after some rows of a batch.
+
+    The last of them counts: it has the other value of the feature that begins to vary.
+
+    Parameters
+    ----------
+    began, before : int
+        These rows, and all rows, before the batch.
+    first : int
+        The row of the batch in which a feature begins to vary first; -1 if one varied before it.
+    n_rows : int
+    """
+    return began if first < 0 else max(0, before + min(first, n_rows) - 1)
 
 
 def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
@@ -140,8 +161,9 @@ def last_checkpoint(
         if at > n_rows:
             return last
         last = at
+        began = began_at(penalty.began, before, int(begun.min(initial=at)), at)
         n_varying = int(np.searchsorted(begun, at))
-        until = next_checkpoint(before + at, n_varying, clock.memory)
+        until = began + next_checkpoint(before + at - began, n_varying, clock.memory)
         if latest is not None:
             until_time = float(latest[at - 1]) + MEMORIES * clock.lasting
 
