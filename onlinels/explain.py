@@ -11,6 +11,7 @@ from river import base
 
 from onlinels.pipelines import copied, steps_of
 from onlinels.rows import check_mapping
+from onlinels.wrappers import WrappedClassifier
 
 STRONGEST = 10
 """Features that `debug_one` shows for each output."""
@@ -21,7 +22,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
 
     The effect of a feature is the score of the sample minus its score without the feature: without
     its name in the dict, or with 0 in place of an entry of an array. Where a step of a pipeline
-    needs every name, as river's Select does, a number becomes 0 and any other value None.
+    needs every name, as river's Select does, a number becomes 0 and a text empty.
 
     Parameters
     ----------
@@ -33,8 +34,8 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     -------
     dict of dicts
         Effects by output and by feature. Outputs are the classes, of which the scores are those of
-        `scores_one`; the names of several targets; or "prediction". Features of an array under the
-        name "h" are ("h", 0), ("h", 1), ….
+        `scores_one`, also inside a wrapper such as `CalibratedClassifier`; the names of several
+        targets; or "prediction". Features of an array under the name "h" are ("h", 0), ("h", 1), …
 
     Raises
     ------
@@ -73,7 +74,9 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
         except KeyError:  # A step needs every name.
             others = scores_of(model, blank)
         for output, score in scores.items():
-            effects[output][name] = score - others.get(output, 0.0)
+            # Scores that are equal may be infinite.
+            other = others.get(output, 0.0)
+            effects[output][name] = 0.0 if score == other else score - other
     return effects
 
 
@@ -104,12 +107,15 @@ def scores_of(model: Any, x: Any) -> dict[Any, float]:
     *steps, last = steps_of(model)
     for step in steps:
         x = step.transform_one(x)
+    if isinstance(last, WrappedClassifier):
+        return scores_of(last.classifier, x)
     if hasattr(last, "scores_one"):
         return dict(last.scores_one(x))
     if not isinstance(last, (base.Regressor, base.MultiTargetRegressor)):
         raise TypeError(
             f"model ends in a {type(last).__name__}, expected a classifier with scores_one or a "
-            "regressor. Pass a model of this package, or a pipeline that ends in one."
+            "regressor. Pass a model of this package that answers single samples, or a pipeline "
+            "that ends in one; of a WindowedClassifier its `classifier` and a window."
         )
     answer = last.predict_one(x)
     return dict(answer) if isinstance(answer, Mapping) else {"prediction": float(answer)}
@@ -124,7 +130,7 @@ def _without_each(x: Mapping[Any, Any]) -> Iterator[tuple[Any, dict[Any, Any], d
                 rest[place] = 0
                 yield (name, *place), {**x, name: rest}, {**x, name: rest}
         else:
-            blank = 0 if isinstance(value, Number) else None
+            blank = 0 if isinstance(value, Number) else "" if isinstance(value, str) else None
             yield name, {key: x[key] for key in x if key != name}, {**x, name: blank}
 
 

@@ -66,7 +66,7 @@ from onlinels.numerics import Lock, Update, all_held, apply, product, shallow_co
 from onlinels.rows import Batch, Layout, label_array, read_batch
 from onlinels.scoring import probabilities_of
 
-SETTLED = {
+FIXED_PARAMETERS = {
     "fit_intercept": "fit_intercept",
     "solver": "accumulator",
     "forgetting_factor": "forgetting_factor",
@@ -190,7 +190,7 @@ class IncrementalModel(BaseEstimator):
 
     def _settings(self) -> dict[str, Any]:
         """Return the settings of the river model, whose ridge and scaling are settled here."""
-        settings = {theirs: getattr(self, mine) for mine, theirs in SETTLED.items()}
+        settings = {theirs: getattr(self, mine) for mine, theirs in FIXED_PARAMETERS.items()}
         ridge: Any = 1.0
         if self.solver == "recursive":
             # An inverse holds one number inside, in fixed units. Without these it holds sums of
@@ -202,7 +202,7 @@ class IncrementalModel(BaseEstimator):
     def _check_settled(self) -> None:
         """Raise if parameters have changed that what is learnt depends on."""
         made, now = self._model._get_params(), self._settings()
-        for mine, theirs in SETTLED.items():
+        for mine, theirs in FIXED_PARAMETERS.items():
             if made[theirs] != now[theirs]:
                 raise ValueError(
                     f"{mine} has changed since rows were learnt with it, expected the same. Set it "
@@ -285,6 +285,7 @@ class IncrementalModel(BaseEstimator):
         """
         with held(self):
             check_is_fitted(self)
+            self._check_parameters()
             self._check_settled()
             X, targets = shallow_copy(self)._read_rows(X, y, False)
             weights = self._weights_of(targets, sample_weight, False)
@@ -431,7 +432,7 @@ class IncrementalModel(BaseEstimator):
         model = copy.copy(model)
         names, made = model.feature_names, cast(Any, cls)
         new: Self = made(alpha=model.ridge, scaling=model.scaling, **parameters)
-        for mine, theirs in SETTLED.items():
+        for mine, theirs in FIXED_PARAMETERS.items():
             setattr(new, mine, getattr(model, theirs))
         if not model._is_blank:
             new.n_features_in_ = len(names)
@@ -518,7 +519,7 @@ def check_alphas(alpha: Any, n_targets: int) -> None:
     if shape and shape != (n_targets,):
         raise ValueError(
             f"alpha has shape {shape}, expected one number, or one for each of the {n_targets} "
-            "targets. Pass such."
+            "targets. Pass one array of them."
         )
 
 
@@ -914,6 +915,12 @@ class IncrementalRidgeClassifier(ClassifierMixin, IncrementalModel):
 
     def _join(self, other: Self) -> None:
         united(self.classes_, other.classes_)
+        if self._balanced != other._balanced:
+            raise ValueError(
+                "other has weighed its classes by other factors, expected the same factors as "
+                "here: those of class_weight='balanced' are of the rows of one call of fit. Pass "
+                "the same dict as class_weight to both."
+            )
         super()._join(other)
         self._declared = united(self._declared, other._declared)
 

@@ -15,6 +15,7 @@ from sklearn.linear_model import RidgeCV
 
 from onlinels import GramAccumulator, KFold, LeastSquaresClassifier, LeastSquaresRegressor
 from onlinels.hashing import fold_of_rows
+from onlinels.linear import penalty
 from support import laws, strategies
 
 fold_counts = st.integers(2, 5)
@@ -155,6 +156,24 @@ def test_the_ridge_was_chosen_within_the_last_fifth_of_the_rows(n_rows, n_featur
         parts[1].learn_many(X[stop - 1 : stop], y[stop - 1 : stop])
         fresh.add((parts[0] + parts[1]).ridge_)
     assert any(model.ridge_ == pytest.approx(ridge) for ridge in fresh)
+
+
+@pytest.mark.parametrize("step", [1, 7, 50])
+def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypatch):
+    """Also where more features than a threshold vary, which begin to vary late."""
+    monkeypatch.setattr(penalty, "FEATURES_AT_DOUBLINGS", 16)
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(220, 12)), random.normal(size=220)
+    X[:30] = 0.0
+    for feature in range(12):
+        X[: 40 + 10 * feature, feature] *= feature < 2
+    whole, cut = LeastSquaresRegressor(), LeastSquaresRegressor()
+    whole.learn_many(X, y)
+    for start in range(0, 220, step):
+        cut.learn_many(X[start : start + step], y[start : start + step])
+    assert cut.ridge_ == whole.ridge_
+    assert cut._penalty.until == whole._penalty.until
+    np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
 
 
 def test_merging_and_unlearning_select_anew():

@@ -69,6 +69,9 @@ class Truth:
     """The rows that the ridge was selected from; None where that cannot be said simply."""
     until: float = 16
     """Count of rows at which it is selected next; infinite where that cannot be said simply."""
+    began: int = 0
+    """Rows before any feature varied, less one: counts of rows to select at begin after them."""
+    varied: bool = False
 
     @property
     def count(self):
@@ -90,6 +93,7 @@ class Truth:
             if self.settings.get("half_life") is not None:
                 # Four memories after the last time, too.
                 self.forget_selection()
+            self.note_variation(self.count - 1)
             if self.count >= self.until:
                 self.select()
 
@@ -116,37 +120,53 @@ class Truth:
             self.moved += share * squares(row)
             row.w, row.whole = (1.0 - share) * row.w, False
         self.rows = [row for row in self.rows if row.whole or row.w]
-        self.select()
+        self.select_anew()
 
     def fade(self, keep):
         if keep == 0.0:
             vars(self).update(vars(Truth(self.settings)))
         elif keep < 1.0:
             self._decay(keep)
-            self.select()
+            self.select_anew()
 
     def merge(self, other):
         empty = not (self.rows and other.rows)
-        selected, until = (each := self if self.rows else other).selected, each.until
+        learnt = self if self.rows else other
+        kept = learnt.selected, learnt.until, learnt.began, learnt.varied
         self.timed |= other.timed
         if self.timed and self.now is not None and other.now is not None:
             late = max(self.now, other.now)
             for each in (self, other):
                 each._decay(0.5 ** ((late - each.now) / self.settings["half_life"]))
                 if each.now < late and empty:
-                    selected = None
+                    kept = (None, *kept[1:])
         self.now = max((t for t in (self.now, other.now) if t is not None), default=None)
         self.rows, self.names = self.rows + other.rows, self.names | other.names
         self.moved += other.moved
-        self.select()
+        self.select_anew()
         if empty:
-            self.selected, self.until = selected, until
+            self.selected, self.until, self.began, self.varied = kept
+
+    def note_variation(self, before):
+        """Take note of whether any feature varies, after so many rows that were there before."""
+        if not self.varied:
+            self.varied = self.n_varying() > 0
+            self.began = max(0, (before if self.varied else self.count) - 1)
+
+    def select_anew(self):
+        self.began, self.varied = 0, False
+        self.note_variation(1)
+        self.select()
 
     def select(self):
         self.selected = [replace(row) for row in self.rows]
         past = 1.0 - self.settings.get("forgetting_factor", 1.0)
         memory = 1.0 / past if past else np.inf
-        self.until = next_checkpoint(self.count, 0, memory)
+        rows = self.count - self.began
+        self.until = self.began + next_checkpoint(rows, self.n_varying(), memory)
+
+    def n_varying(self):
+        return sum(len(values) > 1 for values in self.values().values())
 
     def values(self):
         """Return the values that every feature had in rows that weigh something."""

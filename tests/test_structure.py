@@ -51,6 +51,7 @@ NEIGHBOURS = {
     ("distributed", "pipelines"),
     ("evaluate", "pipelines"),
     ("explain", "pipelines"),
+    ("explain", "wrappers"),
     ("stream", "explain"),
     ("__init__", "plots"),
 }

@@ -15,7 +15,7 @@ from onlinels.checks import Floats, Integers, checked_assignment
 from onlinels.linalg.packed import PANEL, PackedSymmetric, gathered
 from onlinels.linalg.recursion import Recursion
 from onlinels.linalg.solve import (
-    SMALLEST_FOLLOWED,
+    MIN_EIGENVALUE_TO_FOLLOW,
     inverse_of_gram,
     invert_gram,
     solve_gram,
@@ -191,7 +191,7 @@ class GramSums(SumsOfProducts):
         weights, penalties = solution.weights, solution.penalties
         inflation = (self.gram.diagonal() + penalties) * solution.variances()
         largest = float(inflation.max(initial=1.0))
-        if not (inflation.min(initial=1.0) > 0.0 and largest * SMALLEST_FOLLOWED < 1.0):
+        if not (inflation.min(initial=1.0) > 0.0 and largest * MIN_EIGENVALUE_TO_FOLLOW < 1.0):
             return 0.0
         penalised = penalties[:, None] * weights
         solution.correct(self.cross - self.gram.times(weights) - penalised)

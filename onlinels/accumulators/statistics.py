@@ -21,7 +21,7 @@ from onlinels.checks import (
 )
 from onlinels.linalg.covariance import Covariance
 from onlinels.linalg.packed import gathered, growth
-from onlinels.linalg.recursion import FOLLOWED, Recursion
+from onlinels.linalg.recursion import MAX_PIVOT_RATIO, Recursion
 from onlinels.linalg.selection import Sums, check_penalties
 from onlinels.linalg.sketch import RESIDUE
 from onlinels.numerics import Calls, State, apply, enlarged, shallow_copy
@@ -279,7 +279,7 @@ class Statistics:
         squaring = (dsbmv, 0, w, y, sample, 1, n_features, decay, squares, 1, 0, 0, 1)
         calls, changes = self._sums.plan_row(sample, w, decay)
         if recursion is not None:
-            more = recursion.plan(sample, recursion.errors(sample), w, most=FOLLOWED)
+            more = recursion.plan(sample, recursion.errors(sample), w, most=MAX_PIVOT_RATIO)
             calls, changes = calls + more[0], changes + more[1]
         return (squaring, *moving, *calls), state + changes
 
@@ -498,9 +498,9 @@ class Statistics:
             self._mean = Mean.zero(len(mean.origin))
             self._target_squares = np.zeros(self.n_targets)
         else:
-            difference, between = mean.difference(theirs), self._weight * (abs(weight) / total)
+            difference, pair_weight = mean.difference(theirs), self._weight * (abs(weight) / total)
             features, targets = np.split(difference[None], [self.n_features], axis=1)
-            row = Rows(features, targets, between, float(np.sign(w)))
+            row = Rows(features, targets, pair_weight, float(np.sign(w)))
             apply(self._sums.plan_rows(row, 1.0))
             self._target_squares = row.with_target_squares(self._target_squares, row.sign)
             if w < 0.0:

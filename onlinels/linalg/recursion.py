@@ -60,7 +60,7 @@ Next to a half: decays of whole half-lives come to it but for rounding, by which
 OUTWEIGHED = 1e14
 """Largest ratio of new rows to what was known in their direction: beyond, nothing is left."""
 
-FOLLOWED = 1e4
+MAX_PIVOT_RATIO = 1e4
 """The same ratio for a solution beside the sums, so that it keeps 12 digits in every direction."""
 
 REMEDY = 'set a larger ridge, or accumulator="gram"'
@@ -423,7 +423,7 @@ class Recursion:
         self,
         rows: Floats,
         targets: Floats,
-        most: float = FOLLOWED,
+        most: float = MAX_PIVOT_RATIO,
         note: Callable[[Innovations, Floats], None] | None = None,
     ) -> Floats:
         """Learn rows, in place, of a copy; return the score of every row by the rows before it.

@@ -512,8 +512,14 @@ def tridiagonal_of(sums: Sums) -> Tridiagonal:
     array([67.149363])
     """
     size, n_targets = sums.cross.shape
-    # The lower triangle, which lies as LAPACK wants it.
-    packed, diagonal, below, shares, _ = dsytrd(sums.gram.T, 1, 32 * size, 1)
+    gram = sums.gram
+    if not gram.flags.f_contiguous:
+        gram = gram.T
+    else:
+        # LAPACK reads the lower triangle; in C order the upper one is that.
+        for column in range(size):
+            gram[column + 1 :, column] = gram[column, column + 1 :]
+    packed, diagonal, below, shares, _ = dsytrd(gram, 1, 32 * size, 1)
     rotated = np.array(sums.cross, order="F")
     if size > 1:
         # Reflections lie below the diagonal, as a QR factorisation of the rows but the first has

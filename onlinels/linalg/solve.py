@@ -23,7 +23,7 @@ from onlinels.numerics import product
 SMALLEST_EIGENVALUE = 1e-14
 """Of the system scaled to unit diagonal: below it Cholesky would return rounding errors."""
 
-SMALLEST_FOLLOWED = 1e-11
+MIN_EIGENVALUE_TO_FOLLOW = 1e-11
 """Least eigenvalue of the scaled system from which an inverse may follow single rows."""
 
 RANK_TOLERANCE = 1e-12
@@ -230,7 +230,7 @@ def inverse_of_gram(gram: PackedSymmetric, ridge: float | Floats) -> tuple[Float
     factor, smallest = _cholesky_factor(gram, scale)
     return (
         None
-        if smallest < SMALLEST_FOLLOWED
+        if smallest < MIN_EIGENVALUE_TO_FOLLOW
         else (_scaled(inverse_of_factored(factor), scale), smallest)
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -59,8 +60,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
         cross-validation from statistics in folds: after every row from the second to the 16th,
-        then whenever the rows have grown by a quarter (with M > 2,048 features by M / 8,192, at
-        most twofold); where rows are forgotten, after four times the rows (or the time) in which
+        then whenever the rows have grown by a quarter (of more than 2,048 features by more, up to
+        doublings); where rows are forgotten, after four times the rows (or the time) in which
         weights fall to 1/e; and after merging, unlearning, fading and a change of the ridge. Where
         fewer rows are remembered than there are features, pass a number or a KFold: "auto" then
         takes much for noise. "paper" is the heuristic
@@ -85,7 +86,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         scores projected. Otherwise the model answers by linear discriminant analysis from the same
         statistics. The prior of a class is its share of the weight learnt ("learnt"), the same for
         all classes ("equal", which finds rare classes), or its value in a dict {label: prior};
-        priors need not sum to 1, and a label that is not in the dict has 1. The setting may be
+        priors need not sum to 1, and a label that is not there counts as 1. The setting may be
         changed at any time. See the notes.
     scaling : "auto", "standard" or None
         What the ridge acts on, S above. None: features as they are, S = I. "standard": features
@@ -137,8 +138,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     covariance within classes R = (S_w + c S) / n: S_w is the scatter of the rows about the means of
     their classes, n the weight of all rows. With an intercept, x and m_k are about the mean of all
     rows. Probabilities are the softmax of the scores, which is Bayes' rule for normal classes of
-    one covariance. With ridge=0.0 they are those of scikit-learn's
-    ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too.
+    one covariance. With "learnt" and ridge=0.0 they are those of scikit-learn's
+    ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too;
+    other priors change only the constants (scikit-learn also weighs R by them).
     The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie, Buja
     and Tibshirani, "Penalized discriminant analysis", 1995). So no further statistics are kept, and
     a solution costs ``M K^2 + 10 K^3`` operations more. A class without weight has the score -inf.
@@ -183,8 +185,8 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     @property
     def priors(self) -> Any:
-        """The setting of the priors, which may be changed at any time."""
-        return self._settings.priors
+        """The setting of the priors, which may be changed at any time; a dict is a copy."""
+        return copy.copy(self._settings.priors)
 
     @priors.setter
     def priors(self, priors: Priors) -> None:
@@ -406,7 +408,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         The score of class k has the variance s_k^2 x'(A'A + c I)^-1 x, the intercept's part
         included, where s_k^2 = RSS_k / (n - p) is the residual sum of squares over the total
         weight of the rows minus the effective number of parameters. It says how far the score may
-        be from the one that rows without end would give; to a row's label, 0 or 1, it is s_k
+        be from its limit for infinitely many rows; to a row's label, 0 or 1, it is s_k
         more.
 
         Parameters

@@ -52,8 +52,10 @@ class Discriminant(NamedTuple):
 
 def read_priors(priors: Any) -> Priors:
     """Return the setting `priors`, a mapping as a new dict; raise if it is not valid."""
-    if priors is None or (isinstance(priors, str) and priors in ("learnt", "equal")):
-        return priors
+    if priors is None:
+        return None
+    if isinstance(priors, str) and priors in ("learnt", "equal"):
+        return str(priors)
     if not isinstance(priors, Mapping):
         raise ValueError(
             f'priors={priors!r} is not known. Pass None, "learnt", "equal" or a dict of labels '
@@ -83,7 +85,7 @@ def discriminant(
     centre : ndarray (n_classes,) or (n, n_classes)
         The mean of the targets, 0 where there is no intercept.
     priors : "learnt", "equal" or dict
-        Priors of a dict need not sum to 1; a label that is not in it has 1.
+        Priors of a dict need not sum to 1; a label that is not in it counts as 1.
     labels : sequence
         The labels of all classes.
 
@@ -126,7 +128,8 @@ def discriminant(
 def log_priors(priors: Priors, labels: Sequence[Label], weights: Floats, present: Any) -> Floats:
     """Return the logarithms of priors that sum to 1 over the classes that are present."""
     if isinstance(priors, Mapping):
-        weights = np.broadcast_to([priors.get(label, 1.0) for label in labels], present.shape)
+        given = np.array([priors.get(label, 1.0) for label in labels])
+        weights = np.broadcast_to(given / given.max(initial=1.0), present.shape)
     elif priors == "equal":
         weights = np.ones(present.shape)
     weights = np.where(present, weights, 0.0)

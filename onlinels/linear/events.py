@@ -188,8 +188,8 @@ def first_changes(only: Floats, values: Matrix, used: Integers) -> Integers:
         if not waiting.size:
             break
         rows = used[start : start + size]
-        apart = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
-        differs = apart > JITTER * np.abs(only[waiting])
+        deviations = np.abs(dense(values[np.ix_(rows, waiting)]) - only[waiting])
+        differs = deviations > JITTER * np.abs(only[waiting])
         found = differs.any(axis=0)
         firsts[waiting[found]] = rows[differs[:, found].argmax(axis=0)]
         start, size = start + size, min(4 * size, max(1, BLOCK_BYTES // (8 * len(waiting))))

@@ -814,11 +814,11 @@ class LinearModel(base.Estimator, ABC):
             units = self._penalty.units
         with np.errstate(**OVERFLOW):
             if units is not None:
-                apart = (np.abs(known - mean) > JITTER * np.abs(mean)) & (units == 0.0)
+                differs = (np.abs(known - mean) > JITTER * np.abs(mean)) & (units == 0.0)
                 known = np.where(units > 0.0, known, mean)
                 # Of the size that they would have if this row had been learnt.
                 weight = self._statistics.weight or 1.0
-                unknown = np.hstack((apart, unknown != 0.0)) * (weight + 1.0) / weight**0.5
+                unknown = np.hstack((differs, unknown != 0.0)) * (weight + 1.0) / weight**0.5
             leverages = covariance.leverages(known)
             if ridge > 0.0:
                 leverages = leverages + (unknown**2).sum(axis=1) / ridge

@@ -176,7 +176,7 @@ def choose(
     """Return the penalty that is chosen now."""
     check_folds(ridge, statistics)
     deviations = None if scaling is None else statistics.deviations
-    # Held inside, a ridge on features as they are would drown later ones of other units.
+    # Held inside, a ridge on raw features would over-penalise later features in other units.
     both = scaling == "auto" and not statistics.holds_ridge
     tried = [None, deviations] if both else [deviations]
     found = selected(statistics, tried) if is_selected(ridge) else None
@@ -193,8 +193,8 @@ def selected(
     """
     diagonal = statistics.diagonal
     # What rows that were taken out have left is no feature to choose a ridge for.
-    says = diagonal.any() and statistics.target_squares.sum() > 0.0
-    if not says or statistics.weight < FEWEST_ROWS:
+    can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
+    if not can_select or statistics.weight < FEWEST_ROWS:
         return None
     if isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]

@@ -11,7 +11,7 @@ from onlinels.accumulators.statistics import Statistics
 from onlinels.accumulators.sums import Rows
 from onlinels.checks import Floats, Integers, Matrix, by_row, row_blocks, uncast
 from onlinels.labels import Label
-from onlinels.linalg.recursion import FOLLOWED, N_RECENT, Innovations, Recursion
+from onlinels.linalg.recursion import MAX_PIVOT_RATIO, N_RECENT, Innovations, Recursion
 from onlinels.linear.discriminant import discriminant
 from onlinels.linear.events import first_rows_that_vary
 from onlinels.linear.model import (
@@ -357,7 +357,7 @@ def _answer_block(
     solution = followed.grown(n_features, n_targets)
     innovations = None if model._settings.priors is None else list[Floats]()
     found, recursion, fresh = _answered_and_learnt(
-        grown, solution, now, FOLLOWED * trust, kept, innovations
+        grown, solution, now, MAX_PIVOT_RATIO * trust, kept, innovations
     )
     n_answered = len(found)
     if not n_answered:
@@ -434,11 +434,11 @@ def _sound_rows(statistics: Statistics, solution: Recursion, trust: float, rows:
     values = uncast(rows.part(slice(0, n_rows)).values)
     about = np.zeros(len(most))
     about[:n_known] = statistics.feature_mean
-    apart = values - about
-    apart *= np.sqrt(np.broadcast_to(rows.w, len(rows.targets))[:n_rows, None])
-    if (np.einsum("ij,ij->j", apart, apart) <= most).all():
+    deviations = values - about
+    deviations *= np.sqrt(np.broadcast_to(rows.w, len(rows.targets))[:n_rows, None])
+    if (np.einsum("ij,ij->j", deviations, deviations) <= most).all():
         return n_rows
-    grown = (np.cumsum(apart**2, axis=0) > most).any(axis=1)
+    grown = (np.cumsum(deviations**2, axis=0) > most).any(axis=1)
     return max(1, int(grown.argmax()))
 
 

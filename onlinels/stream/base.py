@@ -25,7 +25,7 @@ from onlinels.stream.features import SHORTEST, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, read_stream_batch
 from onlinels.stream.waiting import Waiting, sample_key
 
-AHEAD = 256
+ROWS_AT_ONCE = 256
 """Rows of a batch that are laid out and learnt together at most."""
 
 
@@ -191,7 +191,7 @@ class StreamBatch(NamedTuple):
             return
         for stop in (*self.new, n_rows):
             while start < stop:
-                end = min(start + AHEAD, stop)
+                end = min(start + ROWS_AT_ONCE, stop)
                 if end - start < SHORTEST:
                     yield from single_rows(start, end)
                 else:

@@ -209,9 +209,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     classes among the latest rows stand, and learnt by four recursive least-squares models: with and
     without units and cells, with a long and a short memory. The forecast mixes them by their recent
     errors, made before learning each row.
-    Where a short memory turns out better than the long one beside it, the long one goes on from
-    there. So scale, features, forgetting and the share of each model follow the stream, and there
-    is nothing to set.
+    When a short-memory model is clearly better than the long-memory model beside it, the
+    long-memory model is reset to a copy of it. So scale, features, forgetting and the share of each
+    model follow the stream, and there is nothing to set.
 
     Parameters
     ----------

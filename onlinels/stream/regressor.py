@@ -305,9 +305,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     before them, and learnt by recursive least-squares models with a long and a short memory: the
     target, by 160 random units and by the features alone; and its change since the last target, by
     the units and by the features' changes. The forecast mixes them, the last target and the
-    running mean by the recent absolute errors of the forecasts given. Where a short
-    memory turns out better than the long one beside it, the long one goes on from there. So scale,
-    features, forgetting and the share of each model follow the stream, and there is nothing to set.
+    running mean by the recent absolute errors of the forecasts given. When a
+    short-memory model is clearly better than the long-memory model beside it, the long-memory model
+    is reset to a copy of it. So scale, features, forgetting and the share of each model follow the
+    stream, and there is nothing to set.
 
     Parameters
     ----------

