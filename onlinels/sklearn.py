@@ -1071,7 +1071,10 @@ def exact_array(argument: str, labels: Sequence[Any]) -> Matrix:
     different = list(dict.fromkeys(labels))
     array = label_array(labels)
     if array.dtype == object and all(isinstance(label, numbers.Real) for label in different):
-        array = np.array(labels)
+        # From a list of bools and integers beyond int64, numpy would make objects.
+        kinds = {type(label) for label in different}
+        own = [label_array([each for each in different if type(each) is kind]) for kind in kinds]
+        array = np.array(labels, np.result_type(*own))
     if array.dtype == object or set(array.tolist()) != set(different):
         raise ValueError(
             f"{argument} holds the labels {reprlib.repr(different)}, expected labels that one "

@@ -256,6 +256,20 @@ def test_rows_without_features_are_predicted_and_learnt(settings):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_rows_after_rows_without_weight_are_learnt_whoever_asks(settings, fit_intercept):
+    X, y = stream(8)
+    asked, silent = (
+        LeastSquaresClassifier(**{"fit_intercept": fit_intercept, **settings}) for _ in range(2)
+    )
+    for number, (x, label) in enumerate(zip(X, y, strict=True)):
+        asked.predict_one(x)
+        for model in (asked, silent):
+            model.learn_one(x, label, float(number >= 4))
+    assert_same_answers(asked, silent)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize(
     "settings",
     [

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import sparse
 
@@ -691,6 +691,7 @@ def state_of(estimator):
     declared=st.sampled_from([None, *sorted(LABELS)]),
     seed=st.integers(0, 99),
 )
+@example(kinds=["bool", "unsigned"], declared=None, seed=0)
 def test_labels_are_learnt_exactly_or_refused(kinds, declared, seed):
     random = np.random.default_rng(seed)
     model, known = IncrementalRidgeClassifier(1.0), set()

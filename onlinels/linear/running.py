@@ -81,6 +81,9 @@ class RunningSolution:
         new, found = cls(count), None
         if before is None or not before.is_in_use(count, n_features) or are_few(count, n_features):
             return new
+        if not statistics.weight:
+            # The first row of any weight is learnt as a batch, which a recursion does not follow.
+            return new
         if not statistics.products.allows_running_solution:
             return new
         with suppress(MemoryError):  # Without the memory, the next solution takes longer.
