@@ -840,7 +840,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         width = self._width
         if math.isfinite(deviation):
             missed = error > WITHIN * deviation
-            width += w * ADAPTING * pace * (missed - (1.0 - COVERED))
+            # Heavier rows would throw it to and fro.
+            width += min(w, 1.0) * ADAPTING * pace * (missed - (1.0 - COVERED))
             width = min(max(width, -WIDEST), WIDEST)
         return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
 
