@@ -608,7 +608,9 @@ def memory_limit() -> float:
 # Weights
 
 
-def check_weights(w: Any, n_rows: int, name: str = "w") -> float | Floats:
+def check_weights(
+    w: Any, n_rows: int, name: str = "w", largest: float = LARGEST_VALUE
+) -> float | Floats:
     """Return row weights as one float for all rows, or as a vector with one weight per row.
 
     They are called `name` in errors.
@@ -621,11 +623,12 @@ def check_weights(w: Any, n_rows: int, name: str = "w") -> float | Floats:
     if w is None:
         return 1.0
     weights = _as_floats(w, name)
-    wrong = weights[~((weights >= 0.0) & (weights <= LARGEST_VALUE))]
+    wrong = weights[~((weights >= 0.0) & (weights <= largest))]
     if wrong.size:
-        expected = f"weights of at least 0 and at most {LARGEST_VALUE:g}"
+        expected = f"weights of at least 0 and at most {largest:g}"
         raise ValueError(
-            f"{name} holds {wrong[0]}, expected {expected}. Weigh what is not to count 0."
+            f"{name} holds {wrong[0]}, expected {expected}. Weigh what is not to count 0, "
+            "and divide weights that are too large by one number."
         )
     if weights.ndim and weights.shape != (n_rows,):
         raise ValueError(f"{name} has shape {weights.shape}, expected ({n_rows},) or one number.")

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -587,8 +586,9 @@ class CalibratedClassifier(WrappedClassifier):
     def __init__(self, classifier: base.Estimator) -> None:
         last = last_step(classifier)
         scores = isinstance(last, ScoringClassifier)
-        if not scores or "w" not in signature(last.learn_one).parameters:
-            came = f"{type(last).__name__}{', whose rows have no weights' if scores else ''}"
+        # A stream's model learns a scale of its own, and does not merge.
+        if not scores or not hasattr(last, "merge"):
+            came = f"{type(last).__name__}{', which calibrates itself' if scores else ''}"
             known = "a LeastSquaresClassifier or ShallowConvClassifier, or a pipeline of one"
             raise TypeError(f"classifier is of type {came}, expected {known}.")
         self.classifier = classifier

@@ -39,6 +39,7 @@ from onlinels import (
     ProgressiveScore,
     ShallowConvClassifier,
     StreamClassifier,
+    StreamRegressor,
     iter_progressive_val_score,
     progressive_val_score,
 )
@@ -682,9 +683,37 @@ def test_errors_say_where_their_batch_begins():
 
 
 @pytest.mark.parametrize("delay", [None, 3])
+@pytest.mark.parametrize(
+    ("make", "metric"), [(StreamClassifier, metrics.LogLoss), (StreamRegressor, metrics.MAE)]
+)
+def test_models_of_dict_streams_learn_weights(make, metric, delay):
+    random = np.random.default_rng(0)
+    X, w = random.normal(size=(60, 2)), random.choice([0.0, 0.5, 3.0], 60)
+    y = (X[:, 0] * X[:, 1] > 0.0).tolist()
+    stream = stream_of(X, y, w)
+    ours = progressive_val_score(make(), stream, metric=metric(), delay=delay)
+    table = progressive_val_score(make(), X, y, metric(), w=w, delay=delay)
+    stream = stream_of(X, y, w)
+    theirs = evaluate.progressive_val_score(stream, make(), metric(), delay=delay)
+    unweighted = progressive_val_score(make(), X, y, metric(), delay=delay).metric.get()
+    assert ours.metric.get() == table.metric.get() == pytest.approx(theirs.get())
+    assert ours.metric.get() != pytest.approx(unweighted, rel=1e-3)
+
+
+class Unweighted(LeastSquaresClassifier):
+    """Learns rows without weights."""
+
+    def learn_one(self, x, y):
+        super().learn_one(x, y)
+
+    def predict_learn_many(self, X, y):
+        return super().predict_learn_many(X, y)
+
+
+@pytest.mark.parametrize("delay", [None, 3])
 def test_weights_are_refused_where_none_are_learnt(delay):
     stream = [(x, y, {"w": 2.0}) for x, y in PAIRS]
-    model = StreamClassifier()
+    model = Unweighted()
     with pytest.raises(TypeError, match="unexpected keyword argument 'w'"):
         progressive_val_score(model, stream, metric=metrics.Accuracy(), delay=delay)
     X, y = [x for x, _ in PAIRS], [y for _, y in PAIRS]

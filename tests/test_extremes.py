@@ -514,8 +514,8 @@ def test_numpy_scalars_are_the_numbers_they_hold(chosen, kind):
     assert (models[0].output_weights == models[1].output_weights).all()
 
 
-def test_streams_have_no_weights_to_calibrate_with():
-    with pytest.raises(TypeError, match="StreamClassifier, whose rows have no weights"):
+def test_models_of_streams_are_not_calibrated_again():
+    with pytest.raises(TypeError, match="StreamClassifier, which calibrates itself"):
         CalibratedClassifier(StreamClassifier())
 
 

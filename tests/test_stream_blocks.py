@@ -29,7 +29,7 @@ def parts(data, n_rows):
 @strategies.examples(40)
 @given(
     st.data(),
-    strategies.streams(max_rows=120),
+    strategies.streams(max_rows=120, weighed=True),
     st.integers(0, 3),
     DELAYS,
     st.sampled_from([1, 2, 64]),
@@ -41,17 +41,17 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
     found, named = [], []
     with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
         for part in parts(data, len(stream)):
-            X, y = stream.samples[part], stream.labels[part]
-            found += model.predict_proba_learn_many(X, y)
-            named += labels.predict_learn_many(X, y)
-            learnt.learn_many(X, y)
-        answers = list(zip(stream.samples, stream.labels, found, named, strict=True))
-        for x, y, row, label in answers:
+            rows = stream.samples[part], stream.labels[part], stream.w[part]
+            found += model.predict_proba_learn_many(*rows)
+            named += labels.predict_learn_many(*rows)
+            learnt.learn_many(*rows)
+        answers = list(zip(stream.samples, stream.labels, stream.w, found, named, strict=True))
+        for x, y, w, row, label in answers:
             expected = single.predict_proba_one(x)
             assert list(row) == list(expected)
             np.testing.assert_allclose(list(row.values()), list(expected.values()), atol=1e-7)
             assert label == single.predict_one(x) or single.margin_one(x) < 1e-7
-            single.learn_one(x, y)
+            single.learn_one(x, y, w)
         for each in (model, labels, learnt):
             laws.assert_nearly_alike_streams(each, single, stream.samples)
 
@@ -59,7 +59,7 @@ def test_labels_are_those_of_rows_one_by_one(data, stream, seed, delay, most_tex
 @strategies.examples(40)
 @given(
     st.data(),
-    strategies.streams(max_rows=60),
+    strategies.streams(max_rows=60, weighed=True),
     st.integers(0, 3),
     DELAYS,
     st.sampled_from([1, 64]),
@@ -70,75 +70,75 @@ def test_late_rows_in_batches_are_rows_one_by_one(data, stream, seed, delay, mos
     single, left = copy.deepcopy(model), []
     with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
         for part in parts(data, len(stream)):
-            X, y = stream.samples[part], stream.labels[part]
-            left.append((X, y))
+            X = stream.samples[part]
+            left.append((X, stream.labels[part], stream.w[part]))
             if data.draw(st.booleans()):
                 found = model.predict_proba_many(X)
                 for x, row in zip(X, found, strict=True):
                     expected = single.predict_proba_one(x)
                     np.testing.assert_allclose([*row.values()], [*expected.values()], atol=1e-7)
             if data.draw(st.booleans()):
-                X, y = left.pop(data.draw(st.integers(0, len(left) - 1)))
+                X, y, w = left.pop(data.draw(st.integers(0, len(left) - 1)))
                 is_answered = data.draw(st.booleans())
                 if is_answered:
-                    found = model.predict_proba_learn_many(X, y)
+                    found = model.predict_proba_learn_many(X, y, w)
                 else:
-                    model.learn_many(X, y)
-                for row, (x, label) in enumerate(zip(X, y, strict=True)):
+                    model.learn_many(X, y, w)
+                for row, (x, label, weight) in enumerate(zip(X, y, w, strict=True)):
                     if is_answered:
                         expected = [*single.predict_proba_one(x).values()]
                         np.testing.assert_allclose([*found[row].values()], expected, atol=1e-7)
-                    single.learn_one(x, label)
+                    single.learn_one(x, label, weight)
             assert len(model._waiting) == len(single._waiting)
             laws.assert_nearly_alike_streams(model, single, stream.samples)
 
 
 @strategies.examples(40)
-@given(st.data(), strategies.number_streams(max_rows=120), st.integers(0, 3), DELAYS)
+@given(st.data(), strategies.number_streams(max_rows=120, weighed=True), st.integers(0, 3), DELAYS)
 def test_numbers_are_those_of_rows_one_by_one(data, stream, seed, delay):
     model = StreamRegressor(seed, delay)
     means, learnt, single = (copy.deepcopy(model) for _ in range(3))
     found, alone = [], []
     for part in parts(data, len(stream)):
-        X, y = stream.samples[part], stream.labels[part]
-        found += model.predict_learn_many(X, y, with_dist=True)
-        alone += means.predict_learn_many(X, y)
-        learnt.learn_many(X, y)
+        rows = stream.samples[part], stream.labels[part], stream.w[part]
+        found += model.predict_learn_many(*rows, with_dist=True)
+        alone += means.predict_learn_many(*rows)
+        learnt.learn_many(*rows)
     assert alone == [each.mu for each in found]
     size = np.ptp([*stream.labels, 0.0])
-    for x, y, answer in zip(stream.samples, stream.labels, found, strict=True):
+    for x, y, w, answer in zip(stream.samples, stream.labels, stream.w, found, strict=True):
         expected = single.predict_one(x, with_dist=True)
         assert answer.mu == pytest.approx(expected.mu, rel=1e-7, abs=1e-7 * size)
         assert answer.sigma == pytest.approx(expected.sigma, rel=1e-6, abs=1e-6 * size)
-        single.learn_one(x, y)
+        single.learn_one(x, y, w)
     for each in (model, means, learnt):
         laws.assert_nearly_alike_streams(each, single, stream.samples)
 
 
 @settings(max_examples=20)
-@given(st.data(), strategies.number_streams(max_rows=60), DELAYS, st.booleans())
+@given(st.data(), strategies.number_streams(max_rows=60, weighed=True), DELAYS, st.booleans())
 def test_late_numbers_in_batches_are_those_of_rows_one_by_one(data, stream, delay, is_asked_again):
     """Rows are forecast together, and learnt in another order; some of them never."""
     model, single = StreamRegressor(label_delay=delay), StreamRegressor(label_delay=delay)
     half = len(stream) // 2
     order = data.draw(st.permutations(range(half, len(stream))))[: data.draw(st.integers(0, 60))]
-    samples, labels = zip(*zip(stream.samples, stream.labels, strict=True), strict=True)
     for each in (model, single):
         laws.learn_stream(stream, each, range(half))
-    if samples[half:]:
-        model.predict_many(samples[half:])
-    for x in samples[half:]:
+    if stream.samples[half:]:
+        model.predict_many(stream.samples[half:])
+    for x in stream.samples[half:]:
         single.predict_one(x)
     for part in parts(data, len(order)):
-        X, y = ([of[row] for row in order[part]] for of in (samples, labels))
+        of_rows = stream.samples, stream.labels, stream.w
+        X, y, w = ([of[row] for row in order[part]] for of in of_rows)
         if is_asked_again:
-            model.predict_learn_many(X, y)
+            model.predict_learn_many(X, y, w)
         else:
-            model.learn_many(X, y)
-        for x, target in zip(X, y, strict=True):
+            model.learn_many(X, y, w)
+        for x, target, weight in zip(X, y, w, strict=True):
             if is_asked_again:
                 single.predict_one(x)
-            single.learn_one(x, target)
+            single.learn_one(x, target, weight)
     laws.assert_nearly_alike_streams(model, single, stream.samples)
 
 
@@ -241,6 +241,11 @@ def test_refused_rows_change_nothing(model):
         (lambda: model.predict_learn_many(X, [*y[:-1], None]), "y"),
         (lambda: model.predict_learn_many(X[0], y), "X"),
         (lambda: model.learn_many(broken, y), "X|x"),
+        (lambda: model.learn_many(X, y, [*np.ones(299), -1.0]), r"w holds -1.0, expected weights"),
+        (lambda: model.predict_learn_many(X, y, [*np.ones(299), np.nan]), "w holds nan"),
+        (lambda: model.learn_many(X, y, [1.0, 2.0]), r"w has shape \(2,\), expected \(300,\)"),
+        (lambda: model.learn_one({0: 1.0}, 1, 2e5), "w holds 200000.0.*at most 100000"),
+        (lambda: model.learn_one({0: 1.0}, 1, -1.0), "w holds -1.0"),
     ]
     for call, message in calls:
         laws.assert_refused(call, model, message)

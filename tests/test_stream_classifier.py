@@ -33,7 +33,7 @@ FRAME_KINDS = "number", "text", "bool", "whole", "constant"
 
 
 @settings(max_examples=25)
-@given(st.data(), strategies.streams(max_rows=60), st.integers(0, 9))
+@given(st.data(), strategies.streams(max_rows=60, weighed=True), st.integers(0, 9))
 def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed):
     batches = data.draw(strategies.splits(len(stream)))
     forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))
@@ -293,7 +293,7 @@ def assert_as_said(model, literal, asked):
 
 @settings(max_examples=25)
 @given(
-    strategies.streams(max_rows=40, always=True),
+    strategies.streams(max_rows=40, always=True, weighed=True),
     st.integers(0, 9),
     st.sampled_from([0, 0, 3]),
     st.booleans(),
@@ -302,18 +302,18 @@ def assert_as_said(model, literal, asked):
 def test_it_does_what_it_says(stream, seed, delay, predicted, most_texts):
     model, literal = StreamClassifier(seed, delay), Literal(seed, delay, most_texts)
     with mock.patch.object(stream_rows, "MOST_CATEGORIES", most_texts):
-        for x, y in zip(stream.samples, stream.labels, strict=True):
+        for x, y, w in zip(stream.samples, stream.labels, stream.w, strict=True):
             if predicted:
                 model.predict_one(x)
-            model.learn_one(x, y)
-            literal.learn(x, y, model.feature_names)
+            model.learn_one(x, y, w)
+            literal.learn(x, y, model.feature_names, w)
             assert_as_said(model, literal, [x, stream.samples[0], stream.samples[-1]])
 
 
 @settings(max_examples=40)
 @given(
     st.data(),
-    strategies.streams(max_rows=40, always=True),
+    strategies.streams(max_rows=40, always=True, weighed=True),
     st.sampled_from([0, 0, 3]),
     st.sampled_from([1, 64]),
 )
@@ -328,12 +328,12 @@ def test_late_rows_are_learnt_as_it_says(data, stream, delay, most_texts):
                 model.predict_one(x)
                 literal.ask(x)
             late = order[row] if data.draw(st.booleans()) else row
-            x, y = stream.samples[late], stream.labels[late]
+            x, y, w = stream.samples[late], stream.labels[late], stream.w[late]
             if is_batch:
-                model.learn_many([x], [y])
+                model.learn_many([x], [y], w)
             else:
-                model.learn_one(x, y)
-            literal.learn(x, y, model.feature_names)
+                model.learn_one(x, y, w)
+            literal.learn(x, y, model.feature_names, w)
             assert_as_said(copy.deepcopy(model), literal, [x])
         assert len(model._waiting) == len(literal.waiting)
 

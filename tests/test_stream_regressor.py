@@ -51,7 +51,7 @@ def as_rows(X, y):
 
 
 @settings(max_examples=20)
-@given(st.data(), strategies.number_streams(max_rows=40), st.integers(0, 9), DELAYS)
+@given(st.data(), strategies.number_streams(max_rows=40, weighed=True), st.integers(0, 9), DELAYS)
 def test_every_expert_is_the_weighted_ridge_solution(data, stream, seed, delay):
     batches = data.draw(strategies.splits(len(stream)))
     forced = data.draw(st.sets(st.integers(0, len(stream) - 1), max_size=3))

@@ -6,7 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
-from onlinels.checks import check_count, check_not_empty, checked_assignment
+import numpy as np
+
+from onlinels.checks import (
+    Floats,
+    check_count,
+    check_not_empty,
+    check_weights,
+    checked_assignment,
+)
 from onlinels.explain import debug_one
 from onlinels.numerics import (
     Calls,
@@ -27,6 +35,10 @@ from onlinels.stream.waiting import Waiting, sample_key
 
 ROWS_AT_ONCE = 256
 """Rows of a batch that are laid out and learnt together at most."""
+
+
+HEAVIEST = 1e5
+"""Largest weight of a row: beyond, a block of the widest rows could overgrow the ridge."""
 
 
 class StreamModel(ABC):
@@ -71,13 +83,15 @@ class StreamModel(ABC):
         """
         return debug_one(self, x)
 
-    def learn_many(self, X: Any, y: Any) -> None:
+    def learn_many(self, X: Any, y: Any, w: Any = None) -> None:
         """Learn a mini-batch row by row, as `learn_one` would, to rounding.
 
         Parameters
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
         y : array, series or list of n_rows labels, or numbers
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, from 0 to 1e5; 1 by default.
 
         Raises
         ------
@@ -85,16 +99,16 @@ class StreamModel(ABC):
             If the input cannot be learnt; nothing has changed then.
         """
         with self._lock:
-            batch = self._read_batch(X, y)
+            batch = self._read_batch(X, y, w)
             apply_in_blocks(batch.blocks(), lambda block: batch.plan(block)[0])
 
-    def _answered(self, X: Any, y: Any) -> tuple[Any, Self, list[Any]]:
+    def _answered(self, X: Any, y: Any, w: Any) -> tuple[Any, Self, list[Any]]:
         """Return what was read, for an answer in kind, and a copy that has learnt the batch.
 
         After them come the answers of all blocks of rows, each row before it is learnt.
         """
         later = self._independent()
-        batch, answers = later._read_batch(X, y, is_answered=True), []
+        batch, answers = later._read_batch(X, y, w, is_answered=True), []
         # What predicts a row is not what the row is learnt with, where labels are late.
         for block in batch.blocks(singly=self.label_delay > 0):
             rows, keys = batch.samples[block], batch.keys[block]
@@ -104,14 +118,14 @@ class StreamModel(ABC):
             answers.append(answered if answer is None else answer)
         return source_of(X), later, answers
 
-    def _read_batch(self, X: Any, y: Any, is_answered: bool = False) -> StreamBatch:
+    def _read_batch(self, X: Any, y: Any, w: Any, is_answered: bool = False) -> StreamBatch:
         """Read a batch; raises if a row does not fit, alone or beside the others."""
-        check_aligned(X, y=y)
+        check_aligned(X, y=y, w=w)
         samples = read_stream_batch(X)
         check_not_empty("X", len(samples))
-        targets, new = self._read_targets(samples, y)
+        (targets, new), weights = self._read_targets(samples, y), read_weights(w, len(samples))
         keys, singly = self._keys_of(X, len(samples), new, is_answered)
-        return StreamBatch(self, samples, keys, targets, sorted({*singly, *new}))
+        return StreamBatch(self, samples, keys, targets, weights, sorted({*singly, *new}))
 
     @abstractmethod
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Any], list[int]]:
@@ -161,6 +175,7 @@ class StreamBatch(NamedTuple):
         Under what a forecast of each row waits, if any do.
     targets : list
         Labels or numbers.
+    weights : ndarray (n,)
     new : list of int
         Rows that are learnt singly, in ascending order.
     """
@@ -169,6 +184,7 @@ class StreamBatch(NamedTuple):
     samples: list[Sample]
     keys: list[int | None]
     targets: list[Any]
+    weights: Floats
     new: list[int]
 
     def plan(self, block: slice) -> tuple[tuple[Calls, State], Any]:
@@ -177,11 +193,12 @@ class StreamBatch(NamedTuple):
         They are None for a single row.
         """
         model, samples, targets = self.model, self.samples[block], self.targets[block]
+        keys, weights = self.keys[block], self.weights[block]
         if len(samples) > 1:
-            update, answers = model._plan_block(samples, targets, self.keys[block])
+            update, answers = model._plan_block(samples, targets, keys, weights)
             return update, answers
         columns, row = model._columns.placing(samples[0])
-        return model._plan(columns, row, targets[0], self.keys[block.start]), None
+        return model._plan(columns, row, targets[0], keys[0], weights.item(0)), None
 
     def blocks(self, singly: bool = False) -> Iterator[slice]:
         """Return blocks of rows, in their order, of which those of one row are learnt singly."""
@@ -200,6 +217,18 @@ class StreamBatch(NamedTuple):
             if stop < n_rows:
                 yield slice(stop, stop + 1)
                 start = stop + 1
+
+
+def read_weight(w: Any) -> float:
+    """Return the weight of a single row."""
+    # Measured: 0.1 us instead of 4.
+    return 1.0 if type(w) is float and w == 1.0 else read_weights(w, 1).item()
+
+
+def read_weights(w: Any, n_rows: int) -> Floats:
+    """Return the weights of rows, (n_rows,)."""
+    weights: Floats = np.broadcast_to(check_weights(w, n_rows, largest=HEAVIEST), n_rows)
+    return weights
 
 
 def single_rows(start: int, stop: int) -> Iterator[slice]:

@@ -102,7 +102,8 @@ class Cells:
 
     In a cell whose rows weigh n, those of class k n_k, the share of class k of N is
     ``(n_k + 1/N) / (n + 1)``. The shares of the partitions are mixed by their recent log-losses,
-    made before learning each row: partition i weighs exp(-L_i), where L_i is discounted.
+    made before learning each row: partition i weighs exp(-L_i), where L_i is discounted, and the
+    loss of a row of weight w counts w times.
 
     A text without a column of its own is a cell, too.
 
@@ -204,22 +205,21 @@ class Cells:
         shares: Floats = found.shares[:, N_PARTITIONS:].T - 1.0 / max(1, len(found.shares))
         return shares
 
-    def plan(self, found: Lookup, column: int, is_new: bool = False) -> tuple[Calls, State]:
-        """Plan to learn a row that was looked up, and whose class is in a column.
+    def plan(
+        self, found: Lookup, column: int, is_new: bool = False, w: float = 1.0
+    ) -> tuple[Calls, State]:
+        """Plan to learn a row of weight w that was looked up, and whose class is in a column.
 
         Of a new class no partition could know: then the mixture stays as it is.
         """
         cells, sums, shares, texts = found
         sums = sums * (np.append(VISITED, [TEXT_VISITED] * len(texts)) if texts else VISITED)
-        sums[0] += 1.0
+        sums[0] += w
         state: list[tuple[object, str, Any]] = []
         if column < len(shares):
-            sums[1 + column] += 1.0
+            sums[1 + column] += w
             if not is_new:
-                weights = self._weights**COUNTED
-                weights *= shares[column, :N_PARTITIONS]
-                weights /= weights.dot(ONES)
-                np.maximum(weights, LEAST_WEIGHT, out=weights)
+                weights = _weights_after(self._weights, shares[column, :N_PARTITIONS], w)
                 state.append((self, "_weights", weights))
         if not texts:
             return ((self._sums.__setitem__, (ALL, cells), sums),), tuple(state)
@@ -231,7 +231,7 @@ class Cells:
         return ((table.__setitem__, (ALL, cells), sums), *calls), tuple(state)
 
     def along(
-        self, places: Integers, texts: Sequence[Sequence[int]], columns: Integers
+        self, places: Integers, texts: Sequence[Sequence[int]], columns: Integers, w: Floats
     ) -> tuple[Floats, dict[int, Floats], tuple[Calls, State]]:
         """Look rows up, each after those before it, and plan to learn them all.
 
@@ -243,6 +243,8 @@ class Cells:
             What stands for their texts.
         columns : ndarray (n,)
             The columns of their classes, all of which are known.
+        w : ndarray (n,)
+            Their weights.
 
         Returns
         -------
@@ -265,9 +267,9 @@ class Cells:
         sums = np.concatenate((table[:, :FIRST_TEXT], table[:, touched]), axis=1).T.copy()
         position = dict(zip(of_text, range(FIRST_TEXT, len(sums)), strict=True))
         learnt = np.zeros((len(columns), n_kept))
-        learnt[:, 0] = 1.0
+        learnt[:, 0] = w
         counted = np.flatnonzero(columns < n_kept - 1)
-        learnt[counted, 1 + columns[counted]] = 1.0
+        learnt[counted, 1 + columns[counted]] = w[counted]
         before = np.empty((n_rows, N_PARTITIONS, n_kept))
         left, equal, of_texts = VISITED[:, None], 1.0 / max(1, n_kept - 1), dict[int, Floats]()
         for row, (cells, found, one_more) in enumerate(zip(places, before, learnt, strict=True)):
@@ -281,7 +283,7 @@ class Cells:
                 sums[some] = TEXT_VISITED * each + one_more
                 of_texts[row] = (each[:, 1:] + equal) / (each[:, :1] + 1.0) - equal
         shares = (before[..., 1:] + equal) / (before[..., :1] + 1.0)
-        weights = self._weights_along(shares, columns)
+        weights = self._weights_along(shares, columns, w)
         mixtures = np.matmul(weights[:-1, None], shares)[:, 0] - equal
         calls: list[Any] = [
             (table.__setitem__, (ALL, slice(FIRST_TEXT)), sums[:FIRST_TEXT].T),
@@ -291,17 +293,14 @@ class Cells:
         state = (self, "_weights", weights[-1]), (self, "_sums", table)
         return mixtures, of_texts, (tuple(calls), state)
 
-    def _weights_along(self, shares: Floats, columns: Integers) -> Floats:
+    def _weights_along(self, shares: Floats, columns: Integers, w: Floats) -> Floats:
         """Return the weights of the partitions before every row and after the last, (n + 1, 40)."""
         weights = np.empty((len(shares) + 1, N_PARTITIONS))
         weights[0] = now = self._weights
         n_classes = shares.shape[2]
-        for row, column in enumerate(columns.tolist()):
+        for row, (column, of_row) in enumerate(zip(columns.tolist(), w.tolist(), strict=True)):
             if column < n_classes:
-                now = now**COUNTED
-                now *= shares[row, :, column]
-                now /= now.dot(ONES)
-                np.maximum(now, LEAST_WEIGHT, out=now)
+                now = _weights_after(now, shares[row, :, column], of_row)
             weights[row + 1] = now
         return weights
 
@@ -313,3 +312,15 @@ class Cells:
         larger = np.zeros((n_rows, FIRST_TEXT + SPARE * -(-n_texts // SPARE)))
         larger[: len(sums), : sums.shape[1]] = sums
         return larger
+
+
+def _weights_after(weights: Floats, likelihoods: Floats, w: float) -> Floats:
+    """Return the weights of partitions after a row of weight w, to which each gave a likelihood."""
+    if w != 1.0:
+        # Over the largest, as powers of all of them may be 0.
+        likelihoods = (likelihoods / np.maximum.reduce(likelihoods)) ** w
+    after: Floats = weights**COUNTED
+    after *= likelihoods
+    after /= after.dot(ONES)
+    np.maximum(after, LEAST_WEIGHT, out=after)
+    return after

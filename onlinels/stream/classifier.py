@@ -26,7 +26,7 @@ from onlinels.saving import (
     settings_hold,
 )
 from onlinels.scoring import SCALES, ScoringClassifier, best_scale, calibrate
-from onlinels.stream.base import StreamModel, put_in_place
+from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.cells import MOST_LABELS, Cells, Lookup
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import Activations, RunningScaler, row_products
@@ -325,7 +325,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _shares(self) -> Floats:
         return shares_of(self._errors if self._late else self._errors[: len(EXPERTS)], RATE)
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
 
         Parameters
@@ -334,6 +334,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             Feature names to numbers, arrays of numbers, text, None or NaN.
         y : hashable
             The label; new ones at any time. None, NaN and pandas.NA count as missing: refused.
+        w : float
+            Weight, from 0 to 1e5; see the notes.
 
         Raises
         ------
@@ -348,10 +350,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         'apple'
         """
         with self._lock:
-            columns, row = self._columns.taking(x)
-            apply(self._plan(columns, row, y, sample_key(x) if len(self._waiting) else None))
+            taken, weight = self._columns.taking(x), read_weight(w)
+            key = sample_key(x) if len(self._waiting) else None
+            apply(self._plan(*taken, y, key, weight))
 
-    def predict_learn_many(self, X: Any, y: Any) -> Any:
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
         This is progressive validation, also called prequential evaluation or test-then-train: the
@@ -362,6 +365,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
         y : array, series or list of n_rows labels
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, from 0 to 1e5; 1 by default.
 
         Returns
         -------
@@ -385,7 +390,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [None, 'low', 'high']
         """
         with self._lock:
-            source, later, answers = self._answered(X, y)
+            source, later, answers = self._answered(X, y, w)
             labels: list[Label | None] = []
             for answer in answers:
                 known = later.classes[: answer.scores.shape[1]]
@@ -395,7 +400,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             put_in_place(self, later)
             return predicted
 
-    def predict_proba_learn_many(self, X: Any, y: Any) -> Any:
+    def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None) -> Any:
         """Return the probabilities of every row before it is learnt, then learn it.
 
         See `predict_learn_many`.
@@ -413,7 +418,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         [{}, {'x': 1.0}]
         """
         with self._lock:
-            source, later, answers = self._answered(X, y)
+            source, later, answers = self._answered(X, y, w)
             n_rows, classes = sum(len(answer.scores) for answer in answers), later.classes
             probabilities, n_known, start = np.zeros((n_rows, len(classes))), list[int](), 0
             for answer in answers:
@@ -474,7 +479,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return model
 
     def _plan_block(
-        self, samples: Sequence[Sample], labels: Sequence[Label], keys: Sequence[int | None]
+        self,
+        samples: Sequence[Sample],
+        labels: Sequence[Label],
+        keys: Sequence[int | None],
+        weights: Floats,
     ) -> tuple[tuple[Calls, State], Answer]:
         """Plan to learn rows of known features and classes; return their answers, too.
 
@@ -485,7 +494,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         forecasts = self._waiting.forecasts_of(keys)
         scaler, features = self._scaled_along(rows, forecasts)
         texts = [row.texts for row in rows]
-        mixtures, of_texts, (calls, state) = cells.along(cells.of(features), texts, columns)
+        mixtures, of_texts, (calls, state) = cells.along(
+            cells.of(features), texts, columns, weights
+        )
         activations, recent = self._activations, [*self._recent, *columns.tolist()]
         wide = activations.of(features)
         # The last label that was there to predict each row with.
@@ -500,7 +511,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         targets = np.zeros((n_rows, len(self._classes)))
         targets[every_row, columns] = 1.0
         scores = np.zeros((len(self._errors), *targets.shape))
-        softmaxes = self._late_experts_along(views, targets, mixtures, scores)
+        softmaxes = self._late_experts_along(views, targets, weights, mixtures, scores)
 
         def compare(start: int, found: Sequence[Floats]) -> list[list[int]]:
             part = slice(start, start + found[0].shape[1])
@@ -511,11 +522,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             as_list: list[list[int]] = differences.tolist()
             return as_list
 
-        memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), compare)
+        memories = learn_in_blocks(self._memories, views, [targets] * len(VIEWS), weights, compare)
         is_judged = np.ones(n_rows, dtype=bool)
         for row, values in forecasts.items():
             is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
-        errs = _errs(scores, columns) * is_judged
+        errs = _errs(scores, columns) * (weights * is_judged)
         errors, counts = [self._errors], self._count + every_row
         for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
             recent_errors = zip(errors[-1], of_row[0], strict=True)
@@ -532,7 +543,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             n_sampled.append(len(losses) - 1)
             if count % SAMPLED == 0 and is_judged[row]:
                 likelihoods = self._likelihoods(mixture[row], columns[row], count)
-                losses.append(losses[-1] - np.log(likelihoods))
+                losses.append(losses[-1] - weights[row] * np.log(likelihoods))
                 chosen.append(best_scale(losses[-1]))
         scales = np.array(chosen)[n_sampled]
         changes = {
@@ -569,22 +580,27 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return scaler, features
 
     def _late_experts_along(
-        self, views: Sequence[Floats], targets: Floats, mixtures: Floats, scores: Floats
+        self,
+        views: Sequence[Floats],
+        targets: Floats,
+        weights: Floats,
+        mixtures: Floats,
+        scores: Floats,
     ) -> list[Softmax]:
         """Write the scores of the experts for late labels, and return those that learn, later."""
         softmaxes = self._softmaxes.copy()
         for view, each in enumerate(self._softmaxes):
-            scores[len(EXPERTS) + view], softmaxes[view] = each.along(views[view], targets)
+            scores[len(EXPERTS) + view], softmaxes[view] = each.along(views[view], targets, weights)
         if softmaxes:
             scores[-1, :, : mixtures.shape[1]] = mixtures + 1.0 / mixtures.shape[1]
         return softmaxes
 
     def _plan(
-        self, columns: StreamColumns, row: StreamRow, y: Any, key: int | None = None
+        self, columns: StreamColumns, row: StreamRow, y: Any, key: int | None, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together.
 
-        A forecast may wait under its key.
+        A forecast may wait under its key; w is its weight.
         """
         column, model = self._classes.column(y), self
         is_new = column is None
@@ -609,8 +625,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         scaler = model._scaler
         if forecast is None or not forecast.is_scaled:
             scaler = scaler.learnt(row.values, row.gaps)
-        calls, state, changes = model._plan_experts(scored, judged, column, late)
-        of_cells = model._cells.plan(scored.found, column, is_new)
+        calls, state, changes = model._plan_experts(scored, judged, column, late, w)
+        of_cells = model._cells.plan(scored.found, column, is_new, w)
         calls += of_cells[0]
         state += of_cells[1]
         if found is not None and key is not None:
@@ -640,7 +656,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         return scored, judged if _write_scores(forecast, judged, column) else None
 
     def _plan_experts(
-        self, scored: Scored, judged: Floats | None, column: int, late: bool
+        self, scored: Scored, judged: Floats | None, column: int, late: bool, w: float
     ) -> tuple[list[Any], list[Any], dict[str, Any]]:
         """Return calls, states of the memories and new attributes to learn a row with scores.
 
@@ -652,10 +668,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if judged is not None:
             errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
-            changes["_errors"] = [RECENT * errors + err for errors, err in recent]
+            changes["_errors"] = [RECENT * errors + w * err for errors, err in recent]
             if self._count % SAMPLED == 0:
                 likelihoods = self._likelihoods(self._mixture(judged), column, self._count)
-                changes["_losses"] = self._losses - np.log(likelihoods)
+                changes["_losses"] = self._losses - w * np.log(likelihoods)
         targets = np.zeros(len(self._classes))
         targets[column] = 1.0
         calls, state = list[Any](), list[Any]()
@@ -664,12 +680,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             # A short memory that was better is out of date where labels are late.
             difference = 0 if late else errs[long] - errs[short]
             both = scored.scores[long : short + 1]
-            planned = self._memories[view].plan(row, targets, both, difference)
+            planned = self._memories[view].plan(row, targets, both, difference, w)
             calls += planned[0]
             state += planned[1]
             if self._softmaxes:
                 expert = scored.scores[len(EXPERTS) + view]
-                calls.append(self._softmaxes[view].plan(row, targets - expert))
+                calls.append(self._softmaxes[view].plan(row, targets - expert, w))
         return calls, state, changes
 
     def _with_softmaxes(self) -> Self:

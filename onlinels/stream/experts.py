@@ -39,6 +39,9 @@ SHORT_MEMORY = 0.99
 COMPARED = 0.995
 """What is left of a comparison after each further row: some 200 rows are compared."""
 
+LIGHTEST = 1e-100
+"""In place of the weight 0 in a block: it leaves memories as they are, and scores can be scaled."""
+
 CLEARLY = 2.0
 """Standard deviations by which the short memory must be better to be taken over."""
 
@@ -99,7 +102,7 @@ class Memories:
         return np.array([row.dot(self.long.weights), row.dot(self.short.weights)])
 
     def plan(
-        self, row: Floats, targets: Floats, scores: Floats, difference: float
+        self, row: Floats, targets: Floats, scores: Floats, difference: float, w: float = 1.0
     ) -> tuple[Calls, State]:
         """Plan to learn a row: changes of both memories that are made together.
 
@@ -111,15 +114,17 @@ class Memories:
             As `scores` gives them for this row.
         difference : float
             1 if the short memory was the better one on this row, -1 if the long one was, else 0.
+        w : float
+            The row's weight.
         """
-        lead, squares, is_reset = self.compared(difference)
+        lead, squares, is_reset = self.compared(w * difference)
         long, errors = self.long, targets - scores
         for_long = errors[0]
         if is_reset:
             long, for_long = self.short.copied(), errors[1]
             lead = squares = 0.0
-        calls, state = long.plan(row, for_long)
-        further, states = self.short.plan(row, errors[1], 1.0, SHORT_MEMORY)
+        calls, state = long.plan(row, for_long, w)
+        further, states = self.short.plan(row, errors[1], w, SHORT_MEMORY)
         own = (self, "long", long), (self, "_lead", lead), (self, "_squares", squares)
         return (*calls, *further), (*state, *states, *own)
 
@@ -129,12 +134,15 @@ class Memories:
         new.long, new.short = self.long.copied(), self.short.copied()
         return new
 
-    def answer(self, rows: Floats, targets: Floats) -> Answered:
+    def answer(self, rows: Floats, targets: Floats, weights: Floats) -> Answered:
         """Answer rows (n, n_features) of a copy, each by the rows before it, and learn nothing."""
         roots = SHORT_MEMORY ** (-0.5 * np.arange(1.0, len(rows) + 1.0))[:, None]
+        of_weights = np.sqrt(np.maximum(weights, LIGHTEST))[:, None]
+        rows, targets = rows * of_weights, targets * of_weights
         long = self.long.innovations(rows, targets)
         short = self.short.innovations(rows * roots, targets * roots)
-        return Answered(long, short, np.array([long.scores, short.scores / roots]))
+        scores = np.array([long.scores, short.scores / roots]) / of_weights
+        return Answered(long, short, scores)
 
     def learn_answered(self, found: Answered, n_rows: int) -> None:
         """Learn the first rows of those that are answered, in place.
@@ -166,6 +174,7 @@ def learn_in_blocks(
     pairs: Sequence[Memories],
     rows: Sequence[Floats],
     targets: Sequence[Floats],
+    weights: Floats,
     compare: Compare,
 ) -> list[Memories]:
     """Return copies of pairs of memories that have learnt rows one after another.
@@ -175,6 +184,8 @@ def learn_in_blocks(
     pairs : list of Memories
     rows, targets : list of ndarray (n, n_features), list of ndarray (n, n_targets)
         Of every pair.
+    weights : ndarray (n,)
+        Of the rows.
     compare : callable
         Yields for every row that is answered the differences of all pairs (see `Memories.plan`).
         Where a memory is reset it is called again from that row on, with new scores.
@@ -184,7 +195,7 @@ def learn_in_blocks(
     while start < n_rows:
         stop = min(n_rows, start + N_RECENT, start + min(pair.n_until_restored() for pair in pairs))
         if stop > start:
-            start += _learn_block(pairs, rows, targets, slice(start, stop), compare)
+            start += _learn_block(pairs, rows, targets, weights, slice(start, stop), compare)
             if start == stop:
                 continue
         # This row resets a memory, or restores a ridge.
@@ -192,7 +203,8 @@ def learn_in_blocks(
         (differences,) = compare(start, [both[:, None] for both in scores])
         for number, pair in enumerate(pairs):
             seen, y = rows[number][start], targets[number][start]
-            apply(pair.plan(seen, y, scores[number], differences[number]))
+            planned = pair.plan(seen, y, scores[number], differences[number], weights.item(start))
+            apply(planned)
         # Blocks go on from a scale of 1.
         pairs = [pair.copied() for pair in pairs]
         start += 1
@@ -203,15 +215,16 @@ def _learn_block(
     pairs: Sequence[Memories],
     rows: Sequence[Floats],
     targets: Sequence[Floats],
+    weights: Floats,
     part: slice,
     compare: Compare,
 ) -> int:
     """Learn a part of rows, up to the first that resets a memory; return how many are learnt."""
     each = zip(pairs, rows, targets, strict=True)
-    found = [pair.answer(seen[part], y[part]) for pair, seen, y in each]
-    n_learnt = 0
-    for differences in compare(part.start, [answered.scores for answered in found]):
-        compared = list(map(Memories.compared, pairs, differences))
+    found = [pair.answer(seen[part], y[part], weights[part]) for pair, seen, y in each]
+    n_learnt, differences_of = 0, compare(part.start, [answered.scores for answered in found])
+    for differences, w in zip(differences_of, weights[part].tolist(), strict=True):
+        compared = [pair.compared(w * each) for pair, each in zip(pairs, differences, strict=True)]
         if any(is_reset for _, _, is_reset in compared):
             break
         for pair, (lead, squares, _) in zip(pairs, compared, strict=True):

@@ -37,7 +37,7 @@ from onlinels.saving import (
     savable_settings,
     settings_hold,
 )
-from onlinels.stream.base import StreamModel, put_in_place
+from onlinels.stream.base import StreamModel, put_in_place, read_weight
 from onlinels.stream.experts import Memories, learn_in_blocks, shares_of
 from onlinels.stream.features import N_UNITS, Activations, RunningScaler
 from onlinels.stream.rows import Sample, StreamColumns, StreamRow, read_stream_batch
@@ -400,7 +400,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """Shares of the experts in the forecast, by what they forecast, see and remember."""
         return dict(zip(EXPERTS, shares_of(self._losses, RATE).tolist(), strict=True))
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
 
         Parameters
@@ -408,6 +408,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         x : mapping
             Feature names to numbers, arrays of numbers, text, None or NaN.
         y : number
+        w : float
+            Weight, from 0 to 1e5; see the notes.
 
         Raises
         ------
@@ -423,10 +425,10 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         """
         with self._lock:
             taken, target = self._columns.taking(x), read_number("y", y, OF_TARGETS)
-            key = sample_key(x) if len(self._waiting) else None
-            apply(self._plan(*taken, target, key))
+            weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
+            apply(self._plan(*taken, target, key, weight))
 
-    def predict_learn_many(self, X: Any, y: Any, with_dist: bool = False) -> Any:
+    def predict_learn_many(self, X: Any, y: Any, w: Any = None, with_dist: bool = False) -> Any:
         """Predict every row of a mini-batch before it is learnt, then learn it.
 
         This is progressive validation, also called prequential evaluation or test-then-train: the
@@ -437,6 +439,8 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         ----------
         X : array (n_rows, n_features), frame, or list of dicts
         y : array, series or list of n_rows numbers
+        w : float, or array, series or list of n_rows floats, optional
+            Weights, from 0 to 1e5; 1 by default.
         with_dist : bool
             Whether to return distributions of fresh targets instead of numbers; see `predict_many`.
 
@@ -463,7 +467,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         array([0. , 4. , 7.8])
         """
         with self._lock:
-            source, later, answers = self._answered(X, y)
+            source, later, answers = self._answered(X, y, w)
             means, deviations = map(np.concatenate, zip(*answers, strict=True))
             if with_dist:
                 predicted = normals_like(source, means, deviations**2)
@@ -680,11 +684,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return deviation if math.isinf(deviation) else -deviation * float(ndtri((1.0 - level) / 2))
 
     def _plan(
-        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None
+        self, columns: StreamColumns, known: StreamRow, target: float, key: int | None, w: float
     ) -> tuple[Calls, State]:
         """Plan to learn a row in given columns: one pass, and changes that are made together.
 
-        `key` is that of its sample; it may be None if no forecast waits.
+        `key` is that of its sample; it may be None if no forecast waits. w is its weight.
         """
         row = known.values
         model = self if columns is self._columns else self._grown(columns)
@@ -698,11 +702,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             judged = forecast.given if past else None
         both = np.array([target, target - past[-1][0] if past else math.nan])
         errors = None if judged is None else np.abs(judged.of_experts - target).tolist()
-        calls, state = model._plan_memories(forecast, errors, self._targets.transform(both))
+        calls, state = model._plan_memories(forecast, errors, self._targets.transform(both), w)
         changes = vars(model).copy() if model is not self else {}
         if judged is not None and errors is not None:
             error = abs(judged.value - target)
-            changes |= self._judged(error, errors, judged.deviation, delay)
+            changes |= self._judged(error, errors, judged.deviation, w, delay)
         low, high = self._limits if self._count else (target, target)
         changes |= {
             "_limits": (min(low, target), max(high, target)),
@@ -722,7 +726,11 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return tuple(calls), tuple(state)
 
     def _plan_block(
-        self, samples: Sequence[Sample], targets: Sequence[float], keys: Sequence[int | None]
+        self,
+        samples: Sequence[Sample],
+        targets: Sequence[float],
+        keys: Sequence[int | None],
+        weights: Floats,
     ) -> tuple[tuple[Calls, State], Answer]:
         """Plan to learn rows of known features, without delay; return their forecasts, too."""
         placed, past = self._columns.placed(samples), self._past
@@ -755,7 +763,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         # How forecasts are judged before every row, and after the last.
         judged = [{name: getattr(self, name) for name in JUDGED}]
         answers = Answer(np.empty(n_rows), np.empty(n_rows))
-        draft = shallow_copy(self)
+        draft, of_rows = shallow_copy(self), weights.tolist()
 
         def compare(start: int, scores: Sequence[Floats]) -> Iterator[list[int]]:
             part = slice(start, start + scores[0].shape[1])
@@ -772,12 +780,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
                 deviation = draft._deviation()
                 answers.means[row], answers.deviations[row] = value, deviation
                 error = abs(value - targets[row])
-                judged.append(judged[row] | draft._judged(error, errors, deviation))
+                judged.append(judged[row] | draft._judged(error, errors, deviation, of_rows[row]))
                 yield draft._compared(errors)
 
         of_pairs = [scaled_targets[:, pair] for pair in PAIRS.values()]
         changed = {
-            "_memories": learn_in_blocks(self._memories, rows, of_pairs, compare),
+            "_memories": learn_in_blocks(self._memories, rows, of_pairs, weights, compare),
             "_limits": (float(low[-1]), float(high[-1])),
             "_scaler": scaler,
             "_targets": of_targets,
@@ -801,7 +809,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         return differences
 
     def _plan_memories(
-        self, forecast: Forecast, errors: list[float] | None, scaled: Floats
+        self, forecast: Forecast, errors: list[float] | None, scaled: Floats, w: float
     ) -> tuple[list[Any], list[Any]]:
         """Return calls and states of the memories to learn a row with its forecast."""
         calls, state = list[Any](), list[Any]()
@@ -810,30 +818,31 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
             self._memories, PAIRS.values(), differences, forecast.rows, forecast.scores, strict=True
         )
         for memories, targets, difference, seen, scores in pairs:
-            planned = memories.plan(seen, scaled[targets], scores, difference)
+            planned = memories.plan(seen, scaled[targets], scores, difference, w)
             calls += planned[0]
             state += planned[1]
         return calls, state
 
     def _judged(
-        self, error: float, errors: list[float], deviation: float, delay: int = 0
+        self, error: float, errors: list[float], deviation: float, w: float, delay: int = 0
     ) -> dict[str, Any]:
         """Return what tells how good forecasts are, after the errors of one more.
 
-        It was given with a deviation, and its target came `delay` rows late.
+        It was given with a deviation, its target came `delay` rows late, and the row weighs w.
         """
         pace = 1.0 / math.sqrt(1.0 + delay)
-        weight = RECENT**pace * self._weight + 1.0
+        weight = RECENT**pace * self._weight + w
         known = min(error, LARGEST * self._error) if self._error > 0.0 else error
-        mean = self._error + (known - self._error) / weight
+        mean = self._error + w * (known - self._error) / weight if weight else 0.0
         losses, most = self._losses, LARGEST * mean
         if mean > 0.0:
             pairs = zip(losses, errors, strict=True)
-            losses = [RECENT * loss + min(each, most) / mean for loss, each in pairs]
+            losses = [RECENT * loss + w * min(each, most) / mean for loss, each in pairs]
         width = self._width
         if math.isfinite(deviation):
             missed = error > WITHIN * deviation
-            width += ADAPTING * pace * (missed - (1.0 - COVERED))
+            # Heavier rows would throw it to and fro.
+            width += min(w, 1.0) * ADAPTING * pace * (missed - (1.0 - COVERED))
             width = min(max(width, -WIDEST), WIDEST)
         return {"_weight": weight, "_error": mean, "_losses": losses, "_width": width}
 

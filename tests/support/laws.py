@@ -417,7 +417,8 @@ def learn_stream(stream, model=None, rows=None):
     """Learn samples one by one, all unless `rows` says which, and return the model."""
     model = StreamClassifier() if model is None else model
     for row in range(len(stream)) if rows is None else rows:
-        model.learn_one(stream.samples[row], stream.labels[row])
+        w = 1.0 if stream.w is None else stream.w[row]
+        model.learn_one(stream.samples[row], stream.labels[row], w)
     return model
 
 
@@ -428,15 +429,16 @@ def learn_stream_in(batches, stream, model):
             learn_stream(stream, model, rows)
         else:
             some = slice(rows.start, rows.stop)
-            model.learn_many(stream.samples[some], stream.labels[some])
+            w = None if stream.w is None else stream.w[some]
+            model.learn_many(stream.samples[some], stream.labels[some], w)
 
 
 class MemoryLog:
     """Rows as a pair of memories learnt them, with the numbers of those before a takeover."""
 
     def __init__(self):
-        self.activations, self.targets, self.takeovers = [], [], []
-        # Rows and targets of the last block that was answered, and how many are compared.
+        self.activations, self.targets, self.w, self.takeovers = [], [], [], []
+        # Rows, targets and weights of the last block that was answered, and how many are compared.
         self.block, self.n_compared = None, 0
 
     def is_after(self, forced):
@@ -446,9 +448,10 @@ class MemoryLog:
 
     def add_block(self, n_rows):
         """Note the first rows of the last block that was answered."""
-        activations, targets = self.block
+        activations, targets, w = self.block
         self.activations += list(activations[:n_rows].copy())
         self.targets += list(targets[:n_rows].copy())
+        self.w += w[:n_rows].tolist()
 
     def weights(self, long):
         """Return the weights of the rows in the long or in the short memory."""
@@ -458,7 +461,7 @@ class MemoryLog:
             last = self.takeovers[-1] if self.takeovers else 0
             weights[last:] = 1.0
             weights[:last] = SHORT_MEMORY ** ages[len(ages) - last :].astype(float)
-        return weights
+        return weights * self.w
 
     def assert_solved_by(self, expert, long):
         """Assert that a memory's weights solve weighted ridge regression on the rows."""
@@ -482,12 +485,13 @@ def learn_logged(model, learn, forced=frozenset()):
     # The pairs come in turns.
     turns = {name: itertools.cycle(logs) for name in ("plan", "answer")}
 
-    def plan(memories, activations, targets, scores, difference):
-        calls, state = original["plan"](memories, activations, targets, scores, difference)
+    def plan(memories, activations, targets, scores, difference, w):
+        calls, state = original["plan"](memories, activations, targets, scores, difference, w)
         log = next(turns["plan"])
         row = len(log.targets)
         log.activations.append(activations.copy())
         log.targets.append(targets.copy())
+        log.w.append(w)
         if {name: new for one, name, new in state if one is memories}["long"] is not memories.long:
             log.takeovers.append(row)
         if row in forced:
@@ -497,11 +501,11 @@ def learn_logged(model, learn, forced=frozenset()):
             return (), ()
         return calls, state
 
-    def answer(memories, activations, targets):
+    def answer(memories, activations, targets, w):
         log = next(turns["answer"])
-        log.block, log.n_compared = (activations, targets), 0
+        log.block, log.n_compared = (activations, targets, w), 0
         memories.log = log
-        return original["answer"](memories, activations, targets)
+        return original["answer"](memories, activations, targets, w)
 
     def compared(memories, difference):
         lead, squares, is_reset = original["compared"](memories, difference)

@@ -447,10 +447,11 @@ def deliveries(draw, max_rows=30):
 
 @dataclass(frozen=True)
 class Stream:
-    """Samples as river has them, with labels."""
+    """Samples as river has them, with labels and perhaps with weights."""
 
     samples: list[dict[str, Any]]
     labels: list[Any]
+    w: list[float] | None = None
 
     def __len__(self):
         return len(self.labels)
@@ -484,8 +485,11 @@ STREAM_KINDS = "number", "number", "text", "bool", "whole", "constant", "array"
 
 
 @st.composite
-def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False):
-    """Draw features of any kind and scale, some late, and labels of a latent class, which drift."""
+def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False, weighed=False):
+    """Draw features of any kind and scale, some late, and labels of a latent class, which drift.
+
+    Rows that are weighed have weights, 1.0 each perhaps.
+    """
     n_rows = draw(st.integers(1, max_rows))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     features = {}
@@ -509,7 +513,10 @@ def streams(draw, max_rows=30, kinds=STREAM_KINDS, gaps=True, always=False):
                 value = (None, np.nan, ...)[random.integers(3)]
             if row >= start and value is not ...:
                 samples[-1][name] = value
-    return Stream(samples, y)
+    if not weighed:
+        return Stream(samples, y)
+    weights = draw(st.sampled_from([[1.0], [0.0, 0.3, 1.0, 2.0, 30.0]]))
+    return Stream(samples, y, random.choice(weights, n_rows).tolist())
 
 
 @st.composite
@@ -519,7 +526,8 @@ def number_streams(draw, **what):
     scale, offset = draw(st.sampled_from([(1.0, 0.0), (1e-6, 0.0), (3.7, 1e3), (1e100, -1e100)]))
     noise = np.random.default_rng(draw(st.integers(0, 2**32 - 1))).standard_normal(len(stream))
     places = [stream.labels.index(label) for label in stream.labels]
-    return Stream(stream.samples, (scale * (places + 0.3 * noise) + offset).tolist())
+    numbers = (scale * (places + 0.3 * noise) + offset).tolist()
+    return Stream(stream.samples, numbers, stream.w)
 
 
 def turned_labels(n_rows, every, seed):

@@ -69,8 +69,8 @@ class LiteralPair:
         self.long, self.short = Recursion(0, 0, 1.0, 1 / 16), Recursion(0, 0, 1.0, 1 / 16)
         self.differences, self.n_takeovers = [], 0
 
-    def learn(self, activations, target, errs):
-        self.differences.append(float(errs[0]) - float(errs[1]))
+    def learn(self, activations, target, errs, w):
+        self.differences.append(w * (float(errs[0]) - float(errs[1])))
         shares = 0.995 ** np.arange(len(self.differences))[::-1]
         lead = shares @ self.differences
         if lead > 2.0 and lead > 2.0 * np.sqrt(shares @ np.square(self.differences)):
@@ -78,7 +78,7 @@ class LiteralPair:
             self.n_takeovers += 1
         for recursion, decay in ((self.long, 1.0), (self.short, 0.99)):
             errors = target - recursion.scores(activations)
-            apply(recursion.plan(activations, errors, decay=decay))
+            apply(recursion.plan(activations, errors, w, decay))
 
 
 class LiteralCells:
@@ -107,16 +107,16 @@ class LiteralCells:
         weights = np.exp(-self.losses) / np.exp(-self.losses).sum()
         return each, np.array([weights @ each[:N_PARTITIONS], *each[N_PARTITIONS:]]) - 1 / n_classes
 
-    def learn(self, places, each, column, is_new):
+    def learn(self, places, each, column, is_new, w):
         if not is_new:
-            self.losses = 0.995 * self.losses - np.log(each[:N_PARTITIONS, column])
+            self.losses = 0.995 * self.losses - w * np.log(each[:N_PARTITIONS, column])
         for number, place in enumerate(places):
             sums = self.sums.get(place, np.zeros(1))
             sums = np.append(sums, np.zeros(max(0, 2 + column - len(sums))))
             left = 0.98 if number >= N_PARTITIONS or number % 4 > 1 else 0.8
             sums = sums * left
-            sums[0] += 1
-            sums[1 + column] += 1
+            sums[0] += w
+            sums[1 + column] += w
             self.sums[place] = sums
 
 
@@ -136,9 +136,9 @@ class LiteralSoftmax:
         scores = np.exp(activations @ self.weights - (activations @ self.weights).max())
         return scores / scores.sum()
 
-    def learn(self, activations, target):
+    def learn(self, activations, target, w):
         errors = target - self.probabilities(activations, len(target))
-        self.weights += 0.01 * np.outer(activations, errors)
+        self.weights += 0.01 * w * np.outer(activations, errors)
 
 
 class Literal:
@@ -253,7 +253,7 @@ class Literal:
             pair.short = pair.short.grown(size, len(self.labels))
         return is_new
 
-    def learn(self, x, y, names):
+    def learn(self, x, y, names, w=1.0):
         n_rows, is_new = len(self.columns), self.grow(x, y, names)
         forecast = self.waiting.pop(sample_key(x), None)
         late = forecast["count"] < n_rows if forecast else self.late
@@ -275,22 +275,22 @@ class Literal:
             is_judged = column < given.shape[1]
             scores[: len(given)] = 0.0
             scores[: len(given), : given.shape[1]] = given
-        errs = self.judge(scores, column) if is_judged else np.zeros(len(scores))
+        errs = self.judge(scores, column, w) if is_judged else np.zeros(len(scores))
         target = np.eye(len(self.labels))[column]
-        self.cells.learn(seen, each, column, is_new)
-        self.wide.learn(wide, target, errs[:2] * (not late))
-        self.narrow.learn(narrow, target, errs[2:4] * (not late))
+        self.cells.learn(seen, each, column, is_new, w)
+        self.wide.learn(wide, target, errs[:2] * (not late), w)
+        self.narrow.learn(narrow, target, errs[2:4] * (not late), w)
         for softmax, activations in zip(self.softmaxes, (wide, narrow), strict=False):
-            softmax.learn(activations, target)
+            softmax.learn(activations, target, w)
         if not forecast or not forecast["is_scaled"]:
             self.learn_scale(x, row)
         self.columns.append(column)
         self.late = late
 
-    def judge(self, scores, column):
+    def judge(self, scores, column, w):
         if len(self.columns) % 4 == 0:
             mixture = self.mixture(scores)
-            self.losses -= [np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
+            self.losses -= [w * np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
         errs = (scores[:, column] < scores.max(axis=1) - 1e-9).astype(float)
-        self.errors = 0.995 * self.errors + errs
+        self.errors = 0.995 * self.errors + w * errs
         return errs
