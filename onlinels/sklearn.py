@@ -507,7 +507,7 @@ def alpha_of(
     units = deviations if scaling == "standard" else None
     if isinstance(alpha, str):
         tried = [None, deviations] if scaling == "auto" else [units]
-        return selected(statistics, tried) or (1.0, units)
+        return selected("auto", statistics, tried) or (1.0, units)
     check_alphas(alpha, statistics.n_targets)
     given: Floats = np.array(alpha, dtype=np.float64)
     return given if given.ndim else float(given), units

@@ -492,8 +492,8 @@ def test_a_ridge_that_is_chosen_once_more_does_not_depend_on_the_cutting():
 
 def test_a_row_that_is_refused_leaves_the_units_of_features():
     random = np.random.default_rng(0)
-    X = np.column_stack((random.normal(size=(300, 2)), np.ones(300)))
+    X = np.column_stack((random.normal(size=(320, 2)), np.ones(320)))
     model = LeastSquaresRegressor(accumulator="recursive")
-    model.learn_many(X, random.normal(size=300) + X[:, 0])
+    model.learn_many(X, random.normal(size=320) + X[:, 0])
     row = {0: 1e60, 1: 0.0, 2: 7.0}  # The constant feature begins to vary.
     laws.assert_refused(lambda: model.learn_one(row, 1.0), model, "outweigh")

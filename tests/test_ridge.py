@@ -176,6 +176,17 @@ def test_no_cutting_changes_the_counts_at_which_a_ridge_is_chosen(step, monkeypa
     np.testing.assert_array_equal(cut.ridge_diagonal > 0.0, whole.ridge_diagonal > 0.0)
 
 
+def test_auto_in_place_of_a_kfold_is_auto():
+    rows = stream(40)
+    auto, folded = LeastSquaresClassifier("auto"), LeastSquaresClassifier(KFold(3))
+    for model in (auto, folded):
+        model.learn_many(rows.X, rows.y)
+    folded.ridge = "auto"
+    auto.fade(0.5)
+    folded.fade(0.5)
+    assert folded.ridge_ == pytest.approx(auto.ridge_)
+
+
 def test_merging_and_unlearning_select_anew():
     rows = stream(50)
     left, right = LeastSquaresClassifier(ridge="auto"), LeastSquaresClassifier(ridge="auto")

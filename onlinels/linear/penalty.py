@@ -179,15 +179,15 @@ def choose(
     # Held inside, a ridge on raw features would over-penalise later features in other units.
     both = scaling == "auto" and not statistics.holds_ridge
     tried = [None, deviations] if both else [deviations]
-    found = selected(statistics, tried) if is_selected(ridge) else None
+    found = selected(ridge, statistics, tried) if is_selected(ridge) else None
     number, units = found or (None, deviations if scaling == "standard" else None)
     return settled(penalty, number, units, statistics, clock)
 
 
 def selected(
-    statistics: Statistics, tried: Sequence[Floats | None]
+    ridge: Any, statistics: Statistics, tried: Sequence[Floats | None]
 ) -> tuple[float, Floats | None] | None:
-    """Return the ridge that is selected from statistics, and on which of several units it acts.
+    """Return the ridge that "auto" or a KFold selects, and on which of several units it acts.
 
     Units are those of `onlinels.linalg.selection.select`. None where statistics say too little.
     """
@@ -196,7 +196,8 @@ def selected(
     can_select = diagonal.any() and statistics.target_squares.sum() > 0.0
     if not can_select or statistics.weight < FEWEST_ROWS:
         return None
-    if isinstance(statistics, FoldedStatistics):
+    # The folds of a model whose ridge was a KFold stay, whatever its ridge is now.
+    if isinstance(ridge, KFold) and isinstance(statistics, FoldedStatistics):
         choices = [statistics.select_ridge(each is not None) for each in tried]
         which = first_best(choices)
         return choices[which].ridge, tried[which]
