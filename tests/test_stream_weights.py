@@ -58,6 +58,7 @@ def test_targets_of_rows_without_weight_judge_nothing():
     found, expected = (np.log([*each.shares.values()]) for each in (model, before))
     # Recent errors fade, as with every row.
     np.testing.assert_allclose(found - found[0], 0.99 * (expected - expected[0]), atol=1e-12)
+    assert model._weight == pytest.approx(0.99 * before._weight)
     assert_memories_kept(model, before)
 
 
