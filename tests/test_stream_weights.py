@@ -58,6 +58,7 @@ def test_targets_of_rows_without_weight_judge_nothing():
     found, expected = (np.log([*each.shares.values()]) for each in (model, before))
     # Recent errors fade, as with every row.
     np.testing.assert_allclose(found - found[0], 0.99 * (expected - expected[0]), atol=1e-12)
+    assert model._weight == pytest.approx(0.99 * before._weight)
     assert_memories_kept(model, before)
 
 
@@ -105,3 +106,19 @@ def test_the_heaviest_rows_are_learnt(make):
     model = make()
     model.predict_learn_many(X, y, w)
     assert np.mean(np.round(model.predict_many(X).astype(float)) == y) > 0.9
+
+
+def test_late_rows_in_blocks_have_weights():
+    """The softmax regressions of a block learn as those of rows one by one."""
+    X, y = drawn(StreamClassifier, 120)
+    w = np.random.default_rng(1).choice([0.0, 0.5, 20.0], 120)
+    samples = [dict(enumerate(row)) for row in X.tolist()]
+    model, single = StreamClassifier(), StreamClassifier()
+    for each in (model, single):
+        each.learn_many(samples[:20], y[:20])
+        each.predict_many(samples[20:])
+    model.learn_many(samples[20:], y[20:], w[20:])
+    for x, label, weight in zip(samples[20:], y[20:], w[20:], strict=True):
+        single.learn_one(x, label, weight)
+    assert model._softmaxes
+    laws.assert_nearly_alike_streams(model, single, samples)

@@ -249,6 +249,12 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     weigh 0.99 to the power of the rows since. The ridge is 1 on every weight, and
     where rows are forgotten, or were until a takeover, between 1/16 and 1.
 
+    The weight `w` of a row multiplies its squared errors in every expert, its step in the softmax
+    regressions, what it adds to cells, and the losses by which experts, partitions and the scale of
+    probabilities are judged. Scale, time, names, classes and the last label follow every row alike:
+    a row of weight 0 is a row of the stream that teaches nothing else. Weights count beside a ridge
+    of 1, so divide them by their mean if that is far from 1.
+
     Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
     models neither merge nor unlearn. Rows of known features and classes are learnt in blocks of up
     to 256, by matrix products: `learn_many`, and `predict_learn_many` with the answers, take a

@@ -346,6 +346,12 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
     as they were scaled when each row was learnt; memories, ridge and takeovers are those of
     `StreamClassifier`.
 
+    The weight `w` of a row multiplies its squared errors in every expert, and the losses by which
+    experts and intervals are judged; the width of intervals follows no row more than one of weight
+    1. Units, time, names, the range of targets and the last targets follow every row alike: a row
+    of weight 0 is a row of the stream that teaches nothing else. Weights count beside a ridge of 1,
+    so divide them by their mean if that is far from 1.
+
     Order is part of the data here: a batch is learnt row by row, as if it came so, to rounding, and
     models neither merge nor unlearn. Without a `label_delay` rows of known features whose forecasts
     do not wait are learnt in blocks, in a third of the time of many calls of `learn_one`. A row of
