@@ -63,6 +63,13 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
     >>> {name: round(effect, 9) for name, effect in effects["prediction"].items()}
     {'a': 4.0, 'b': 5.0}
     """
+    return _scores_and_effects(model, x)[1]
+
+
+def _scores_and_effects(
+    model: Any, x: Mapping[Any, Any]
+) -> tuple[dict[Any, float], dict[Any, dict[Any, float]]]:
+    """Return the score of every output, and how much every feature adds to it."""
     check_mapping(x)
     # A copy is asked: stream models note what they have predicted.
     model = copied(model)
@@ -77,7 +84,7 @@ def feature_effects(model: Any, x: Mapping[Any, Any]) -> dict[Any, dict[Any, flo
             # Scores that are equal may be infinite.
             other = others.get(output, 0.0)
             effects[output][name] = 0.0 if score == other else score - other
-    return effects
+    return scores, effects
 
 
 def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
@@ -94,8 +101,8 @@ def debug_one(model: Any, x: Mapping[Any, Any]) -> str:
     prediction: 5.00000
         a = 2.0: +4.00000
     """
-    effects, lines = feature_effects(model, x), []
-    for output, score in scores_of(copied(model), x).items():
+    (scores, effects), lines = _scores_and_effects(model, x), []
+    for output, score in scores.items():
         lines.append(f"{output}: {score:.5f}")
         strongest = sorted(effects[output].items(), key=lambda each: -abs(each[1]))[:STRONGEST]
         lines += [f"    {name} = {_value(x, name)}: {effect:+.5f}" for name, effect in strongest]

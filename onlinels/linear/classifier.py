@@ -191,7 +191,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     @priors.setter
     def priors(self, priors: Priors) -> None:
         priors = read_priors(priors)
-        if priors == self.priors:
+        if priors == self._settings.priors:
             return
         with self._lock:
             solution = self._solution and self._solution._replace(rule=None)
@@ -299,7 +299,12 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         solution, statistics = self._solved(), self._statistics
         if solution.rule is None:
             explained = statistics.products.explained_products(solution.output_weights)
-            known = statistics.held_targets(), statistics.target_mean, self.priors, self.classes
+            known = (
+                statistics.held_targets(),
+                statistics.target_mean,
+                self._settings.priors,
+                self.classes,
+            )
             solution = solution._replace(rule=discriminant(explained, *known))
             self._solution = solution
         assert solution.rule is not None
@@ -307,7 +312,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
 
     def _weights(self) -> tuple[Floats, Floats]:
         weights, intercept = super()._weights()
-        if self.priors is None:
+        if self._settings.priors is None:
             return weights, intercept
         rule = self._rule()
         return product(weights, rule.matrix), rule.scores(intercept)
@@ -316,7 +321,9 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         return outputs if self._settings.priors is None else self._rule().scores(outputs)
 
     def _probabilities(self, scores: Floats) -> Floats:
-        return super()._probabilities(scores) if self.priors is None else posteriors(scores)
+        return (
+            super()._probabilities(scores) if self._settings.priors is None else posteriors(scores)
+        )
 
     def _independent(self) -> Self:
         new = super()._independent()
@@ -449,7 +456,7 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
             return table_like(batch.source, self.classes, self._variances(batch, own=0.0))
 
     def _variances(self, batch: Batch, own: float) -> Floats:
-        if self.priors is not None:
+        if self._settings.priors is not None:
             raise ValueError(
                 f"priors={self.priors!r}, expected None for variances: they are those of "
                 "least-squares scores. Set priors=None first."

@@ -45,11 +45,15 @@ class Events(NamedTuple):
         # What could not be chosen for want of memory stays due.
         return new._replace(is_due=new.is_due or n_rows == self.due_at)
 
-    def own_units(self, block: slice, rows: Rows, past: float) -> tuple[Integers, Floats]:
+    def own_units(
+        self, penalty: Penalty, block: slice, rows: Rows, past: float
+    ) -> tuple[Integers, Floats]:
         """Return features that begin to vary in a block of the batch, and their units right then.
 
         Parameters
         ----------
+        penalty : Penalty
+            Without units of features there are none.
         block : slice
         rows : Rows
             Of the block.
@@ -57,8 +61,8 @@ class Events(NamedTuple):
             Weight of all rows before them.
         """
         begins = np.flatnonzero((self.firsts >= block.start) & (self.firsts < block.stop))
-        if not begins.size:
-            return begins, np.zeros(0)
+        if penalty.units is None or not begins.size:
+            return begins[:0], np.zeros(0)
         first, weights = self.firsts[begins] - block.start, rows.weights()
         totals = past + np.cumsum(weights)
         # Weight of every row, of the weight of all rows up to it.

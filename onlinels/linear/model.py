@@ -969,9 +969,8 @@ def plan_block(
         penalty = events.after(penalty.placed(known, shape[0]), block.stop)
         if penalty.is_due and running is not None:
             running.recursion = None
-        begins = events.own_units(block, learnt, past * statistics.weight)
-        if penalty.units is not None and begins[0].size:
-            features, units = begins
+        features, units = events.own_units(penalty, block, learnt, past * statistics.weight)
+        if features.size:
             penalty = penalty.with_units(features, units)
             statistics = statistics.with_units(features, units)
             running = running and running.with_units(features, units)
