@@ -184,7 +184,8 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
 
     It is the length of A (W - W*), the rows of the ridge among those of A, relative to that of the
     targets (not about their mean), where W* is the batch solution of the rows. Where targets whose
-    sum of squares is given were taken out, errors are relative to 3e-7 of their length or more.
+    sum of squares is given were taken out, and float64 sums cannot tell what is left from nothing,
+    errors are relative to the targets as they were.
     """
     Y = np.array(rows.y, dtype=float)[:, None] if targets is None else targets
     A, T, _, _ = weighted_centred(rows.X.astype(float), Y, rows.w, fit_intercept)
@@ -193,7 +194,8 @@ def fit_error(W, diagonal, rows, fit_intercept, targets=None, taken=0.0):
     padded = np.vstack([T, np.zeros((len(sizes), T.shape[1]))])
     expected = np.linalg.lstsq(stacked / sizes, padded, rcond=None)[0]
     apart = stacked / sizes @ (W * sizes[:, None] - expected)
-    size = max(np.linalg.norm(np.sqrt(rows.w)[:, None] * Y), (1e-13 * taken) ** 0.5)
+    left = float((rows.w[:, None] * np.square(Y)).sum())
+    size = (left if left > 1.1e-13 * (left + taken) else left + taken) ** 0.5
     return np.linalg.norm(apart) / size if size else np.linalg.norm(apart)
 
 
@@ -259,6 +261,14 @@ def learnt(make, rows):
     model = make()
     model.learn_many(rows.X, rows.y, rows.w)
     return model
+
+
+def unlearn(model, rows):
+    """Let a model unlearn rows, a single one by unlearn_one."""
+    if len(rows) == 1:
+        model.unlearn_one(rows.dicts()[0], rows.y[0], rows.w[0])
+    else:
+        model.unlearn_many(rows.X, rows.y, rows.w)
 
 
 def learn_in_batches(model, rows, data, ask=False, singly=False):
