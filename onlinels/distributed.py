@@ -566,7 +566,12 @@ def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: A
     for number, batch in numbered(recipes, given):
         try:
             X, y, *w = read(batch)
-            if any(n_rows_of(each) != 0 for each in (X, y, *w) if each is not None):
+            lengths = [n_rows_of(each) for each in (X, y, *w) if each is not None]
+            if lengths[0] == 0 and lengths[1]:
+                raise ValueError(
+                    f"y has {lengths[1]} rows, X has 0. Pass rows and targets in partitions alike."
+                )
+            if any(length != 0 for length in lengths):
                 state.learn_many(features(before, X), y, *w)
         except Exception as error:
             # Others may take more than a message.
