@@ -569,7 +569,7 @@ def learnt(before: Any, state: LinearModel, recipes: Sequence[Recipe], *given: A
             lengths = [n_rows_of(each) for each in (X, y, *w) if each is not None]
             if lengths[0] == 0 and lengths[1]:
                 raise ValueError(
-                    f"y has {lengths[1]} rows, X has 0. Pass rows and targets in partitions alike."
+                    f"X has 0 rows, y has {lengths[1]}. Cut rows and targets into partitions alike."
                 )
             if any(length != 0 for length in lengths):
                 state.learn_many(features(before, X), y, *w)
