@@ -286,9 +286,10 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
 
         Parameters
         ----------
-        name : "mnist", "norb", "svhn", "cifar10" or "digits"
-            28x28 images such as MNIST and Fashion-MNIST, stereo pairs of 96x96 (NORB-small), RGB
-            images of 32x32 (SVHN and CIFAR-10; "cifar10" whitens them), or 8x8 digits.
+        name : "mnist", "mnist-paper", "norb", "svhn", "cifar10" or "digits"
+            28x28 images such as MNIST and Fashion-MNIST, the same by the letter of the paper,
+            stereo pairs of 96x96 (NORB-small), RGB images of 32x32 (SVHN and CIFAR-10; "cifar10"
+            whitens them), or 8x8 digits.
         **overrides
             Any setting of the four parts (`n_hidden`, `stride`, `ridge`, `seed`, …) or `warm_up`.
             `seed` is that of filters and input weights, `dtype` the precision of all that have one.
@@ -532,8 +533,8 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         Notes
         -----
         The cost is that of `LeastSquaresClassifier.predict_learn_many` on hidden activations. With
-        the paper's ridge, which is the default and that of the presets, every image has the weights
-        solved anew: pass a linear layer with a number or "auto" as ridge.
+        the paper's ridge, the default without a preset, every image has the weights solved anew:
+        pass a linear layer with a number or "auto" as ridge.
 
         Examples
         --------

@@ -37,7 +37,7 @@ GEOMETRY: Settings = {
     "input_weights": "centred-difference",
     "activation": "square",
     "bias": False,
-    "ridge": "paper",
+    "ridge": 5e-7,
     "scaling": None,
     "fit_intercept": False,
     "warm_up": 4000,
@@ -48,6 +48,12 @@ The paper's text divides every map by its sum and keeps all pooled positions. Le
 of those whose windows hang over the edge, as the author's script does, classifies better (MNIST,
 3,200 units: 0.68% of errors with it, 0.58% without). Dividing all features of an image by their
 length, which neither does, takes 2% off the squared error; counts of errors hardly change.
+
+The paper's ridge grows with the images, so every image changes the whole solution. One number for
+all counts of images classifies as well or better, as features have one length: with 2,000 units,
+4,000, 10,000 and 60,000 images of MNIST leave 0.95%, 0.66% and 0.51% of errors, and 1.00%, 0.66%
+and 0.53% with the paper's ridge (demos/benchmarks/README.md). The ridges of "norb" and "svhn" are
+those of "mnist" and "cifar10".
 """
 
 COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")
@@ -59,12 +65,21 @@ def _preset(*row: Any, **others: Any) -> Settings:
 
 
 BOTH_KINDS = ("hand-designed", Patches(17))
-COLOURS: Settings = {"scale": 255.0, "grey_channel": True}
-DIGITS = {"normalize": True, "dtype": "float64", "input_weights": "difference", "warm_up": 200}
+COLOURS: Settings = {"scale": 255.0, "grey_channel": True, "ridge": 1e-4}
+DIGITS = {
+    "normalize": True,
+    "dtype": "float64",
+    "input_weights": "difference",
+    "warm_up": 200,
+    "ridge": 5e-6,
+}
+LETTER = {"normalize": True, "drop_ring": 0, "input_weights": "difference", "ridge": "paper"}
 
 PRESETS: dict[str, Settings] = {
     # Tables 1, 2 and 4: C = 1, W = 7, Q = 8, D = 2, P = 60, M = 12,000.
-    "mnist": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000),
+    "mnist-paper": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, **LETTER),
+    # The same with 0.36% of errors in the mean of five draws; with box pooling 0.41%.
+    "mnist": _preset((28, 28), BOTH_KINDS, 8, 2, 12_000, pooling="gaussian"),
     # C = 2 (stereo), 96 x 96 pixels brought to 32 x 32, W = 7, Q = 10, D = 2, P = 60, M = 10,000.
     "norb": _preset((96, 96, 2), BOTH_KINDS, 10, 2, 10_000, downsample=3, scale=255.0),
     # C = 4 (RGB and grey), W = 7, Q = 7, D = 5, P = 96, M = 40,000.

@@ -555,10 +555,10 @@ class CalibratedClassifier(WrappedClassifier):
     The scale depends on the order of the rows, but not on how the stream is cut: `learn_many` and
     looped `learn_one` make the same classifier, to rounding. There are two exceptions, in which a
     mini-batch is scored as a whole before any of its rows is learnt, and the scale differs a little
-    with the cutting: settings with which every score takes a new solution (ridge="paper", which is
-    that of the networks of the presets, or 0.0, scaling="standard", accumulator="orthogonal",
-    forgetting in the Gram form), since a solution for each row would cost
-    far more than learning; and pipelines with steps that learn, which see the whole mini-batch.
+    with the cutting: settings with which every score takes a new solution (ridge="paper" or 0.0,
+    scaling="standard", accumulator="orthogonal", forgetting in the Gram form), since a solution for
+    each row would cost far more than learning; and pipelines with steps that learn, which see the
+    whole mini-batch.
 
     Learning takes one more scoring of every row: the features are computed twice, and the weights
     are solved once for each call, unless a prediction has done so already. Put the wrapper at the

@@ -197,6 +197,9 @@ def test_what_cannot_be_wrapped_or_merged():
 
 def test_network_is_calibrated_better_than_by_projection():
     images, labels = load_digits(return_X_y=True)
+    # In the order of the file the last writers are unlike the others.
+    order = np.random.default_rng(0).permutation(len(labels))
+    images, labels = images[order], labels[order]
     model = CalibratedClassifier(ShallowConvClassifier.from_preset("digits"))
     for start in range(0, 1500, 100):
         model.learn_many(images[start : start + 100], labels[start : start + 100])
@@ -213,7 +216,7 @@ def test_network_is_calibrated_better_than_by_projection():
         return -np.log(np.maximum(of_label, 1e-15)).mean()
 
     calibrated = log_loss(model.predict_proba_many(images[1500:]))
-    assert calibrated < 0.5 * log_loss(model.classifier.predict_proba_many(images[1500:]))
+    assert calibrated < 0.25 * log_loss(model.classifier.predict_proba_many(images[1500:]))
 
 
 @pytest.mark.slow

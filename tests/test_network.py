@@ -19,6 +19,7 @@ from onlinels import (
     ShallowConvClassifier,
     TwoSidedRectifier,
 )
+from onlinels.presets import PRESETS
 from support import laws, strategies
 from support.digits_network import IMAGES, LABELS, learn, small
 
@@ -190,6 +191,12 @@ def test_presets_can_be_overridden():
     ]:
         with pytest.raises(ValueError, match=message):
             ShallowConvClassifier.from_preset(name, **overrides)
+
+
+def test_presets_have_a_number_as_ridge_so_that_single_images_update_the_solution():
+    ridges = {name: settings["ridge"] for name, settings in PRESETS.items()}
+    assert ridges.pop("mnist-paper") == "paper"
+    assert all(isinstance(ridge, float) for ridge in ridges.values())
 
 
 def test_the_digits_preset_reads_digits():
@@ -379,6 +386,7 @@ def test_hidden_units_are_numbered_and_share_the_ridge():
 
 SHAPES = {
     "mnist": (28, 28),
+    "mnist-paper": (28, 28),
     "norb": (96, 96, 2),
     "svhn": (32, 32, 3),
     "cifar10": (32, 32, 3),
@@ -435,6 +443,7 @@ def striped(n_images, shape, dtype=np.uint8):
     [
         # C P ceil((J - W + Q - 2 x ring) / D)^2 with Tables 1 and 2 of the paper.
         ("mnist", 60 * 10 * 10),
+        ("mnist-paper", 60 * 15 * 15),
         ("norb", 2 * 60 * 13 * 13),
         ("svhn", 4 * 96 * 5 * 5),
         ("cifar10", 4 * 96 * 8 * 8),

@@ -57,7 +57,7 @@ def main() -> None:
 
 def stage_1(data: ImageData, preset: str) -> tuple[Array, Array]:
     """Return the features of training and test images."""
-    settings = preset_settings(preset, {"dtype": "float32"})["features"]
+    settings = preset_settings(preset, {"dtype": "float32", "pooling": "box"})["features"]
     some = slice(0, EXAMPLES)
     stage = ConvolutionalFeatures.from_examples(data.x_train[some], data.y_train[some], **settings)
 

@@ -10,9 +10,9 @@ products, one symmetric update a batch and one Cholesky factor alone, on arrays 
 Without --data images are random: the time is the same, the error says nothing.
 
 --per-image measures an image instead: learnt and predicted in batches of 1,000 and singly, and
-learnt singly with an answer after it, for which weights are solved anew; with 1,000, 3,200 and
-6,400 hidden units, or with the numbers given (12,000 take 7 GB and some minutes). The floors are
-the bare calls of the same shapes, timed in turns with the network.
+predicted and then learnt, one after another; with 1,000, 2,000, 3,200 and 6,400 hidden units, or
+with the numbers given (12,000 take 7 GB and some minutes). The floors are the bare calls of the
+same shapes, timed in turns with the network: after a single image an inverse is updated.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsyr, dsyrk
+from scipy.linalg.blas import dsymv, dsyr, dsyrk
 from scipy.linalg.lapack import dpotrf
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
@@ -51,7 +52,7 @@ from onlinels import ShallowConvClassifier
 from onlinels.datasets import ImageData, read_image_data
 
 BATCH, TILE = 1000, 16
-SIZES = [1000, 3200, 6400]
+SIZES = [1000, 2000, 3200, 6400]
 """Hidden units for which an image is measured by default."""
 SINGLE = 10
 """Images that are learnt or predicted one after another in one measurement."""
@@ -99,24 +100,23 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
     model = ShallowConvClassifier.from_preset("mnist", n_hidden=n_hidden, warm_up=warm_up)
     for rows in row_slices(warm_up, BATCH):
         model.learn_many(data.x_train[rows], data.y_train[rows])
-    answering, images, labels = copy.deepcopy(model), data.x_train[:BATCH], data.y_train[:BATCH]
+    images, labels = data.x_train[warm_up:][:BATCH], data.y_train[warm_up:][:BATCH]
+    answering, following = copy.deepcopy(model), copy.deepcopy(model)
     single = [({"image": image}, int(y)) for image, y in zip(images[:SINGLE], labels, strict=False)]
-    gram = np.zeros((n_hidden, n_hidden), order="F")
-    system = np.asfortranarray(np.eye(n_hidden) * n_hidden + 1.0)
+    gram, inverse = (np.zeros((n_hidden, n_hidden), order="F") for _ in range(2))
+    row = np.full(n_hidden, 1e-3)
     many, one = (calls(n_hidden, warm_up, n, gram) for n in (BATCH, 1))
 
     def learn_singly() -> None:
         for x, y in single:
             model.learn_one(x, y)
 
-    def answer_anew() -> None:
-        model.learn_one(*single[0])
-        model.predict_one(single[1][0])
-
-    def bare_answer() -> None:
-        call(one, ("convolution", "pooling", "landmarks", "Gram"))
-        call(one, ("convolution", "pooling", "landmarks", "scores"))
-        dpotrf(system)
+    def bare_pairs() -> None:
+        call(one, learning, SINGLE)
+        call(one, predicting, SINGLE)
+        for _ in single:
+            dsymv(1.0, inverse, row)
+            dsyr(-1.0, row, a=inverse, overwrite_a=1)
 
     learning, predicting = (("convolution", "pooling", "landmarks", x) for x in ("Gram", "scores"))
     measured: dict[str, tuple[Piece, Piece, int]] = {
@@ -140,8 +140,14 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
             lambda: call(one, predicting, SINGLE),
             SINGLE,
         ),
-        "learnt singly, then an answer": (answer_anew, bare_answer, 1),
+        "predicted, then learnt, singly": (
+            lambda: predict_then_learn(following, single),
+            bare_pairs,
+            SINGLE,
+        ),
     }
+    # After a mini-batch the first answer solves the weights and begins the inverse.
+    predict_then_learn(following, single)
     pieces = {name: ours for name, (ours, _, _) in measured.items()}
     floors = {f"bare {name}": floor for name, (_, floor, _) in measured.items()}
     seconds = in_turns(pieces | floors, repeats)
@@ -151,6 +157,13 @@ def measure_image(data: ImageData, n_hidden: int, warm_up: int, repeats: int) ->
         cells = in_words(ours / n_images), in_words(floor / n_images), f"{ours / floor:.2f}"
         table.add_row(name, *cells)
     print_table(table)
+
+
+def predict_then_learn(model: ShallowConvClassifier, images: Iterable[tuple[Any, int]]) -> None:
+    """Predict every image, then learn it."""
+    for x, y in images:
+        model.predict_one(x)
+        model.learn_one(x, y)
 
 
 def read(path: str) -> ImageData:
