@@ -601,13 +601,19 @@ class Calls(RuleBasedStateMachine):
             self.check_chosen(model, rows)
 
     def fresh(self, ridge, model, rows, seed=0):
-        """Return a model of some rows, perhaps of slightly other weights, its ridge chosen now."""
+        """Return a model of some rows, perhaps of slightly other weights, its ridge chosen now.
+
+        It knows all features, as those of unlearnt rows stay, and the paper's ridge counts them.
+        """
+        absent = dict.fromkeys(model.feature_names, 0.0)
         error = 1e-9 * np.random.default_rng(seed).normal(size=len(rows)) if seed else 0.0
         w = np.array([row.w for row in rows]) * (1.0 + error)
         parts = [type(model)(ridge=ridge, fit_intercept=model.fit_intercept) for _ in range(2)]
         for part, own in zip(parts, (slice(-1), slice(-1, None)), strict=True):
             if rows[own]:
-                part.learn_many([row.x for row in rows[own]], [row.y for row in rows[own]], w[own])
+                part.learn_many(
+                    [absent | row.x for row in rows[own]], [row.y for row in rows[own]], w[own]
+                )
         return parts[0] + parts[1]
 
     def check_chosen(self, model, rows):
