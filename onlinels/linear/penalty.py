@@ -103,6 +103,8 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds:
     (2, 16, 108)
     >>> next_checkpoint(1000, 512), next_checkpoint(1000, 4096), next_checkpoint(9000, 9000)
     (1125, 1500, 18000)
+    >>> next_checkpoint(100, 9, n_folds=5)
+    125
     """
     if count < EVERY_ROW:
         return max(FEWEST_ROWS, count + 1)
