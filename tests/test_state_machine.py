@@ -72,6 +72,8 @@ class Truth:
     began: int = 0
     """Rows before any feature varied, less one: counts of rows to select at begin after them."""
     varied: bool = False
+    folded: bool = False
+    """Whether the statistics are in folds, which a ridge is selected from less often."""
 
     @property
     def count(self):
@@ -163,7 +165,8 @@ class Truth:
         past = 1.0 - self.settings.get("forgetting_factor", 1.0)
         memory = 1.0 / past if past else np.inf
         rows = self.count - self.began
-        self.until = self.began + next_checkpoint(rows, self.n_varying(), memory)
+        n_folds = 3 if self.folded else 1
+        self.until = self.began + next_checkpoint(rows, self.n_varying(), memory, n_folds)
 
     def n_varying(self):
         return sum(len(values) > 1 for values in self.values().values())
@@ -240,7 +243,7 @@ class Calls(RuleBasedStateMachine):
             named = [f"x{number}" for number in range(universe - 3)]
             self.names = [("v", 0), 7, ("v", 1), *named]
         self.width, self.n_labels, self.smallest = n_features, 3, np.inf
-        self.folded = settings["ridge"] == KFold(3)
+        self.truth.folded = settings["ridge"] == KFold(3)
         if n_features >= 20:
             self.learn(self.model, self.truth, seed, 2 * n_features, "dicts")
 
@@ -394,6 +397,7 @@ class Calls(RuleBasedStateMachine):
         """Draw another model of few rows, of one perhaps only a part, and what it should know."""
         random = np.random.default_rng(seed)
         other, truth = self.model.empty(), Truth(self.truth.settings)
+        truth.folded = self.model.ridge == KFold(3)
         n_names = data.draw(st.integers(1, min(self.width + 1, len(self.names))))
         names = self.names[: self.width]
         names = [names[k] for k in random.permutation(len(names))[:n_names]]
@@ -410,14 +414,14 @@ class Calls(RuleBasedStateMachine):
     @rule(data=st.data(), seed=SEEDS, how=st.integers(0, 3), part=st.booleans())
     def merge(self, data, seed, how, part):
         other, truth = self.drawn_other(data, seed, part)
-        folded = self.model.ridge == KFold(3)
-        if truth.rows and self.truth.rows and folded != self.folded:
+        if truth.rows and self.truth.rows and truth.folded != self.truth.folded:
             # Rows that are in folds stay there after the ridge has changed, and join no others.
             laws.assert_refused(lambda: self.model.merge(other), self.model, "folds")
             laws.assert_refused(lambda: other.merge(self.model), other, "folds")
             return
         if not self.truth.rows and (how >= 2 or truth.rows):
-            self.folded = folded
+            self.truth.folded = truth.folded
+        truth.folded = self.truth.folded
         kept = pickle.dumps(other)
         if how == 0:
             self.model.merge(other)
@@ -440,13 +444,13 @@ class Calls(RuleBasedStateMachine):
         if keep == 0.0 or keep * min(weights, default=1.0) > 1e-4:
             self.model.fade(keep)
             self.truth.fade(keep)
-            self.folded = self.folded if keep else self.model.ridge == KFold(3)
+            self.truth.folded = self.truth.folded if keep else self.model.ridge == KFold(3)
 
     @rule(data=st.data())
     def change_the_ridge(self, data):
         accumulator = self.truth.settings["accumulator"]
         numbers = NUMBERS.get(accumulator, [1e-2, 1.0, 30.0])
-        named = ["paper", "auto", *([KFold(3)] if self.folded else [])]
+        named = ["paper", "auto", *([KFold(3)] if self.truth.folded else [])]
         ridge = data.draw(st.sampled_from([*numbers, *named]))
         if ridge != self.model.ridge:
             self.model.mutate({"ridge": ridge})

@@ -60,11 +60,11 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         The ridge c >= 0, on all features but not on the intercept. "auto" is selected from the
         statistics alone (`onlinels.linalg.selection.select_ridge`), `KFold` by exact
         cross-validation from statistics in folds: after every row from the second to the 16th,
-        then whenever the rows have grown by a quarter (of more than 2,048 features by more, up to
-        doublings); where rows are forgotten, after four times the rows (or the time) in which
-        weights fall to 1/e; and after merging, unlearning, fading and a change of the ridge. Where
-        fewer rows are remembered than there are features, pass a number or a KFold: "auto" then
-        takes much for noise. "paper" is the heuristic
+        then whenever the rows have grown by a sixteenth (with more than 128 features by more, up to
+        doublings; with a KFold at least by a quarter); where rows are forgotten, after four times
+        the rows (or the time) in which weights fall to 1/e; and after merging, unlearning, fading
+        and a change of the ridge. Where fewer rows are remembered than there are features, pass a
+        number or a KFold: "auto" then takes much for noise. "paper" is the heuristic
         (N/M)^2 min(diag(A'A)) for N classes and M features (sums of squares about the mean where
         there is an intercept). 0.0 gives the minimum-norm (pseudo-inverse) solution. It may be
         changed at any time, but not to a KFold; in the recursive form every change costs M^3,

@@ -108,7 +108,7 @@ def events_of(
         only[:] = dense(values[used[:1]])[0]
     firsts = first_changes(only, values, used)
     begun = np.sort(firsts)
-    due_at = last_checkpoint(penalty, statistics.count, begun, n_rows, clock, latest)
+    due_at = last_checkpoint(penalty, statistics, begun, n_rows, clock, latest)
     return Events(only, firsts, due_at, statistics.count, statistics.is_centred)
 
 
@@ -137,7 +137,7 @@ def first_rows_that_vary(events: Events | None, n_rows: int) -> Integers:
 
 def last_checkpoint(
     penalty: Penalty,
-    before: int,
+    statistics: Statistics,
     begun: Integers,
     n_rows: int,
     clock: Clock,
@@ -149,14 +149,17 @@ def last_checkpoint(
     ----------
     penalty : Penalty
         Before the batch.
-    before, n_rows : int
-        Rows before the batch, and in it.
+    statistics : Statistics
+        Before the batch.
     begun : ndarray (n_features,) of int
         Rows of the batch in which features begin to vary, ascending.
+    n_rows : int
+        Rows of the batch.
     clock : Clock
     latest : ndarray (n_rows,), or None
         Latest time after every row, where there are times.
     """
+    before, n_folds = statistics.count, statistics.n_folds
     last, until, until_time = 0, penalty.until, penalty.until_time
     while True:
         at = max(until - before, last + 1)
@@ -167,7 +170,7 @@ def last_checkpoint(
         last = at
         began = began_at(penalty.began, before, int(begun.min(initial=at)), at)
         n_varying = int(np.searchsorted(begun, at))
-        until = began + next_checkpoint(before + at - began, n_varying, clock.memory)
+        until = began + next_checkpoint(before + at - began, n_varying, clock.memory, n_folds)
         if latest is not None:
             until_time = float(latest[at - 1]) + MEMORIES * clock.lasting
 

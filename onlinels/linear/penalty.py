@@ -40,14 +40,16 @@ EVERY_ROW = 16
 Of 600 random problems of 4 to 15 rows, the held-out error was 0.82 to 0.93 times RidgeCV's.
 """
 
-LEAST_GROWTH, FEATURES_AT_DOUBLINGS = 1 / 4, 8192
-"""Afterwards a ridge is selected whenever the rows have grown by a quarter.
+LEAST_GROWTH, LEAST_GROWTH_OF_FOLDS, FEATURES_AT_DOUBLINGS = 1 / 16, 1 / 4, 8192
+"""Afterwards a ridge is selected whenever the rows have grown by a sixteenth.
 
-With more than 2,048 features they grow by more, in proportion, up to doublings at 8,192: a choice
-costs the cube of the features, and learning only the square. After rows of noise, steps of a
-quarter, an eighth and a sixteenth gave squared errors of at most 1.11, 1.04 and 1.03 times that of
-a ridge selected just then (demos/benchmarks/bad_order.py). Rows of 64 features that are predicted
-before they are learnt took 1.4, 2.0 and 3.1 times as long as with doublings.
+From folds, where it costs ten times as much, by a quarter. A choice costs the cube of the features,
+and learning only the square: the rows grow by an eighth with 512 features, by a quarter with 2,048,
+and twofold from 8,192 on. With steps of a quarter, an eighth and a sixteenth the squared error was
+at most 1.28, 1.12 and 1.08 times that of a ridge selected just then, over forty streams in a bad
+order whose features keep their units (demos/benchmarks/bad_order.py). Beside doublings, 8,192 rows
+of 64 features took 1.1, 1.3 and 1.6 times as long to predict and learn one by one; in batches, 1.6,
+2.0 and 2.9 times.
 """
 
 FIRST_ROWS = 256
@@ -81,7 +83,7 @@ def check_scaling(scaling: Any, ridge: Any) -> None:
         )
 
 
-def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
+def next_checkpoint(count: int, n_varying: int, memory: float = np.inf, n_folds: int = 1) -> int:
     """Return the count of rows at which a ridge is chosen next, after it was at some.
 
     Parameters
@@ -92,17 +94,23 @@ def next_checkpoint(count: int, n_varying: int, memory: float = np.inf) -> int:
         Features that had more than one value in these rows.
     memory : float
         Rows in which weights decay to 1/e.
+    n_folds : int
+        Folds that the ridge is selected from; 1 for none.
 
     Examples
     --------
     >>> next_checkpoint(0, 9), next_checkpoint(15, 9), next_checkpoint(101, 9)
-    (2, 16, 127)
-    >>> next_checkpoint(1000, 4096), next_checkpoint(9000, 9000)
-    (1500, 18000)
+    (2, 16, 108)
+    >>> next_checkpoint(1000, 512), next_checkpoint(1000, 4096), next_checkpoint(9000, 9000)
+    (1125, 1500, 18000)
+    >>> next_checkpoint(100, 9, n_folds=5)
+    125
     """
     if count < EVERY_ROW:
         return max(FEWEST_ROWS, count + 1)
-    growth = min(1.0, max(LEAST_GROWTH, n_varying / FEATURES_AT_DOUBLINGS))
+    share = n_varying / FEATURES_AT_DOUBLINGS
+    least = LEAST_GROWTH if n_folds == 1 else LEAST_GROWTH_OF_FOLDS
+    growth = min(1.0, max(least, share, 0.5 * share**0.5))
     return int(count + np.ceil(min(growth * count, MEMORIES * memory)))
 
 
@@ -227,7 +235,8 @@ def settled(
         ridge=ridge,
         units=units,
         is_due=False,
-        until=began + next_checkpoint(statistics.count - began, n_varying, clock.memory),
+        until=began
+        + next_checkpoint(statistics.count - began, n_varying, clock.memory, statistics.n_folds),
         until_time=None if clock.now is None else clock.now + MEMORIES * clock.lasting,
         constants=constants,
         began=began,
