@@ -144,7 +144,7 @@ def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
 
 def rate_of(delay: Any) -> Any:
     """Return by how much an error takes from an expert's share where labels are so late."""
-    return RATE / np.sqrt(1.0 + delay / LATENESS)
+    return RATE / (1.0 + delay / LATENESS) ** 0.5
 
 
 def _errs(scores: Floats, columns: Integers) -> Integers:
@@ -253,8 +253,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     forecast and its label. A late row is learnt with the last label and the scaled features of its
     forecast, experts are judged by the scores that they gave in the forecast, no long memory is
     reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
-    descent, and the cells' mixture. While labels are late the scale follows the predicted rows, so
-    a prediction then changes later ones. If samples are learnt that the model did not predict, or
+    descent, and the cells' mixture. The later labels come, the less a recent error takes from an
+    expert's share, and the longer it counts. While labels are late the scale follows the predicted
+    rows, from the very first on, so a prediction then changes later ones. If samples are learnt that the model did not predict, or
     that a transformer has changed since, `label_delay` says which label was the last one; without
     it, labels that come late mislead.
 
@@ -350,7 +351,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     def _shares(self) -> Floats:
         if not self._delay:
             return shares_of(self._errors[: len(EXPERTS)], RATE)
-        return shares_of(self._errors, float(rate_of(self._delay)))
+        return shares_of(self._errors, rate_of(self._delay))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
