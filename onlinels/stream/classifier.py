@@ -255,9 +255,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
     descent, and the cells' mixture. The later labels come, the less a recent error takes from an
     expert's share, and the longer it counts. While labels are late the scale follows the predicted
-    rows, from the very first on, so a prediction then changes later ones. If samples are learnt that the model did not predict, or
-    that a transformer has changed since, `label_delay` says which label was the last one; without
-    it, labels that come late mislead.
+    rows, from the very first on, so a prediction then changes later ones. If samples are learnt
+    that the model did not predict, or that a transformer has changed since, `label_delay` says
+    which label was the last one; without it, labels that come late mislead.
 
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
