@@ -326,7 +326,10 @@ def test_late_rows_are_learnt_as_it_says(data, stream, delay, most_texts):
         for row in range(len(stream)):
             for x in data.draw(st.sampled_from([[], stream.samples[row : row + 3]])):
                 model.predict_one(x)
-                literal.ask(x)
+                if literal.columns:
+                    literal.ask(x)
+                else:
+                    literal.watch(x, model._waiting.columns.names)
             late = order[row] if data.draw(st.booleans()) else row
             x, y, w = stream.samples[late], stream.labels[late], stream.w[late]
             if is_batch:

