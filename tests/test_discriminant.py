@@ -205,25 +205,28 @@ def test_the_rare_class_is_found(accumulator):
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_new_class_is_found_after_five_rows(fit_intercept):
-    """Its mean is mostly noise, in 200 features, until there are many rows."""
+    """Its mean is mostly noise, in 100 features; after many rows hardly anything is shrunk."""
     random = np.random.default_rng(0)
-    centres = 0.3 * random.normal(size=(6, 200)) + 1.0
-    y = np.repeat(np.arange(6), 2000)
-    X = centres[y] + random.normal(size=(len(y), 200))
-    recalls, gaps = {}, []
-    for n_new in (5, 1000):
-        model = LeastSquaresClassifier(1.0, fit_intercept=fit_intercept, priors={})
-        kept = np.append(np.arange(5000), np.arange(11_000, 11_000 + n_new))
-        model.learn_many(X[kept], y[kept])
-        scores = model.scores_many(X[10_000:10_500])
-        unshrunken = np.mean(scores.argmax(axis=1) == model.classes.index(5))
-        model.priors = "equal"
-        shrunken = model.scores_many(X[10_000:10_500])
-        recalls[n_new] = unshrunken, np.mean(shrunken.argmax(axis=1) == model.classes.index(5))
-        gaps.append(np.abs(about(shrunken) - about(scores)).max())
-        others = model.predict_many(X[5000:10_000]) == y[5000:10_000]
-        assert others[y[5000:10_000] < 5].mean() > 0.9
-    print(recalls, gaps)
+    centres, y = 1.0 + 0.4 * random.normal(size=(6, 100)), random.integers(0, 6, 8000)
+    X = centres[y] + random.normal(size=(8000, 100))
+    model = LeastSquaresClassifier(1.0, fit_intercept=fit_intercept)
+    known, new = np.flatnonzero(y[:5000] < 5), np.flatnonzero(y[:5000] == 5)
+    model.learn_many(X[known], y[known])
+    wanted, right, answers = y[5000:], {}, {}
+    for rows in new[:5], new[5:]:
+        model.learn_many(X[rows], y[rows])
+        for model.priors in {}, "equal":
+            each = len(rows), model.priors == "equal"
+            answers[each] = model.predict_many(X[5000:])
+            right[each] = answers[each] == wanted
+            assert right[each][wanted < 5].mean() > 0.98
+    few, many = [
+        [right[n, shrunken][wanted == 5].mean() for shrunken in (False, True)]
+        for n in (5, len(new) - 5)
+    ]
+    assert few[0] < 0.5 < 0.8 < few[1]
+    assert min(many) > 0.95
+    assert (answers[len(new) - 5, False] != answers[len(new) - 5, True]).mean() < 0.001
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
