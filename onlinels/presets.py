@@ -40,6 +40,7 @@ GEOMETRY: Settings = {
     "ridge": "paper",
     "scaling": None,
     "fit_intercept": False,
+    "priors": "equal",
     "warm_up": 4000,
 }
 """What the presets have in common unless they say otherwise: what classifies best.

@@ -78,8 +78,8 @@ def discriminant(
     """Return the map from least-squares scores to discriminant scores.
 
     The score of class k is x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k, with the covariance within
-    classes S = (S_w + D) / n, the mean m_k of the class and its prior p_k. With an intercept, x and
-    m_k are about the mean of all rows. The softmax of the scores gives the posterior probabilities
+    classes S = (S_w + D) / n, the mean m_k of the class (with equal priors the shrunken mean) and
+    its prior p_k. With an intercept, x and m_k are about the mean of all rows. The softmax of the scores gives the posterior probabilities
     of normal classes of covariance S.
 
     Parameters
@@ -97,7 +97,7 @@ def discriminant(
 
     Notes
     -----
-    About 10 K^3 operations for K classes.
+    About 20 K^3 operations for K classes.
 
     References
     ----------
