@@ -48,7 +48,9 @@ GEOMETRY: Settings = {
 The paper's text divides every map by its sum and keeps all pooled positions. Leaving out the ring
 of those whose windows hang over the edge, as the author's script does, classifies better (MNIST,
 3,200 units: 0.68% of errors with it, 0.58% without). Dividing all features of an image by their
-length, which neither does, takes 2% off the squared error; counts of errors hardly change.
+length, which neither does, takes 2% off the squared error; counts of errors hardly change. Linear
+discriminants with equal priors, where the paper takes least-squares scores, make fewer errors on
+digits, MNIST and CIFAR-10 (more on Fashion-MNIST), and find new classes after a few images.
 """
 
 COLUMNS = ("image_shape", "filters", "pool_size", "stride", "n_hidden")

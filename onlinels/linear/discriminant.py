@@ -78,9 +78,9 @@ def discriminant(
     """Return the map from least-squares scores to discriminant scores.
 
     The score of class k is x'S^-1 m_k - m_k'S^-1 m_k / 2 + log p_k, with the covariance within
-    classes S = (S_w + D) / n, the mean m_k of the class (with equal priors the shrunken mean) and
-    its prior p_k. With an intercept, x and m_k are about the mean of all rows. The softmax of the scores gives the posterior probabilities
-    of normal classes of covariance S.
+    classes S = (S_w + D) / n, the mean m_k of the class (the shrunken mean if priors are "equal")
+    and its prior p_k. With an intercept, x and m_k are about the mean of all rows. The softmax of
+    the scores gives the posterior probabilities of normal classes of covariance S.
 
     Parameters
     ----------
