@@ -227,7 +227,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
     first asked for after learning.
 
     Only the ridge and the priors of a network can change, during the warm-up too:
-    ``model.ridge = 2.0``, ``model.priors = "equal"``. All other settings stay as the network was
+    ``model.ridge = 2.0``, ``model.priors = None``. All other settings stay as the network was
     made, those of its parts included; to assign one raises AttributeError.
 
     Whatever is raised while it learns, merges or fixes features, by an interrupt or for want of
@@ -275,7 +275,7 @@ class ShallowConvClassifier(MetaClassifier, ScoringClassifier):
         # Before it is there: images, and a classifier of their pixels, which answers. It learns
         # what is held when it is asked.
         self._held: tuple[Example, ...] = ()
-        self._of_pixels = LeastSquaresClassifier(ridge=PIXEL_RIDGE)
+        self._of_pixels = LeastSquaresClassifier(PIXEL_RIDGE, priors=self.classifier.priors)
         self._lock = Lock()
         if all(part.is_fixed for part in (self.preprocessing, self.features, self.hidden)):
             self._fixed = self._parts().empty()

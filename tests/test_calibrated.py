@@ -200,7 +200,7 @@ def test_network_is_calibrated_better_than_by_projection():
     # In the order of the file the last writers are unlike the others.
     order = np.random.default_rng(0).permutation(len(labels))
     images, labels = images[order], labels[order]
-    model = CalibratedClassifier(ShallowConvClassifier.from_preset("digits"))
+    model = CalibratedClassifier(ShallowConvClassifier.from_preset("digits", priors=None))
     for start in range(0, 1500, 100):
         model.learn_many(images[start : start + 100], labels[start : start + 100])
     empty = model.empty()

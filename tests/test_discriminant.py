@@ -22,6 +22,7 @@ from support import digits_network, laws, strategies
 from support.laws import learnt
 
 PRIORS = "learnt", "equal", {"a": 0.7, "b": 0.1, "c": 1e-4}
+UNSHRUNKEN = "learnt", {}, PRIORS[-1]
 
 
 @st.composite
@@ -61,10 +62,11 @@ def fitted_by_sklearn(rows, priors):
     overlapping_rows(),
     st.sampled_from(["gram", "orthogonal"]),
     st.booleans(),
-    st.sampled_from(PRIORS),
 )
-def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, intercept, priors):
+def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, intercept):
     assume(len(set(rows.y)) > 1)
+    # Equal priors shrink the means of three classes.
+    priors = data.draw(st.sampled_from(PRIORS if len(set(rows.y)) == 2 else UNSHRUNKEN))
     model = LeastSquaresClassifier(0.0, accumulator, intercept, priors=priors)
     laws.learn_in_batches(model, rows, data, ask=True, singly=True)
     expected = fitted_by_sklearn(rows, priors)
@@ -81,17 +83,20 @@ def test_without_a_ridge_it_is_that_of_scikit_learn(data, rows, accumulator, int
 @given(overlapping_rows(max_rows=30), strategies.accumulators, st.floats(1e-2, 1e2), st.booleans())
 def test_a_ridge_is_added_to_the_scatter_within_classes(rows, accumulator, ridge, fit_intercept):
     """With and without an intercept it is the same: scatter within classes has no mean."""
-    model = LeastSquaresClassifier(ridge, accumulator, fit_intercept, priors="equal")
+    model = LeastSquaresClassifier(ridge, accumulator, fit_intercept, priors={})
     model.learn_many(rows.X, rows.y, rows.w)
     one_hot = laws.one_hot(rows.y, model.classes)
     weights = rows.w @ one_hot
     means = (rows.w[:, None] * one_hot).T @ rows.X / weights[:, None]
     apart = np.sqrt(rows.w)[:, None] * (rows.X - one_hot @ means)
     covariance = (apart.T @ apart + ridge * np.eye(rows.X.shape[1])) / weights.sum()
-    vectors = np.linalg.solve(covariance, means.T)
-    expected = rows.X @ vectors - 0.5 * (means.T * vectors).sum(axis=0)
-    found = about(model.scores_many(rows.X))
-    np.testing.assert_allclose(found, about(expected), atol=1e-6 * (1.0 + np.abs(expected).max()))
+    shrunken = laws.shrunken_means(means.T, rows.w @ rows.X / weights.sum(), covariance, weights)
+    for priors, columns in ({}, means.T), ("equal", shrunken):
+        vectors = np.linalg.solve(covariance, columns)
+        expected = rows.X @ vectors - 0.5 * (columns * vectors).sum(axis=0)
+        model.priors = priors
+        found, allowed = about(model.scores_many(rows.X)), 1e-6 * (1.0 + np.abs(expected).max())
+        np.testing.assert_allclose(found, about(expected), atol=allowed)
 
 
 @given(strategies.cases("labels with priors"))
@@ -196,6 +201,32 @@ def test_the_rare_class_is_found(accumulator):
     model.priors = "equal"
     assert np.mean(model.predict_many(X[y])) > 0.75
     assert np.mean(model.predict_many(X[np.logical_not(y)])) < 0.25
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_a_new_class_is_found_after_five_rows(fit_intercept):
+    """Its mean is mostly noise, in 100 features; after many rows hardly anything is shrunk."""
+    random = np.random.default_rng(0)
+    centres, y = 1.0 + 0.4 * random.normal(size=(6, 100)), random.integers(0, 6, 8000)
+    X = centres[y] + random.normal(size=(8000, 100))
+    model = LeastSquaresClassifier(1.0, fit_intercept=fit_intercept)
+    known, new = np.flatnonzero(y[:5000] < 5), np.flatnonzero(y[:5000] == 5)
+    model.learn_many(X[known], y[known])
+    wanted, right, answers = y[5000:], {}, {}
+    for rows in new[:5], new[5:]:
+        model.learn_many(X[rows], y[rows])
+        for model.priors in {}, "equal":
+            each = len(rows), model.priors == "equal"
+            answers[each] = model.predict_many(X[5000:])
+            right[each] = answers[each] == wanted
+            assert right[each][wanted < 5].mean() > 0.98
+    few, many = [
+        [right[n, shrunken][wanted == 5].mean() for shrunken in (False, True)]
+        for n in (5, len(new) - 5)
+    ]
+    assert few[0] < 0.5 < 0.8 < few[1]
+    assert min(many) > 0.95
+    assert (answers[len(new) - 5, False] != answers[len(new) - 5, True]).mean() < 0.001
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])

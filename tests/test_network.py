@@ -338,10 +338,10 @@ def test_the_network_forgets_as_its_linear_layer_does(decay):
         cut.learn_many(IMAGES[rows], LABELS[rows], t=None if t is None else t[rows])
     np.testing.assert_allclose(cut.output_weights, whole.output_weights, atol=1e-9)
     activations = whole.transform_many(IMAGES[:90])
-    layer = LeastSquaresClassifier(ridge=1.0, fit_intercept=False, **decay)
+    layer = LeastSquaresClassifier(1.0, fit_intercept=False, priors="equal", **decay)
     layer.learn_many(activations, LABELS[:90], t=t)
     np.testing.assert_allclose(layer.output_weights, whole.output_weights, atol=1e-9)
-    remembering = LeastSquaresClassifier(ridge=1.0, fit_intercept=False)
+    remembering = LeastSquaresClassifier(1.0, fit_intercept=False, priors="equal")
     remembering.learn_many(activations, LABELS[:90])
     assert not np.allclose(whole.output_weights, remembering.output_weights, atol=1e-3)
 

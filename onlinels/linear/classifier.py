@@ -85,9 +85,10 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
         None: the label is that of the highest least-squares score, and probabilities are the
         scores projected. Otherwise the model answers by linear discriminant analysis from the same
         statistics. The prior of a class is its share of the weight learnt ("learnt"), the same for
-        all classes ("equal", which finds rare classes), or its value in a dict {label: prior};
-        priors need not sum to 1, and a label that is not there counts as 1. The setting may be
-        changed at any time. See the notes.
+        all classes ("equal"), or its value in a dict {label: prior}; priors need not sum to 1, and
+        a label that is not there counts as 1. "equal" also shrinks the means of classes of few
+        rows, which finds a new class after a few examples; ``{}`` gives equal priors without
+        shrinkage. The setting may be changed at any time. See the notes.
     scaling : "auto", "standard" or None
         What the ridge acts on, S above. None: features as they are, S = I. "standard": features
         divided by their standard deviations s_j over all rows (without an intercept by the root of
@@ -140,15 +141,21 @@ class LeastSquaresClassifier(LinearModel, ScoringClassifier):
     rows. Probabilities are the softmax of the scores, which is Bayes' rule for normal classes of
     one covariance. With "learnt" and ridge=0.0 they are those of scikit-learn's
     ``LinearDiscriminantAnalysis(solver="lsqr")``, after merging, unlearning and forgetting too;
-    other priors change only the constants (scikit-learn also weighs R by them).
+    other priors in a dict change only the constants (scikit-learn also weighs R by them).
+    With "equal" the means are shrunken means. The mean of n_k rows is noisy, and in many features
+    the noise makes a class of few rows look farther from all others than it is, so that it is
+    hardly ever predicted. Where the typical squared distance of a class from the others exceeds
+    the typical one between classes, t, the excess, but at most 4 t / n_k, counts as noise, and the
+    mean is shrunk towards the mean of all rows (`onlinels.linear.discriminant.shrinkage`). This
+    vanishes as 1 / n_k, and changes nothing where there are two classes.
     The discriminants of K classes are the least-squares weights times a K x K matrix (Hastie, Buja
     and Tibshirani, "Penalized discriminant analysis", 1995). So no further statistics are kept, and
-    a solution costs ``M K^2 + 10 K^3`` operations more. A class without weight has the score -inf.
+    a solution costs ``M K^2 + 20 K^3`` operations more. A class without weight has the score -inf.
     In a direction in which classes are separated to ten digits, 1e-10 of the scatter counts as
     scatter within classes; with ridge=0.0 and fewer rows than features this is every direction.
     Probabilities are too sure where rows are few beside the features; `CalibratedClassifier`
-    calibrates them. With equal priors and a fixed shrinkage the rule is that of deep streaming
-    linear discriminant analysis (Hayes and Kanan 2020).
+    calibrates them. With ``{}`` and a fixed ridge the rule is that of deep streaming linear
+    discriminant analysis (Hayes and Kanan 2020).
 
     `X` may be an array (n_rows, n_features), a scipy.sparse matrix, a pandas, polars or pyarrow
     frame, or a list of dicts, and answers come in kind (of a sparse matrix an array). Sparse rows

@@ -97,14 +97,44 @@ def at_priors(model, priors):
 
 def prior_of(priors, label, share):
     """Return the prior probability of a class, up to a factor, for its share of the weight."""
-    return {"learnt": share, "equal": 1.0}[priors] if isinstance(priors, str) else priors[label]
+    if isinstance(priors, str):
+        return {"learnt": share, "equal": 1.0}[priors]
+    return priors.get(label, 1.0)
+
+
+def shrunken_means(means, mean, covariance, weights):
+    """Return means of classes (n_features, n_classes) shrunk towards the mean of all rows.
+
+    One by one, from the squared distances between them: by as much as their typical distance from
+    the others exceeds that of all, up to four such distances for every row.
+    """
+    inverse, pairs = np.linalg.inv(covariance), itertools.permutations(range(len(weights)), 2)
+    squares = {(j, k): (a := means[:, j] - means[:, k]) @ inverse @ a for j, k in pairs}
+    if len(weights) < 3:
+        return means
+
+    def typical(pairs):
+        """Return the weighted harmonic mean of squared distances."""
+        sizes = [weights[j] * weights[k] for j, k in pairs]
+        with np.errstate(divide="ignore"):
+            return sum(sizes) / sum(np.divide(sizes, [squares[pair] for pair in pairs]))
+
+    shrunken, usual = means.copy(), typical([*squares])
+    for k, weight in enumerate(weights):
+        noise = min(typical([pair for pair in squares if pair[1] == k]) - usual, 4 * usual / weight)
+        apart = means[:, k] - mean
+        length = apart @ inverse @ apart
+        if 0.0 < noise < np.inf and length:
+            shrunken[:, k] -= min(1.0, noise / length) * apart
+    return shrunken
 
 
 def assert_is_discriminant(model, rows, columns=None, size=0.0):
     """Assert that weights and constants are the linear discriminants of these rows.
 
     That is by the backward residual of (S_w + D) V / n = M, for the scatter S_w within classes and
-    the means M of the classes, about the mean of all rows if there is an intercept.
+    the means M of the classes, about the mean of all rows if there is an intercept. With equal
+    priors the means are shrunk.
     """
     X = rows.X.astype(np.float64)[:, list(model.feature_names if columns is None else columns)]
     Y, V = one_hot(rows.y, model.classes), model.output_weights
@@ -130,6 +160,9 @@ def assert_is_discriminant(model, rows, columns=None, size=0.0):
     if not D.all() or shares > 1.0 - 1e-7:
         # All but separated: as far as rounding can tell.
         return
+    if model.priors == "equal":
+        # Distances are inverse to a scatter that may be all ridge.
+        means = shrunken_means(means, rows.w @ X / total - x_mean, within / total, weights)
     residual = within @ V - total * means
     size = (np.linalg.norm(whole) + size) * (1.0 + np.linalg.norm(V))
     size += total * np.linalg.norm(means)
