@@ -32,7 +32,7 @@ from onlinels.datasets import ImageData
 def main() -> None:
     parser = parser_of_options()
     arguments = parser.parse_args()
-    settings = {"n_hidden": arguments.n_hidden, "priors": None} | dict(arguments.set)
+    settings = {"n_hidden": arguments.n_hidden} | dict(arguments.set)
     try:
         data = read_images(arguments.data, arguments.validate)
         model = ShallowConvClassifier.from_preset("mnist", **settings)

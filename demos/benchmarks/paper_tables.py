@@ -78,9 +78,6 @@ PRETRAINED = ("svhn", "cifar10")
 BLOCK_ROWS = 1000
 """Rows whose activations are held at a time, to bound memory."""
 
-RULE = {"priors": None}
-"""The paper answers by least-squares scores."""
-
 
 @dataclass(frozen=True)
 class Network:
@@ -95,7 +92,7 @@ class Network:
     def settings(self, seed: int) -> dict[str, dict[str, Any]]:
         """Return the settings of all parts of the network."""
         preset = "mnist" if self.name == "fashion-mnist" else self.name
-        return preset_settings(preset, {**self.overrides, **RULE, "seed": seed})
+        return preset_settings(preset, {**self.overrides, "seed": seed})
 
     def key(self, seed: int) -> dict[str, Any]:
         """Return what the results file knows a run by: everything but where the data lies."""
@@ -163,7 +160,8 @@ def find_networks(arguments: argparse.Namespace) -> dict[str, Network]:
 
 def overrides_of(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return what is set otherwise than in the preset of a data set."""
-    overrides = dict(arguments.set)
+    # The paper answers by least-squares scores.
+    overrides: dict[str, Any] = {"priors": None} | dict(arguments.set)
     if arguments.n_hidden is not None:
         overrides["n_hidden"] = arguments.n_hidden
     path = filters_file(name, arguments)
@@ -189,7 +187,7 @@ def filters_file(name: str, arguments: argparse.Namespace) -> str | None:
 
 def measure(network: Network, seed: int) -> dict[str, float]:
     """Learn in one pass, solve and test; reading the files does not count as learning."""
-    settings = {**network.overrides, **RULE, "seed": seed}
+    settings = {**network.overrides, "seed": seed}
     if network.rows is not None:
         warm_up = network.settings(seed)["network"]["warm_up"]
         settings["warm_up"] = min(warm_up, network.rows)
@@ -323,7 +321,7 @@ def measure_draw(network: Network, seed: int) -> dict[str, float]:
     gram, cross = np.asarray(sums.gram), np.asarray(sums.cross)
     errors = {}
     for size in sizes(hidden.n_hidden):
-        weights = leading_weights(gram, cross, size, network.overrides.get("ridge", "paper"))
+        weights = leading_weights(gram, cross, size, settings["classifier"]["ridge"])
         best = np.concatenate([(some[:, :size] @ weights).argmax(axis=1) for some in tested])
         errors[str(size)] = float(np.mean(classes[best] != read.y_test))
     return errors

@@ -97,8 +97,7 @@ def main() -> None:
         data = read_image_data(arguments.data)
         images, labels = data.x_train[: arguments.images], data.y_train[: arguments.images].tolist()
         parts = row_slices(len(labels), min(BATCH, max(1, len(labels) // 4)))
-        settings = {"n_hidden": arguments.n_hidden, "priors": None}
-        plain = ShallowConvClassifier.from_preset("mnist", **settings)
+        plain = ShallowConvClassifier.from_preset("mnist", n_hidden=arguments.n_hidden)
         wrapped = CalibratedClassifier(plain.clone())
         batches = [(images[part], labels[part]) for part in parts]
         results.append(test_then_train("images", plain, wrapped, batches))

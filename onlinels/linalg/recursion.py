@@ -612,13 +612,12 @@ class Recursion:
 
     def information(self) -> Floats:
         """Return A'A, (n_features, n_features), from P^-1 - D, in ``M^3`` operations."""
-        inverse = self.inverse()
         try:
-            full = symmetric(inverted(inverse.copy(order="F")))
+            full = symmetric(inverted(self.inverse()))
         except ValueError:
             # Rounding errors of EPS remain of sqrt(D) P sqrt(D), whose eigenvalues are at most 1.
             roots = np.sqrt(self.penalties)
-            eigenvalues, vectors = np.linalg.eigh(inverse * roots * roots[:, None])
+            eigenvalues, vectors = np.linalg.eigh(self.inverse() * roots * roots[:, None])
             eigenvalues = np.clip(eigenvalues, EPS, 1.0)
             full = (vectors / eigenvalues) @ vectors.T * roots * roots[:, None]
         full.flat[:: self.n_features + 1] -= self.penalties

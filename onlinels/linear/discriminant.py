@@ -125,8 +125,8 @@ def discriminant(
     within = 1.0 / (1.0 - shares)
     scales = totals[..., None] * roots[..., :, None] * roots[..., None, :]
     matrix = scales * ((vectors * within[..., None, :]) @ vectors.swapaxes(-1, -2))
-    # The inner products of the means of the classes.
-    products = scales * ((vectors * (shares * within)[..., None, :]) @ vectors.swapaxes(-1, -2))
+    # The inner products of the means of the classes, as within - 1 is shares * within.
+    products = matrix - scales * np.eye(len(labels))
     if priors == "equal":
         means = shrinkage(products, np.where(present, weights, 0.0))
         matrix = matrix @ means

@@ -159,6 +159,14 @@ def _without_scores(features: Floats, is_scaled: bool = False) -> Floats:
     return packed(features, np.zeros((len(EXPERTS), 0)), None, is_scaled)
 
 
+def _watch(waiting: Waiting, samples: Iterable[Mapping[Any, Any]]) -> None:
+    """Let samples wait that come before anything is learnt, scaled by those before them."""
+    for x in samples:
+        # Values may be anything yet.
+        with suppress(Exception):
+            waiting.watch(x, _without_scores)
+
+
 def _are_sound(waiting: Waiting, model: Any) -> bool:
     """Tell whether forecasts that wait are some that a model may have made."""
     n_classes, n_known = len(model._classes), len(model._columns.names)
@@ -841,19 +849,10 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         apply((self._waiting.plan_add(key, forecast, self._count), tuple(state)))
         return scored.scores
 
-    def _watch(self, samples: Iterable[Mapping[Any, Any]]) -> None:
-        """Let samples wait that come before anything is learnt, scaled by those before them."""
-        waiting = self._waiting.copied()
-        for x in samples:
-            # Values may be anything yet.
-            with suppress(Exception):
-                waiting.watch(x, _without_scores)
-        apply(((), ((self, "_waiting", waiting),)))
-
     def _row_scores(self, x: Mapping[Any, Any]) -> Floats:
         if not self._recent:
             check_mapping(x)
-            self._watch([x])
+            _watch(self._waiting, [x])
             return np.zeros(0)
         # Read first: it refuses what has no key.
         row = self._columns.row(x)
@@ -863,7 +862,9 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         samples, source = read_stream_batch(X), source_of(X)
         check_not_empty("X", len(samples))
         if not self._recent:
-            self._watch(samples_of(X))
+            waiting = self._waiting.copied()
+            _watch(waiting, samples_of(X))
+            apply(((), ((self, "_waiting", waiting),)))
             return source, np.zeros((len(samples), 0))
         rows = self._columns.placed(samples)
         # Of rows that were asked about before the scale may know.
