@@ -578,10 +578,11 @@ class Calls(RuleBasedStateMachine):
         self.check_ridge(model)
 
     def fixed_ridge(self, model):
-        """Return the ridge that is inside the statistics for good, if there is one."""
-        named = isinstance(model.ridge, str)
-        fixed = self.truth.recursive and not (named and len(self.truth.rows) < FIRST_ROWS)
-        return (model.ridge_ or None) if fixed else None
+        """Return the ridge that is inside the statistics for good, if there is one.
+
+        An inverse that a number as ridge began stays one, however few rows "auto" then finds.
+        """
+        return (model.ridge_ or None) if model._statistics.recursion is not None else None
 
     def lost(self, model):
         """Return the size of what has left rounding errors.
