@@ -401,7 +401,8 @@ class ImagePreprocessing(base.MiniBatchTransformer):
             raise ValueError(f"Images have {found}. Crop or pad them.")
         if self.grey_channel and n_channels != 3:
             remedy = "Pass grey_channel=False."
-            raise ValueError(f"Images have {n_channels} channels, expected 3 for grey. {remedy}")
+            found = f"Images have {n_channels} channels"
+            raise ValueError(f"{found}, expected 3 (RGB) to add grey. {remedy}")
         sides = height // self.downsample, width // self.downsample
         shape = (*sides, n_channels + self.grey_channel)
         fixed = self.whitening
