@@ -337,7 +337,7 @@ def test_a_pipe_is_not_waited_for(tmp_path):
         with pytest.raises(ValueError, match="device or a pipe, expected a file"):
             read(path)
     for read in (read_image_data, read_filters, lambda path: stream_image_data(path, 1)):
-        with pytest.raises(FileNotFoundError, match="neither a file|no file"):
+        with pytest.raises(FileNotFoundError, match=r"neither a file|no file"):
             read(path)
 
 
