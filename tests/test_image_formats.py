@@ -250,10 +250,10 @@ def test_matlab_files_with_other_contents(tmp_path):
         (good | {"y": good["y"][:0]}, r"y is uint8 \(0, 1\), expected one number for each of 1"),
         (good | {"y": good["y"] * 0}, "other labels than 1 to 10"),
         (good | {"y": good["y"] * np.nan}, "other labels than 1 to 10"),
-        (good | {"y": good["y"] * 1j}, "y of complex128"),
-        (good | {"y": "abc"}, "y of <U3"),
-        (good | {"X": {"a": 1}}, "X of .*expected uint8"),
-        (good | {"X": good["X"].astype(float)}, "X of float64"),
+        (good | {"y": good["y"] * 1j}, "y is complex128"),
+        (good | {"y": "abc"}, "y is <U3"),
+        (good | {"X": {"a": 1}}, "X is .*expected uint8"),
+        (good | {"X": good["X"].astype(float)}, "X is float64"),
         (good | {"X": good["X"][:, :, :2]}, r"expected uint8 \(32, 32, 3, n\)"),
     ]:
         savemat(path, arrays)

@@ -260,7 +260,7 @@ def test_members_of_one_name():
     with zipfile.ZipFile(file, "w") as archive:
         for _ in range(2):
             archive.writestr("weights.npy", FILTERS)
-    with pytest.raises(ValueError, match="two arrays of one name"):
+    with pytest.raises(ValueError, match="two arrays with one name"):
         ArrayArchive(file)
 
 
