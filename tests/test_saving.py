@@ -233,7 +233,7 @@ def test_what_cannot_be_saved_says_so(tmp_path):
             LeastSquaresClassifier().save(wrong)
         with pytest.raises(TypeError, match=r"file is .* expected the path of a file or an open"):
             onlinels.load(wrong)
-        with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass the result"):
+        with pytest.raises(TypeError, match=r"content is of type .* expected bytes\. Pass"):
             onlinels.loads(wrong)
     with pytest.raises(FileNotFoundError, match=r"There is no file .*save a model there first"):
         onlinels.load(path)
@@ -266,7 +266,7 @@ def test_open_files_that_cannot_be_used_are_refused(tmp_path):
             (model.save, Short(), OSError, "accepted .* expected all: pass a buffered file"),
             (onlinels.load, readable, ValueError, f"^{re.escape(str(path))} cannot be read as a"),
             (onlinels.load, io.BytesIO(b"PK"), ValueError, "^<file> cannot be read as a"),
-            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "begins at byte .* at 0"),
+            (onlinels.load, io.BytesIO(2 * saved(model)), ValueError, "expected byte 0"),
         ):
             with pytest.raises(error, match=message):
                 call(file)
