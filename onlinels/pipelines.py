@@ -156,8 +156,8 @@ def join(model: Any, other: Any) -> None:
 def _method(model: Any, name: str) -> Any:
     """Return a method of a model, or raise TypeError if it has none."""
     if not hasattr(model, name):
-        expected = f"one that has {name}, such as LeastSquaresClassifier, or a pipeline of one"
-        kind, remedy = type(model).__name__, "Pass such a model."
+        expected = f"a model with {name} or a pipeline that ends in one"
+        kind, remedy = type(model).__name__, "Use LeastSquaresClassifier, for instance."
         raise TypeError(f"The model is of type {kind}, expected {expected}. {remedy}")
     return getattr(model, name)
 

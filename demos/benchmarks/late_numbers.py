@@ -59,8 +59,8 @@ class Band(NamedTuple):
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--data", type=folder_of_arrays, help="folder of .npz (default: none)")
-    rows = "most rows of a stream (%(default)s)"
-    parser.add_argument("--rows", type=positive, default=ROWS, help=rows)
+    limit = "most rows of a stream (%(default)s)"
+    parser.add_argument("--rows", type=positive, default=ROWS, help=limit)
     parser.add_argument("--streams", nargs="+", choices=NAMES, default=NAMES, metavar="STREAM")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows of two streams")
     arguments = parser.parse_args()

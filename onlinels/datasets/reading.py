@@ -166,7 +166,7 @@ def read_npz(path: Path, part: str) -> Batch:
     if images.ndim not in (3, 4) or labels.ndim != 1 or len(images) != len(labels):
         found = f"x_{part} has shape {images.shape} and y_{part} {labels.shape}"
         expected = "(n, height, width[, n_channels]) and (n,), one label per image"
-        raise ValueError(f"{path}: {found}, expected {expected}. Save such arrays.")
+        raise ValueError(f"{path}: {found}, expected {expected}. Save arrays like these.")
     return images, labels
 
 

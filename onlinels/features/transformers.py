@@ -289,9 +289,8 @@ class WindowFeatures(FilteringTransformer):
         else:
             values = vars(self)["filters"] = frozen_copy(as_array("filters", self.filters))
         if values.ndim not in (2, 3) or 0 in values.shape:
-            raise ValueError(
-                f"filters has shape {values.shape}. Pass (n_filters, W[, n_channels])."
-            )
+            expected = "(n_filters, W[, n_channels]) without a 0. Reshape it"
+            raise ValueError(f"filters has shape {values.shape}, expected {expected}.")
         self._bank = plain_bank(values[:, None])
 
     def _bank_for(self, n_channels: int) -> FilterBank:
