@@ -404,7 +404,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
         'apple'
         """
         with self._lock:
-            taken, weight = self._columns.taking(x), read_weight(w)
+            taken, weight = self._columns.extended_and_read(x), read_weight(w)
             key = sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, y, key, weight))
 
@@ -494,7 +494,7 @@ class StreamClassifier(StreamModel, ScoringClassifier):
             return table
 
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[Label], list[int]]:
-        labels, columns = read_labels(y, len(samples)), self._columns.knowing(samples)
+        labels, columns = read_labels(y, len(samples)), self._columns.extended(samples)
         classes = self._classes.extended(labels)
         self._activations.grown(columns.names, len(classes), columns.n_crowded)
         first = {labels.index(label) for label in classes.labels[len(self._classes) :]}

@@ -442,7 +442,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
         7.5
         """
         with self._lock:
-            taken, target = self._columns.taking(x), read_number("y", y, OF_TARGETS)
+            taken, target = self._columns.extended_and_read(x), read_number("y", y, OF_TARGETS)
             weight, key = read_weight(w), sample_key(x) if len(self._waiting) else None
             apply(self._plan(*taken, target, key, weight))
 
@@ -498,7 +498,7 @@ class StreamRegressor(StreamModel, base.MiniBatchRegressor):
 
     def _read_targets(self, samples: list[Sample], y: Any) -> tuple[list[float], list[int]]:
         targets = read_numbers(y, len(samples)).tolist()
-        self._activations.grown(self._columns.knowing(samples).names, 0)
+        self._activations.grown(self._columns.extended(samples).names, 0)
         # A late target judges the forecast by the weights at that moment.
         new = list(range(len(samples))) if self.label_delay else self._columns.new_rows(samples)
         if not self._count and new[:1] != [0]:
