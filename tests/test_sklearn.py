@@ -371,7 +371,7 @@ def test_what_river_has_and_this_has_not_is_refused():
         IncrementalRidgeClassifier.from_river(LeastSquaresClassifier(priors="equal"))
     with pytest.raises(TypeError, match="expected LeastSquaresClassifier"):
         IncrementalRidgeClassifier.from_river(learnt)
-    with pytest.raises(ValueError, match="one for all"):
+    with pytest.raises(ValueError, match="expected one number"):
         IncrementalRidge([1.0]).fit([[1.0], [2.0]], [[1.0], [2.0]]).to_river()
     numbered = LeastSquaresRegressor(1.0)
     numbered.learn_one({1: 5.0, 0: 1.0}, 1.0)
@@ -909,7 +909,7 @@ def test_balanced_weights_are_those_of_fit():
 def test_class_weights_that_stay_behind_are_told():
     X, y = load_iris(return_X_y=True)
     model = IncrementalRidgeClassifier(1.0, class_weight={0: 3.0}).fit(X, y)
-    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is no setting of the river"):
+    with pytest.warns(UserWarning, match=r"class_weight=\{0: 3.0\} is not a setting of the river"):
         river = model.to_river()
     assert river.predict_many(X).tolist() == model.predict(X).tolist()
 
