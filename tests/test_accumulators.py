@@ -287,7 +287,7 @@ BAD_ROWS = [
     (np.full((1, 3), 1e150), [0], 1e10, ValueError, "w holds 1e"),
 ]
 BAD_CALLS = [
-    ("downdate", (np.ones((4, 3)), [0] * 4), "at most the 3|cannot take rows out"),
+    ("downdate", (np.ones((4, 3)), [0] * 4), "at most the 3|cannot remove rows"),
     ("placed", ([0, 0, 1], [0, 1], 5, 2), "feature_columns is"),
     ("placed", ([0, 1, 2], [0, 2], 5, 2), "target_columns is"),
     ("placed", ([0, 1, -1], [0, 1], 5, 2), "feature_columns is"),
@@ -311,12 +311,12 @@ def test_bad_calls_change_nothing(name):
     for activations, targets, w, error, message in BAD_ROWS:
         with pytest.raises(error, match=message):
             acc.update(activations, targets, w)
-        with pytest.raises((error, ValueError), match=f"{message}|cannot take rows out"):
+        with pytest.raises((error, ValueError), match=f"{message}|cannot remove rows"):
             acc.downdate(activations, targets, w)
         assert pickle.dumps(acc) == before
     for method, arguments, message in [
         *BAD_CALLS,
-        ("subtract", (more,), "4 rows, expected at most the 3|cannot take rows out"),
+        ("subtract", (more,), "4 rows, expected at most the 3|cannot remove rows"),
     ]:
         with pytest.raises((TypeError, ValueError), match=message):
             getattr(acc, method)(*arguments)

@@ -795,7 +795,7 @@ def test_a_frame_that_lacks_columns_is_named_once(kind, table, data):
             assert (int(found[1]), int(found[2])) == (len(lacking), len(names))
             assert ast.literal_eval(found[3]) == lacking
             new = [name for name in kept.columns if name not in names]
-            assert f" (X has {new} besides)" in messages[0] or not new
+            assert f" (X also has {new})" in messages[0] or not new
         # Dicts leave out what is 0.
         assert said(call, kept.to_dict("records")) == []
 

@@ -428,7 +428,7 @@ def test_auto_is_not_misled_by_columns_that_depend_on_others(scaling):
 def test_messages_name_what_users_know():
     X, y = load_iris(return_X_y=True)
     orthogonal = IncrementalRidge(1.0, solver="orthogonal").fit(X, y)
-    with pytest.raises(ValueError, match=r'cannot take rows out.*solver="gram"'):
+    with pytest.raises(ValueError, match=r'cannot remove rows.*solver="gram"'):
         orthogonal.unlearn(X[:1], y[:1])
     with pytest.raises(ValueError, match=r"different settings \(solver: 'orthogonal' and 'gram'\)"):
         orthogonal.merge(IncrementalRidge(1.0).fit(X, y))

@@ -389,7 +389,7 @@ class Calls(RuleBasedStateMachine):
     def refuses(self, change):
         """Change the model unless its form may and does refuse; nothing has changed then."""
         if self.truth.settings["accumulator"] == "orthogonal":
-            laws.assert_refused(lambda: change(self.model), self.model, "cannot take rows out")
+            laws.assert_refused(lambda: change(self.model), self.model, "cannot remove rows")
             return True
         # The digits that are lost are the square of what was in beside the ridge.
         ridge = min(self.model.ridge_, self.smallest)
