@@ -137,6 +137,11 @@ class Builder:
         # Each with the number of values in it, were what occurs twice two.
         self._made: list[tuple[Any, int]] = []
 
+    @property
+    def parts(self) -> list[Any]:
+        """All objects that were made so far."""
+        return [made for made, _ in self._made]
+
     def value(self, node: Node) -> Any:
         """Return what a node describes; ValueError, TypeError or LookupError if nothing known."""
         # Objects in objects, again and again, would take for ever to go through.
