@@ -123,9 +123,8 @@ savable(
 class Embedding(base.MiniBatchTransformer):
     """Embed images, texts or sounds by a function, such as a pretrained network.
 
-    The function is never trained. It is the first step of a pipeline, for instance
-    ``Embedding(embed) | LeastSquaresClassifier()``; `onlinels.embedding_classifier` builds the
-    recommended pipeline.
+    The function is never trained. It is the first step of a pipeline; the recommended classifier is
+    ``Embedding(embed) | LeastSquaresClassifier(priors="equal")``.
 
     Parameters
     ----------
