@@ -11,6 +11,7 @@ from onlinels.evaluate import (
 from onlinels.explain import debug_one, feature_effects
 from onlinels.features.convolution import Power, TwoSidedRectifier, lp_pooling
 from onlinels.features.distortion import Distortion
+from onlinels.features.embedding import Embedding
 from onlinels.features.filters import FilterBank, read_filters
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.input_weights import ReceptiveFields
@@ -43,6 +44,7 @@ __all__ = [
     "ConvolutionalFeatures",
     "Distortion",
     "DriftAwareClassifier",
+    "Embedding",
     "FilterBank",
     "GramAccumulator",
     "HiddenLayer",

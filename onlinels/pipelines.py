@@ -10,6 +10,7 @@ from river import base, compose, feature_extraction, preprocessing
 from river.preprocessing import impute
 
 from onlinels.checks import same
+from onlinels.features.embedding import Embedding
 from onlinels.features.hidden import HiddenLayer
 from onlinels.features.minirocket import MiniRocketFeatures
 from onlinels.features.preprocessing import ImagePreprocessing
@@ -17,7 +18,7 @@ from onlinels.features.transformers import FilteringTransformer
 
 Model = TypeVar("Model")
 
-FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing)
+FIXED = (FilteringTransformer, MiniRocketFeatures, HiddenLayer, ImagePreprocessing, Embedding)
 """Steps of this package that learn nothing."""
 
 

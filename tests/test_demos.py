@@ -65,6 +65,18 @@ def test_sites_merge_and_withdraw_exactly(printed, tmp_path):
     assert is_drawn(tmp_path / "personal_data.png")
 
 
+def test_classes_arrive_one_task_after_another(printed, tmp_path):
+    output = printed("new_classes", "--limit", "900", "--output", "classes.png")
+    curves = re.findall(r"(?:one pass|mean|descent|at once) ((?:[\d.]+% ?){5})", output)
+    ours, mean, descent, all_at_once = [float(curve.split()[-1].rstrip("%")) for curve in curves]
+    assert ours > max(mean, descent)
+    assert ours > all_at_once - 1.0
+    differences = re.findall(r"difference to batch weights (\de-\d+)", output)
+    assert len(differences) == 2
+    assert max(map(float, differences)) < 1e-9
+    assert is_drawn(tmp_path / "classes.png")
+
+
 @pytest.mark.parametrize(
     "words",
     [["1"], *(pytest.param(each, marks=pytest.mark.slow) for each in (["2"], ["2", "--kill"]))],

@@ -353,11 +353,16 @@ def _answer_block(
     _, past, weights = model._clock.tick(rows.w, n_rows, rows.times)
     # The past does not decay here; instead, the rows weigh more.
     now = Rows(uncast(rows.values), rows.targets, weights / past)
-    kept = None if variances is None else _kept_before(model, rows)
+    kept = _kept_before(model, rows)
     before = current.grown(n_features, n_targets)
     innovations = None if model._settings.priors is None else list[Floats]()
     found, after, fresh = _answered_and_learnt(
-        grown, before, now, MAX_PIVOT_RATIO * trust, kept, innovations
+        grown,
+        before,
+        now,
+        MAX_PIVOT_RATIO * trust,
+        None if variances is None else kept,
+        innovations,
     )
     n_answered = len(found)
     if not n_answered:
@@ -366,7 +371,7 @@ def _answer_block(
         variances[:n_answered] = fresh
     if innovations is not None:
         explained = grown.products.explained_products(before.weights)
-        _make_discriminants(model, grown, explained, now, np.concatenate(innovations), found)
+        _make_discriminants(model, grown, explained, now, kept, np.concatenate(innovations), found)
     scores[:n_answered, :n_targets] = found
     rows = rows.part(slice(0, n_answered))
     if inside:
@@ -385,6 +390,7 @@ def _make_discriminants(
     statistics: Statistics,
     explained: Floats,
     rows: Rows,
+    kept: Floats,
     innovations: Floats,
     scores: Floats,
 ) -> None:
@@ -392,7 +398,7 @@ def _make_discriminants(
 
     The scores change in place. `explained` is G = W'A'Y before the first row. Each row adds its
     targets to the products T = Y'Y, and the outer product of its innovations to T - G. So G is
-    known before every row.
+    known before every row. `kept` is the factor to which all weights have decayed by then.
     """
     n_targets, weighed = statistics.n_targets, rows.weights()[:, None]
     weighed = weighed * rows.dense_targets(slice(0, n_targets))
@@ -412,8 +418,10 @@ def _make_discriminants(
         added = innovations[part, :, None] * innovations[part, None]
         residuals = np.cumsum(np.concatenate((residual, added)), axis=0)
         residual = residuals[-1:]
-        known = weights[part], centres[part], model._settings.priors, model._outputs
-        rules = discriminant(products(part) - residuals[:-1], *known)
+        decayed = kept[part, None] * weights[part]
+        explained = kept[part, None, None] * (products(part) - residuals[:-1])
+        known = decayed, centres[part], model._settings.priors, model._outputs
+        rules = discriminant(explained, *known)
         scores[part] = rules.scores(scores[part])
 
 

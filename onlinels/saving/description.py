@@ -140,6 +140,11 @@ class Builder:
         # Each object with its number of values, in which repeated values count each time.
         self._made: list[tuple[Any, int]] = []
 
+    @property
+    def parts(self) -> list[Any]:
+        """All objects that were made so far."""
+        return [made for made, _ in self._made]
+
     def value(self, node: Node) -> Any:
         """Return the value of a node; ValueError, TypeError or LookupError if it is unknown."""
         # Objects that repeatedly hold each other would take exponential time to check.

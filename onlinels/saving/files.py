@@ -47,6 +47,8 @@ MAX_SAVES_AT_ONCE = 8
 PathLike = str | os.PathLike[str]
 File = PathLike | IO[bytes]
 """The path of a model's file, or an open binary file."""
+Embed = Callable[[list[Any]], Any]
+"""A function of a list of items that returns an array (n_items, n_dimensions)."""
 Model = TypeVar("Model")
 
 
@@ -393,7 +395,7 @@ class InOrder:
         return len(content)
 
 
-def load(file: File) -> Any:
+def load(file: File, embed: Embed | None = None) -> Any:
     """Return the model in a file, as it was when it was saved.
 
     No code from the file is run: the file contains names of known classes of onlinels and river,
@@ -405,6 +407,9 @@ def load(file: File) -> Any:
     file : str, PathLike or open binary file
         Path, or an object with `read`. A file object is read from its current position to its end
         and left open; it must hold exactly one save.
+    embed : callable, optional
+        The function of the model's `Embedding`, as files hold no functions. It must return the
+        same embeddings for the probes as when the model was saved.
 
     Returns
     -------
@@ -442,19 +447,21 @@ def load(file: File) -> Any:
     """
     if not hasattr(file, "read"):
         place = as_file(_read_path(file, "rb"), "save a model there first.")
-        return _read(lambda: place.open("rb"), str(place))
+        return _read(lambda: place.open("rb"), str(place), embed)
     _check_open(file, "readable", "rb")
     name = getattr(file, "name", None)
-    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>")
+    return _read(partial(BytesIO, file.read()), name if isinstance(name, str) else "<file>", embed)
 
 
-def loads(content: bytes | bytearray | memoryview) -> Any:
+def loads(content: bytes | bytearray | memoryview, embed: Embed | None = None) -> Any:
     """Return the model in the bytes made by `dumps`; as in `load`, no code is run.
 
     Parameters
     ----------
     content : bytes, bytearray or memoryview
         Bytes of a model.
+    embed : callable, optional
+        As for `load`.
 
     Returns
     -------
@@ -479,11 +486,24 @@ def loads(content: bytes | bytearray | memoryview) -> Any:
     if not isinstance(content, (bytes, bytearray, memoryview)):
         told = f"content is of type {type(content).__name__}, expected bytes"
         raise TypeError(f"{told}. Pass the result of dumps, or call load(path) for a file.")
-    return _read(partial(BytesIO, content), "<bytes>")
+    return _read(partial(BytesIO, content), "<bytes>", embed)
 
 
-def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
-    """Return the model in a file and close the file; errors begin with its name."""
+def _read(opened: Callable[[], BinaryIO], name: str, embed: Embed | None = None) -> Any:
+    """Return the model that a file holds, with its function; errors begin with the file's name."""
+    model, parts = _built(opened, name)
+    functions = [part for part in parts if hasattr(part, "attach")]
+    if embed is not None:
+        if not functions:
+            told = f"embed={embed!r} was passed, but {name} holds no Embedding"
+            raise ValueError(f"{told}. Load it without embed.")
+        for function in functions:
+            function.attach(embed)
+    return model
+
+
+def _built(opened: Callable[[], BinaryIO], name: str) -> tuple[Any, list[Any]]:
+    """Return the model in a file and its parts, and close the file; errors begin with its name."""
     try:
         with opened() as file:
             archive = ArrayArchive(file, largest_ratio=1)
@@ -499,7 +519,7 @@ def _read(opened: Callable[[], BinaryIO], name: str) -> Any:
                 if {*sums, DESCRIPTION, CHECKSUM} != archive.names:
                     raise ValueError("its members differ from those in its description")
                 builder = Builder(lambda name: archive.read_hashed(name, sums[name]), len(text))
-                return builder.value(said["model"])
+                return builder.value(said["model"]), builder.parts
     except MemoryError:
         # Nothing is larger than the file, so the memory is really exhausted.
         raise
