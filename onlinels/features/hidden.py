@@ -108,7 +108,7 @@ class HiddenLayer(base.MiniBatchTransformer):
         Number M of hidden units.
     input_weights : "gaussian", "uniform", "bipolar", "difference" or "centred-difference"
         Kind of the input weights. "gaussian" draws from the standard normal distribution, "uniform"
-        from [-1, 1], and "bipolar" -1 or 1. "difference" takes unit-length differences of two
+        from [-1, 1], and "bipolar" -1 or 1. "difference" uses unit-length differences of two
         examples of distinct classes, which `from_examples` makes before use.
         "centred-difference" also removes the mean over features from every difference, and shifts
         the projection so that it is 0 midway between the two examples.
@@ -140,13 +140,12 @@ class HiddenLayer(base.MiniBatchTransformer):
     -----
     For n rows of L features, in float64:
 
-    ===========================================  ==========  ===============
+    ===========================================  ==========  =========================
     input weights                                operations  bytes
-    ===========================================  ==========  ===============
-    random, or differences as a matrix           2 n L M     8 L M
-    differences of m examples, m well below M,   2 n L m     8 L m, and a
-    without receptive fields                                 few per unit
-    ===========================================  ==========  ===============
+    ===========================================  ==========  =========================
+    random, or with receptive fields             2 n L M     8 L M
+    differences of m examples, m well below M    2 n L m     8 L m, and a few per unit
+    ===========================================  ==========  =========================
 
     A sample of numbers gives {"h0": …, "h1": …}, with the names of the columns that frames get. A
     sample with an array gives {"h": array}. Arrays give arrays.
