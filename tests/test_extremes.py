@@ -225,7 +225,7 @@ def test_sums_that_would_leave_float64_are_refused():
     for _ in range(27):
         model.merge(copy.deepcopy(model))
     merge = functools.partial(model.merge, copy.deepcopy(model))
-    laws.assert_refused(merge, model, "expected sums that float64 holds")
+    laws.assert_refused(merge, model, "expected at most the largest float64")
 
 
 FORMS = [
