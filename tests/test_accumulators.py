@@ -242,11 +242,11 @@ def test_wide_sums_are_those_of_numpy():
 
 
 OF_OTHERS = [
-    ("gram", "centred", TypeError, "one kind"),
-    ("gram", "orthogonal", TypeError, "one kind"),
-    ("orthogonal", "gram", TypeError, "one kind"),
-    ("centred", "gram", TypeError, "one kind"),
-    ("centred", "centred orthogonal", TypeError, "one kind"),
+    ("gram", "centred", TypeError, "the same kind"),
+    ("gram", "orthogonal", TypeError, "the same kind"),
+    ("orthogonal", "gram", TypeError, "the same kind"),
+    ("centred", "gram", TypeError, "the same kind"),
+    ("centred", "centred orthogonal", TypeError, "the same kind"),
 ]
 
 
@@ -280,9 +280,9 @@ BAD_ROWS = [
     (np.ones((2, 3)), [0, 1], -1.0, ValueError, "at least 0"),
     (np.ones((2, 3)), [0, 1], [1.0], ValueError, "shape"),
     (np.ones((2, 3)), [0, 1], np.nan, ValueError, "nan"),
-    (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is no array"),
-    (np.ones((2, 3)), [0, 1], "2", TypeError, "w is no array"),
-    (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is no array of numbers: .*inhomog"),
+    (np.ones((2, 3)), [0, 1], ["1", "2"], TypeError, "w is not an array"),
+    (np.ones((2, 3)), [0, 1], "2", TypeError, "w is not an array"),
+    (np.ones((2, 3)), [0, 1], [1.0, [2.0]], TypeError, "w is not an array of numbers: .*inhomog"),
     (np.ones((2, 3)), [0, 1], np.ma.array([1, 2], mask=[0, 1]), TypeError, "w is a masked"),
     (np.full((1, 3), 1e150), [0], 1e10, ValueError, "w holds 1e"),
 ]
@@ -296,8 +296,8 @@ BAD_CALLS = [
     ("solve", (-1.0,), "ridge=-1.0"),
     ("scale", ("x",), "factor='x' must be a number"),
     ("solve", (float("nan"),), "ridge=nan"),
-    ("solve", ("auto",), "ridge='auto' is for models"),
-    ("solve", (np.ones(2),), r"ridge has the shape \(2,\)"),
+    ("solve", ("auto",), "ridge='auto' is a setting of models"),
+    ("solve", (np.ones(2),), r"ridge has shape \(2,\)"),
     ("solve", (-np.ones(3),), "ridge has entries below 0"),
 ]
 

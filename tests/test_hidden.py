@@ -170,7 +170,7 @@ def test_names_are_what_they_equal_and_have_a_spelling():
     y = {np.str_("a"): 1.0, np.int64(2): 3.0, True: 0.5}
     assert layer.transform_one(x) == other.transform_one(y)
     bad = {object(): 1.0, "a": 2.0}
-    assert_refused(lambda: layer.transform_one(bad), layer, "no spelling", TypeError)
+    assert_refused(lambda: layer.transform_one(bad), layer, "no fixed spelling", TypeError)
     with pytest.raises(ValueError, match="3 and 'h3' stand for one feature"):
         layer.transform_one({3: 1.0, "h3": 0.0})
 
