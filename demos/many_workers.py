@@ -67,7 +67,7 @@ MOST_WORKERS = 8
 """Default limit. The 64 parts form 21 chains, so more workers would be idle."""
 KINDS = {
     "learnt": ("read, distort, features, learn", BLUE),
-    "joined": ("merge", VERMILLION),
+    "add": ("merge", VERMILLION),
     "transfer": ("wait for data from other workers", GREY),
 }
 """Names of tasks in Dask's graph, and their names in the picture."""

@@ -375,7 +375,7 @@ def label(axes: Axes, story: Story) -> None:
     worst = max(e for n, e in zip(story.sgd.rows, story.sgd.errors, strict=True) if start < n)
     texts = [
         (start, 0.98, "right", "this file is in miles ", INK),
-        (start, 0.93, "right", f"error of SGDRegressor: {worst:.1f} ", VERMILLION),
+        (start, 0.93, "right", f"error of SGDRegressor: up to {worst:.1f} ", VERMILLION),
         (story.found, 0.98, "left", " the error is discovered:\n the file is unlearnt", BLUE),
     ]
     for x, y, side, text, colour in texts:
