@@ -1,4 +1,4 @@
-"""Measure how much a ridge chosen at fixed counts of rows loses when the rows come in a bad order.
+"""Measure the loss of a ridge that is selected at fixed row counts, for rows in a bad order.
 
 python demos/benchmarks/bad_order.py
 python demos/benchmarks/bad_order.py --streams 3 --quick

@@ -1,6 +1,6 @@
-"""What the benchmarks share: data from a folder, results that outlive an interruption, times.
+"""Helpers of the benchmarks: data from a folder, results files that survive interruptions, times.
 
-Numbers on command lines, tables, bars and figures are those of the demos (`show.py`).
+Command lines, tables, progress bars and figures come from the demos (`show.py`).
 """
 
 from __future__ import annotations

@@ -5,10 +5,11 @@ python demos/benchmarks/distorted_images.py --data mnist.npz --validate --rows 1
 python demos/benchmarks/distorted_images.py --data fashion-mnist.npz --copies 1 --flip 0.5
     --rotation 0 --scale 0 --shear 0 --elastic-strength 0    (one line)
 
-Undistorted images, the warm-up, fix filters and input weights. Then every mini-batch of images is
-learnt, and after it its distorted copies, each drawn when it is learnt; nothing is kept. The data
-is an .npz file with x_train, y_train, x_test and y_test, or a folder with the files of MNIST. Every
-finished run is a line in a results file; an interrupted command goes on where it stopped.
+The warm-up consists of undistorted images and determines the filters and the input weights. Then
+every mini-batch is learnt, followed by its distorted copies, which are drawn at that moment. No
+image is stored. The data are an .npz file with x_train, y_train, x_test and y_test, or a folder
+with the files of MNIST. Every finished run is a line in a results file; an interrupted command
+continues where it stopped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare rules of answers after a few examples of a new class, and the log-loss of probabilities.
+"""Compare `priors` after a few examples of a new class, and the log-loss of their probabilities.
 
 python demos/benchmarks/few_shots.py
 python demos/benchmarks/few_shots.py --data folder    (more data sets: .npz files with arrays x, y)

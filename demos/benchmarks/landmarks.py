@@ -1,12 +1,12 @@
-"""Input weights from pairs of few examples, against pairs from all of them: test errors.
+"""Compare test errors with input weights from pairs of few examples and from pairs of all examples.
 
 python demos/benchmarks/landmarks.py --data mnist.npz --n-hidden 3200 --seeds 5
 python demos/benchmarks/landmarks.py --quick
 
-Differences of few examples (landmarks) are made of products with these alone; differences of
-60,000 are a full product with as many columns as units. Stage 1 is that of the "mnist" preset, made
-once, so that nothing but the pairs differs. The few examples are the first of the data, for every
-seed the same. speed/hidden.py has the times. --quick takes the digits of scikit-learn.
+Differences of few examples (landmarks) need products with these examples only. Differences of
+60,000 examples need a full matrix product with one column per unit. Stage 1 of the "mnist" preset
+is computed once, so that only the pairs differ. The few examples are the first examples of the
+data, for every seed. speed/hidden.py measures the times. --quick uses scikit-learn's digits.
 """
 
 from __future__ import annotations

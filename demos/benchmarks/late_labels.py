@@ -1,14 +1,15 @@
-"""Accuracy of classifiers on streams whose labels come late.
+"""Measure the accuracy of classifiers on streams whose labels arrive late.
 
 python demos/benchmarks/late_labels.py
 python demos/benchmarks/late_labels.py --data folder    (elec2, gas and wisdm, too: .npz files)
 python demos/benchmarks/late_labels.py --quick          (300 rows of each stream)
 
-Every row is predicted, and learnt when so many more have been predicted: a number of rows, a random
-one, or 100 for a random fifth of the rows, while the others never get a label. `StreamClassifier()`
-is compared with the best of `LeastSquaresClassifier()`, river's logistic regression (softmax
-regression, with more than two classes) behind its StandardScaler, and its adaptive random forest of
-10 trees. Rows count from the first label on. With an hour of patience; the forest takes most of it.
+Every row is predicted, and learnt when some further rows have been predicted: a fixed number of
+rows, a random number, or 100 rows for a random fifth of the rows, while the others never get a
+label. `StreamClassifier()` is compared with the best of `LeastSquaresClassifier()`, river's
+logistic regression (softmax regression with more than two classes) behind its StandardScaler, and
+its adaptive random forest of 10 trees. Rows count from the first label on. A run takes an hour,
+most of it for the forest.
 """
 
 from __future__ import annotations

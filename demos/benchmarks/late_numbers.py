@@ -1,14 +1,14 @@
-"""Errors and intervals of regressors on streams whose targets come late.
+"""Measure errors and intervals of regressors on streams whose targets arrive late.
 
 python demos/benchmarks/late_numbers.py
 python demos/benchmarks/late_numbers.py --data folder    (elec2, gas and wisdm too: .npz)
 python demos/benchmarks/late_numbers.py --quick
 
-Every row is predicted, and learnt when so many more have been predicted. Printed are mean absolute
-errors, and of StreamRegressor's 90% intervals what they cover, and their mean width over that of
-the narrowest constant band about the same forecasts that covers as much: as far up as down, and (in
-brackets) wherever it is narrowest. Rows before which nothing was learnt do not count, nor do
-infinite intervals for what they cover.
+Every row is predicted, and learnt when 1, 12 or 100 further rows have been predicted. The script
+prints mean absolute errors, the coverage of StreamRegressor's 90% intervals, and their mean width
+divided by the width of the narrowest constant band about the same forecasts with the same coverage:
+a symmetric band and, in brackets, any band. Rows that are predicted before anything was learnt do
+not count. Infinite intervals do not count for the coverage.
 """
 
 from __future__ import annotations

@@ -1,27 +1,27 @@
-"""Re-run Table 4 and Figure 2 of McDonnell and Vladusich (2015) on the data that a folder holds.
+"""Reproduce Table 4 and Figure 2 of McDonnell and Vladusich (2015) with the data of a folder.
 
 python demos/benchmarks/paper_tables.py --data data
 python demos/benchmarks/paper_tables.py --data data --only norb --markdown norb.md
 python demos/benchmarks/paper_tables.py --data data --only svhn --filters net_weight_1 --draws 1
 python demos/benchmarks/paper_tables.py --data data --draws 1 --n-hidden 1000 --rows 10000
 
-The folder holds any of mnist, fashion-mnist, norb, svhn and cifar10: a folder each with the files
-as they are published, or an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. To get
-one of them (for svhn, svhn-extra into the same folder too):
+The folder contains any of mnist, fashion-mnist, norb, svhn and cifar10: a folder with the published
+files, or an .npz file (mnist.npz) with x_train, y_train, x_test and y_test. Download a data set
+(for svhn, also svhn-extra into the same folder):
 
 python -c "from onlinels.datasets import download; download('norb', 'data/norb')"
 
-Every finished run is a line in a results file: the same command goes on where an interruption
-stopped it. Training images are learnt in mini-batches, so that memory is mostly that of the
-statistics: about 4 n_hidden^2 bytes, and as much again while they are solved.
+Every finished run is a line in a results file. After an interruption, the same command continues
+where it stopped. Training images are learnt in mini-batches, so the statistics take most of the
+memory: about 4 n_hidden^2 bytes, and twice that while the weights are solved.
 
-In the paper the filters of svhn and cifar10 are OverFeat's, which may not be passed on. Name their
-file with --filters; without it patches of the training images stand in. Data that cannot be
-measured are named at the end, and the exit code is 1.
+The paper uses OverFeat's filters for svhn and cifar10, which may not be redistributed. --filters
+names their file; without it, patches of the training images replace them. If a data set cannot be
+measured, the script names it at the end and the exit code is 1.
 
-Figure 2 is the test error on MNIST against the number of hidden units. The statistics of the first
-m hidden units are the leading block of those of all units, so one pass over the rows gives the
-error of every size at once. All draws of the input weights share one set of filters.
+Figure 2 shows the test error on MNIST against the number of hidden units. The statistics of the
+first m hidden units are the leading block of the statistics of all units, so one pass over the rows
+gives the errors of all sizes. All draws of the input weights share one set of filters.
 """
 
 from __future__ import annotations

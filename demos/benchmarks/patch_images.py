@@ -1,17 +1,17 @@
-"""Learn images in one pass with patches of them as filters, and report the test error.
+"""Learn images in one pass with image patches as filters, and report the test error.
 
 python demos/benchmarks/patch_images.py --data fashion-mnist/
 python demos/benchmarks/patch_images.py --data fashion-mnist/ --validate 10000
 python demos/benchmarks/patch_images.py --data cifar10.npz --validate 5000
 python demos/benchmarks/patch_images.py --data cifar10.npz --validate 5000 --quick
 
-Whitened patches of the first images are the filters: some brought to the same contrast, others
-as they are; no hidden layer follows. Beside them stand hidden units of the paper's network, with
-windows of its own, and one linear layer learns both. Features of an image and of its mirror image
-are added, which is as good as learning mirrored copies too. Every feature is divided by its
-standard deviation among the first rows. Grey images and photographs (in colour) have settings of
-their own; photographs come in random order, as files may be sorted by class. Every finished run is
-a line in a results file; an interrupted command goes on where it stopped.
+The filters are whitened patches of the first images, some of them normalised to the same contrast.
+No hidden layer follows. For grey images, hidden units of the paper's network with their own pooling
+windows are added, and one linear layer learns both. The features of an image and of its mirror
+image are summed, which is equivalent to learning mirrored copies. Every feature is divided by its
+standard deviation among the first rows. Grey images and photographs (in colour) have different
+settings. Photographs are learnt in random order, because files may be sorted by class. Every
+finished run is a line in a results file; an interrupted command continues where it stopped.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Predict, then learn, row by row: what a row costs with the default, and with every accumulator.
+"""Measure the time to predict and learn a row with the default and with each accumulator.
 
     python demos/benchmarks/progressive.py
     python demos/benchmarks/progressive.py --features 64 300 --classes 10 --rows 2000
 
-Every model goes through river's `evaluate.progressive_val_score` on one stream of dicts. The ratio
-is to the recursive form, which keeps its weights up to date after every row. --quick takes seconds.
+river's `evaluate.progressive_val_score` evaluates every model on one stream of dicts. Ratios are
+relative to the recursive accumulator, which updates its weights with every row. --quick takes
+seconds.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Compare ways to choose the ridge with the best ridge in hindsight, and time the choice.
+"""Compare selected ridges with the best ridge in hindsight, and time the selection.
 
 python demos/benchmarks/ridge.py
 python demos/benchmarks/ridge.py --data folder    (more data sets: .npz files with arrays x, y)

@@ -1,14 +1,13 @@
-"""alpha="auto" beside scikit-learn's cross-validated ridge: held-out errors and times of fitting.
+"""Compare alpha="auto" with scikit-learn's cross-validated ridge: held-out errors and fit times.
 
 python demos/benchmarks/ridge_cv.py
-python demos/benchmarks/ridge_cv.py --raw    (columns as they come, without StandardScaler)
+python demos/benchmarks/ridge_cv.py --raw    (raw columns, without StandardScaler)
 python demos/benchmarks/ridge_cv.py --quick
 
-Every data set that scikit-learn and river bring along. One half of the rows is learnt, the other is
-the test; medians over random halves. Errors are 1 - R^2 of numbers, the mean over targets, and
-shares of wrong labels. RidgeCV, for labels RidgeClassifierCV, tries 0.1, 1 and 10, its default, or
-25 alphas from 1e-6 to 1e6. Texts, and numbers that stand for names, become indicators; dates become
-days.
+The data sets are those of scikit-learn and river. One half of the rows is learnt and the other half
+is the test; figures are medians over random halves. Errors are 1 - R^2 (the mean over targets) or
+shares of wrong labels. RidgeCV (for labels, RidgeClassifierCV) has its default alphas 0.1, 1 and
+10, or 25 alphas from 1e-6 to 1e6. Texts and numeric codes become indicators; dates become days.
 """
 
 from __future__ import annotations

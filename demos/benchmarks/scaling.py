@@ -1,4 +1,4 @@
-"""Compare what the ridge acts on: features as they are, standardised ones, and the default.
+"""Compare a ridge on raw features, on standardised features, and the default.
 
 python demos/benchmarks/scaling.py
 python demos/benchmarks/scaling.py --data folder    (more data: .npz files with arrays x, y)

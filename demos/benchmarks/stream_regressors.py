@@ -1,12 +1,12 @@
-"""Compare regressors on streams, row by row: each row is predicted, then learnt.
+"""Compare regressors on streams: each row is predicted and then learnt.
 
 python demos/benchmarks/stream_regressors.py
 python demos/benchmarks/stream_regressors.py --data folder    (elec2, gas and wisdm too: .npz)
 python demos/benchmarks/stream_regressors.py --quick          (seconds)
 
-Mean absolute error, coverage of the central 90% intervals of those that have a distribution, and
-microseconds of this process a row, as tables (tables.md) in the folder that --out names. Every run
-is a line of results.jsonl there: an interrupted command goes on where it stopped.
+The script writes tables (tables.md) to the folder of --out: mean absolute error, coverage of the
+central 90% intervals of models with a distribution, and microseconds per row in this process. Every
+run is a line of results.jsonl there; an interrupted command continues where it stopped.
 """
 
 from __future__ import annotations

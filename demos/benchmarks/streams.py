@@ -1,18 +1,18 @@
-"""Compare classifiers on streams, row by row: each row is predicted, then learnt.
+"""Compare classifiers on streams: each row is predicted and then learnt.
 
 python demos/benchmarks/streams.py
 python demos/benchmarks/streams.py --data folder    (elec2, gas and wisdm, too: .npz files)
-python demos/benchmarks/streams.py --peers          (forests of MOA, into the same tables)
+python demos/benchmarks/streams.py --peers          (MOA's forests, in the same tables)
 python demos/benchmarks/streams.py --quick          (seconds)
 
-Accuracy, Cohen's kappa, log-loss, microseconds a row and bytes of the pickled model, as tables
-(tables.md) and a figure (streams.png), in the folder that --out names. Every run is a line of
-results.jsonl there: an interrupted command goes on where it stopped.
+The script writes tables (tables.md) and a figure (streams.png) to the folder of --out: accuracy,
+Cohen's kappa, log-loss, microseconds per row and bytes of the pickled model. Every run is a line of
+results.jsonl there; an interrupted command continues where it stopped.
 
---peers measures CapyMOA's forests instead, those of MOA in Java, best in an environment of its own
-(`pip install . capymoa torch matplotlib rich scikit-learn`). Rows are made instances of MOA
-beforehand, which is not timed, and MOA is told all labels of a stream before its first row. Java's
-compiler and memory have threads of their own.
+--peers measures CapyMOA's forests instead, which are MOA's forests in Java. Use a separate
+environment (`pip install . capymoa torch matplotlib rich scikit-learn`). Rows are converted to
+MOA's instances before the clock starts, and MOA receives all labels of a stream before its first
+row. Java's compiler and garbage collector run in their own threads.
 """
 
 from __future__ import annotations
