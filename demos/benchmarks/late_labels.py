@@ -1,4 +1,4 @@
-"""Accuracy of classifiers on streams whose labels come late.
+"""Measure the accuracy of classifiers on streams whose labels arrive late.
 
 python demos/benchmarks/late_labels.py
 python demos/benchmarks/late_labels.py --data folder    (elec2, gas and wisdm, too: .npz files)

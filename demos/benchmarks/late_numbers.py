@@ -1,4 +1,4 @@
-"""Errors and intervals of regressors on streams whose targets come late.
+"""Measure errors and intervals of regressors on streams whose targets arrive late.
 
 python demos/benchmarks/late_numbers.py
 python demos/benchmarks/late_numbers.py --data folder    (elec2, gas and wisdm too: .npz)

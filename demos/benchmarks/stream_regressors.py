@@ -1,4 +1,4 @@
-"""Compare regressors on streams, row by row: each row is predicted, then learnt.
+"""Compare regressors on streams: each row is predicted and then learnt.
 
 python demos/benchmarks/stream_regressors.py
 python demos/benchmarks/stream_regressors.py --data folder    (elec2, gas and wisdm too: .npz)

@@ -1,8 +1,8 @@
-"""Compare classifiers on streams, row by row: each row is predicted, then learnt.
+"""Compare classifiers on streams: each row is predicted and then learnt.
 
 python demos/benchmarks/streams.py
 python demos/benchmarks/streams.py --data folder    (elec2, gas and wisdm, too: .npz files)
-python demos/benchmarks/streams.py --peers          (forests of MOA, into the same tables)
+python demos/benchmarks/streams.py --peers          (MOA's forests, in the same tables)
 python demos/benchmarks/streams.py --quick          (seconds)
 
 The script writes tables (tables.md) of accuracy, Cohen's kappa, log-loss, microseconds per row and
