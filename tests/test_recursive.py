@@ -296,7 +296,7 @@ def test_refused_calls_change_nothing(centred, n_rows):
         (lambda: acc.downdate(wide, labels), "Remove only rows that were learnt"),
         (lambda: acc.subtract(other), "positive definite|Remove only"),
         (lambda: acc.update(1e9 * never, labels), "outweigh"),
-        (lambda: acc.fix_ridge(0.0), 'positive ridge, or accumulator="gram" or "orthogonal"'),
+        (lambda: acc.fix_ridge(0.0), 'positive ridge, or use accumulator="gram" or "orthogonal"'),
         (lambda: acc.fix_ridge(-1.0), "ridge=-1.0"),
         (lambda: acc.fix_ridge("paper"), "ridge='paper'"),
         (lambda: acc.solve(0.0), "ridge=0.0 must be greater than 0"),
